@@ -1,0 +1,334 @@
+//! How a snowflake ID is put together: time | worker | sequence, 63 bits in all, so that an ID is
+//! never negative as a signed number. Plain arithmetic; no clock and no IO.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Bits and units of a snowflake ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    unit_ms: u64,
+    epoch_ms: u64,
+    time_bits: u32,
+    worker_bits: u32,
+    sequence_bits: u32,
+    /// The upper part of the worker bits where the field has a name of its own (Twitter's
+    /// data centre); 0 where it has none. For decoding only.
+    datacenter_bits: u32,
+}
+
+/// A snowflake ID taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded {
+    /// Start of the ID's time unit, in milliseconds since 1970-01-01T00:00:00Z.
+    pub unix_ms: u64,
+    /// Worker ID, all bits.
+    pub worker: u64,
+    /// The upper worker bits, where the layout names them.
+    pub datacenter: Option<u64>,
+    /// Sequence within the time unit.
+    pub sequence: u64,
+}
+
+/// A layout that cannot be, or that this crate cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// The bits do not fill an ID.
+    #[error("time {time} + worker {worker} + sequence {sequence} bits make {}, not 63",
+        u64::from(*time) + u64::from(*worker) + u64::from(*sequence))]
+    Sum {
+        /// Bits of time.
+        time: u32,
+        /// Bits of the worker ID.
+        worker: u32,
+        /// Bits of the sequence.
+        sequence: u32,
+    },
+    /// Time and sequence need at least one bit each.
+    #[error("time and sequence need at least one bit each")]
+    Empty,
+    /// Units other than these are not offered.
+    #[error("a unit of {0} ms is not offered; use 1, 10 or 1000")]
+    Unit(u64),
+    /// The upper part is larger than the whole.
+    #[error("{datacenter} data centre bits do not fit into {worker} worker bits")]
+    Datacenter {
+        /// Bits of the data centre.
+        datacenter: u32,
+        /// Bits of the worker ID.
+        worker: u32,
+    },
+    /// Not a preset and not of the written form.
+    #[error(
+        "layout {0:?} is neither a preset (leaf, twitter, baidu) nor TIME/WORKER/SEQUENCE@EPOCH_MS \
+         with an optional unit, as in 41/10/12@1288834974657 or 28/22/13@1463673600000/1000ms"
+    )]
+    Unknown(String),
+    /// The ID has its sign bit set.
+    #[error("ID {0} is above i64::MAX and so not a snowflake ID")]
+    Negative(u64),
+}
+
+impl Layout {
+    /// Leaf's own: 41 bits of milliseconds since 2010-11-04, 10 of worker, 12 of sequence.
+    pub const LEAF: Self = Self {
+        unit_ms: 1,
+        epoch_ms: 1_288_834_974_657,
+        time_bits: 41,
+        worker_bits: 10,
+        sequence_bits: 12,
+        datacenter_bits: 0,
+    };
+
+    /// Twitter's: as Leaf's, with the worker bits split into 5 of data centre and 5 of worker.
+    pub const TWITTER: Self = Self { datacenter_bits: 5, ..Self::LEAF };
+
+    /// Baidu's: 28 bits of seconds since 2016-05-20 (UTC), 22 of worker, 13 of sequence.
+    pub const BAIDU: Self = Self {
+        unit_ms: 1000,
+        epoch_ms: 1_463_673_600_000,
+        time_bits: 28,
+        worker_bits: 22,
+        sequence_bits: 13,
+        datacenter_bits: 0,
+    };
+
+    /// A layout of one's own.
+    ///
+    /// `unit_ms` is 1, 10 or 1000; `epoch_ms` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// When the bits do not sum to 63 or the unit is not offered.
+    pub fn new(
+        unit_ms: u64,
+        epoch_ms: u64,
+        time_bits: u32,
+        worker_bits: u32,
+        sequence_bits: u32,
+    ) -> Result<Self, LayoutError> {
+        let sum = [time_bits, worker_bits, sequence_bits]
+            .iter()
+            .try_fold(0u32, |sum, bits| sum.checked_add(*bits));
+        if sum != Some(63) {
+            return Err(LayoutError::Sum {
+                time: time_bits,
+                worker: worker_bits,
+                sequence: sequence_bits,
+            });
+        }
+        if time_bits == 0 || sequence_bits == 0 {
+            return Err(LayoutError::Empty);
+        }
+        if ![1, 10, 1000].contains(&unit_ms) {
+            return Err(LayoutError::Unit(unit_ms));
+        }
+        Ok(Self { unit_ms, epoch_ms, time_bits, worker_bits, sequence_bits, datacenter_bits: 0 })
+    }
+
+    /// The same layout with the upper worker bits named (Twitter's data centre).
+    ///
+    /// # Errors
+    /// When there are not so many worker bits.
+    pub fn with_datacenter_bits(self, datacenter: u32) -> Result<Self, LayoutError> {
+        if datacenter > self.worker_bits {
+            return Err(LayoutError::Datacenter { datacenter, worker: self.worker_bits });
+        }
+        Ok(Self { datacenter_bits: datacenter, ..self })
+    }
+
+    /// Milliseconds in a time unit.
+    #[must_use]
+    pub const fn unit_ms(&self) -> u64 {
+        self.unit_ms
+    }
+
+    /// Milliseconds since 1970 at time 0.
+    #[must_use]
+    pub const fn epoch_ms(&self) -> u64 {
+        self.epoch_ms
+    }
+
+    /// The highest time in units since the epoch.
+    #[must_use]
+    pub const fn max_time(&self) -> u64 {
+        (1 << self.time_bits) - 1
+    }
+
+    /// The highest worker ID.
+    #[must_use]
+    pub const fn max_worker(&self) -> u64 {
+        (1 << self.worker_bits) - 1
+    }
+
+    /// The highest sequence; IDs per unit are one more.
+    #[must_use]
+    pub const fn max_sequence(&self) -> u64 {
+        (1 << self.sequence_bits) - 1
+    }
+
+    /// The first millisecond since 1970 that the time field cannot hold; saturates.
+    #[must_use]
+    pub const fn end_ms(&self) -> u64 {
+        self.epoch_ms.saturating_add((self.max_time() + 1).saturating_mul(self.unit_ms))
+    }
+
+    /// Puts an ID together. `None` when a part is too large for its field.
+    #[must_use]
+    pub const fn compose(&self, time: u64, worker: u64, sequence: u64) -> Option<u64> {
+        if time > self.max_time() || worker > self.max_worker() || sequence > self.max_sequence() {
+            return None;
+        }
+        Some(
+            time << (self.worker_bits + self.sequence_bits)
+                | worker << self.sequence_bits
+                | sequence,
+        )
+    }
+
+    /// Takes an ID apart.
+    ///
+    /// # Errors
+    /// When `id` is above `i64::MAX`.
+    pub fn decode(&self, id: u64) -> Result<Decoded, LayoutError> {
+        if id > i64::MAX as u64 {
+            return Err(LayoutError::Negative(id));
+        }
+        let time = id >> (self.worker_bits + self.sequence_bits);
+        let worker = (id >> self.sequence_bits) & self.max_worker();
+        let datacenter =
+            (self.datacenter_bits > 0).then(|| worker >> (self.worker_bits - self.datacenter_bits));
+        Ok(Decoded {
+            unix_ms: self.epoch_ms.saturating_add(time.saturating_mul(self.unit_ms)),
+            worker,
+            datacenter,
+            sequence: id & self.max_sequence(),
+        })
+    }
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self::LEAF
+    }
+}
+
+/// Writes `TIME/WORKER/SEQUENCE@EPOCH_MS/UNITms`, the form that [`FromStr`] reads.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.time_bits)?;
+        if self.datacenter_bits > 0 {
+            write!(f, "{}+{}", self.datacenter_bits, self.worker_bits - self.datacenter_bits)?;
+        } else {
+            write!(f, "{}", self.worker_bits)?;
+        }
+        write!(f, "/{}@{}/{}ms", self.sequence_bits, self.epoch_ms, self.unit_ms)
+    }
+}
+
+/// Reads a preset (`leaf`, `twitter`, `baidu`) or the form that [`fmt::Display`] writes; without
+/// a unit, milliseconds are meant.
+impl FromStr for Layout {
+    type Err = LayoutError;
+
+    fn from_str(text: &str) -> Result<Self, LayoutError> {
+        match text {
+            "leaf" => return Ok(Self::LEAF),
+            "twitter" => return Ok(Self::TWITTER),
+            "baidu" => return Ok(Self::BAIDU),
+            _ => {}
+        }
+        let unknown = || LayoutError::Unknown(text.to_owned());
+        let (bits, rest) = text.split_once('@').ok_or_else(unknown)?;
+        let (epoch, unit) = match rest.split_once('/') {
+            Some((epoch, unit)) => (epoch, unit.strip_suffix("ms").ok_or_else(unknown)?),
+            None => (rest, "1"),
+        };
+        let mut bits = bits.splitn(3, '/');
+        let mut part = || bits.next().ok_or_else(unknown);
+        let (time, worker, sequence) = (part()?, part()?, part()?);
+        let number = |text: &str| text.parse::<u32>().map_err(|_| unknown());
+        let (datacenter, worker) = match worker.split_once('+') {
+            Some((upper, lower)) => {
+                let upper = number(upper)?;
+                (upper, upper.checked_add(number(lower)?).ok_or_else(unknown)?)
+            }
+            None => (0, number(worker)?),
+        };
+        Self::new(
+            unit.parse().map_err(|_| unknown())?,
+            epoch.parse().map_err(|_| unknown())?,
+            number(time)?,
+            worker,
+            number(sequence)?,
+        )?
+        .with_datacenter_bits(datacenter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn leaf_ids_come_apart_as_java_leaf_puts_them_together() {
+        // (timestamp - twepoch) << 22 | workerId << 12 | sequence
+        let id = (1_600_000_000_000 - 1_288_834_974_657) << 22 | 513 << 12 | 77;
+        let decoded = Layout::LEAF.decode(id).unwrap();
+        assert_eq!(
+            decoded,
+            Decoded { unix_ms: 1_600_000_000_000, worker: 513, datacenter: None, sequence: 77 }
+        );
+        let twitter = Layout::TWITTER.decode(id).unwrap();
+        assert_eq!((twitter.worker, twitter.datacenter), (513, Some(16)));
+    }
+
+    #[test]
+    fn the_presets_are_written_and_read_back() {
+        for (name, layout) in
+            [("leaf", Layout::LEAF), ("twitter", Layout::TWITTER), ("baidu", Layout::BAIDU)]
+        {
+            assert_eq!(name.parse::<Layout>().unwrap(), layout);
+            assert_eq!(layout.to_string().parse::<Layout>().unwrap(), layout);
+        }
+        assert_eq!(Layout::LEAF.to_string(), "41/10/12@1288834974657/1ms");
+        assert_eq!("41/10/12@1288834974657".parse::<Layout>().unwrap(), Layout::LEAF);
+    }
+
+    #[test]
+    fn a_layout_that_cannot_be_is_refused_with_its_numbers() {
+        let error = Layout::new(1, 0, 41, 10, 13).unwrap_err();
+        assert!(error.to_string().contains("make 64, not 63"), "{error}");
+        assert!(Layout::new(1, 0, u32::MAX, u32::MAX, 65).is_err());
+        assert!(Layout::new(1, 0, 0, 51, 12).is_err());
+        assert!(Layout::new(1, 0, 41, 22, 0).is_err());
+        assert_eq!(Layout::new(2, 0, 41, 10, 12), Err(LayoutError::Unit(2)));
+        for text in ["", "leaf2", "41/10/12", "41/10@0", "41/10/12@-1", "41/9+/12@0", "a/b/c@d"] {
+            assert!(text.parse::<Layout>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_never_negative() {
+        for layout in [Layout::LEAF, Layout::BAIDU] {
+            let (time, worker, sequence) =
+                (layout.max_time(), layout.max_worker(), layout.max_sequence());
+            assert_eq!(layout.compose(time, worker, sequence), Some(i64::MAX as u64));
+            assert_eq!(layout.compose(time + 1, worker, sequence), None);
+            assert_eq!(layout.compose(time, worker + 1, sequence), None);
+            assert_eq!(layout.compose(time, worker, sequence + 1), None);
+        }
+        assert!(Layout::LEAF.decode(u64::MAX).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_together_comes_apart_the_same(id in 0..=i64::MAX as u64) {
+            for layout in [Layout::LEAF, Layout::TWITTER, Layout::BAIDU] {
+                let decoded = layout.decode(id).unwrap();
+                let time = (decoded.unix_ms - layout.epoch_ms()) / layout.unit_ms();
+                prop_assert_eq!(layout.compose(time, decoded.worker, decoded.sequence), Some(id));
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Client of `leafd`, the unique-ID daemon.
+
+mod layout;
+pub mod wire;
+
+pub use layout::{Decoded, Layout, LayoutError};

@@ -1,0 +1,44 @@
+//! The protocol: messages, errors, framing, version. This room alone knows bincode, and it knows
+//! nothing of the daemon's or the client's types. `docs/protocol.md` describes the same bytes in
+//! prose; the golden vectors in [`golden`] hold both to it.
+
+mod error;
+mod frame;
+#[cfg(test)]
+mod golden;
+mod message;
+
+pub use error::{ErrorCode, WireError};
+pub use frame::{
+    FrameError, HEADER_LEN, RequestError, ResponseError, decode_request, decode_response,
+    encode_request, encode_response, split_frame,
+};
+pub use message::{
+    Call, DaemonStatus, Reply, Request, Response, Run, SegmentTotals, SnowflakeState,
+    SnowflakeStatus, Span, TagStatus,
+};
+
+/// First bytes of every `Hello`: a peer that speaks something else is told so at once.
+pub const MAGIC: [u8; 4] = *b"LEAF";
+
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u16 = 1;
+
+/// Most characters of a biz tag, from Leaf's `biz_tag varchar(128)`.
+pub const MAX_TAG_CHARS: usize = 128;
+
+/// Most characters of a description, from Leaf's `description varchar(256)`.
+pub const MAX_DESCRIPTION_CHARS: usize = 256;
+
+/// Largest request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
+/// description of 256 four-byte characters) has 1,588.
+pub const MAX_REQUEST_LEN: usize = 4096;
+
+/// Largest response body in bytes. The largest valid one is a full page of `Tags`.
+pub const MAX_RESPONSE_LEN: usize = 256 * 1024;
+
+/// Most tags in one `Tags` answer.
+pub const MAX_TAGS_PER_PAGE: u32 = 100;
+
+/// Request ID of what the daemon says unasked: an error about the connection, or `Goodbye`.
+pub const UNSOLICITED: u64 = 0;
