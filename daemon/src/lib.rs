@@ -1,1 +1,15 @@
-//! leafd
+//! `leafd`: unique 64-bit IDs for the processes of one host.
+
+pub mod app;
+pub mod backoff;
+pub mod clock;
+pub mod config;
+pub mod duration;
+pub mod listen;
+pub mod log;
+pub mod runs;
+pub mod segment;
+pub mod snowflake;
+pub mod state;
+pub mod supervise;
+pub mod worker;

@@ -1,0 +1,46 @@
+//! `leafd adopt`: an operator's word that the state directory is this host's.
+
+use std::path::Path;
+
+use super::failure::Failure;
+use super::{load, paths, print};
+use crate::clock::Clock;
+use crate::segment::store::{IfMissing, Sqlite, Store};
+use crate::state::dir::StateDir;
+use crate::state::owner::Owner;
+
+/// No ceiling is ever further ahead of the clock than this, so IDs that were issued before lie
+/// below it, if the clock is right.
+const MARGIN_MS: u64 = 11_000;
+
+/// Takes the state directory over for this host.
+///
+/// # Errors
+/// When leafd runs on it, or the disk refuses.
+pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
+    let (config, _) = load(path)?;
+    let state = StateDir::lock(&paths::state_dir(&config))?;
+    let identity = config.worker.identity.as_deref().unwrap_or_default();
+    let here = Owner::here(config.state.machine_id.as_deref(), identity);
+    let done = state.adopt(&here, Clock::system().now_ms() + MARGIN_MS)?;
+    for line in done {
+        print(&format!("{line}\n"))?;
+    }
+    let database = paths::database(&config);
+    if !database.exists() {
+        make_database(&database, config.store.timeout)?;
+        print(&format!("{} was missing and is made anew\n", database.display()))?;
+    }
+    Ok(())
+}
+
+fn make_database(path: &Path, timeout: std::time::Duration) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
+    runtime.block_on(async {
+        let store = Sqlite::new(path, timeout, IfMissing::Create);
+        let made = store.list().await;
+        store.close().await;
+        made.map(drop).map_err(|error| Failure::state("cannot make the store", &error.to_string()))
+    })
+}

@@ -1,0 +1,90 @@
+//! Why leafd ends, and with which number: those of `sysexits.h`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+use crate::listen::socket::SocketError;
+use crate::state::dir::StateError;
+
+/// The command line is wrong.
+pub const EX_USAGE: u8 = 64;
+/// A defect in leafd.
+const EX_SOFTWARE: u8 = 70;
+/// The operating system refuses something basic.
+const EX_OSERR: u8 = 71;
+/// A file or socket cannot be made.
+const EX_CANTCREAT: u8 = 73;
+/// Reading or writing fails.
+const EX_IOERR: u8 = 74;
+/// Not now: somebody else holds it.
+const EX_TEMPFAIL: u8 = 75;
+/// The configuration is wrong, or does not fit what is on disk.
+const EX_CONFIG: u8 = 78;
+
+/// An end that is not a success.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(super) fn output(error: std::io::Error) -> Self {
+        Self::new(EX_IOERR, format!("cannot write to standard output: {error}"))
+    }
+
+    pub(super) fn system(what: &str, error: &std::io::Error) -> Self {
+        Self::new(EX_OSERR, format!("{what}: {error}"))
+    }
+
+    pub(super) fn state(what: &str, error: &str) -> Self {
+        Self::new(EX_IOERR, format!("{what}: {error}"))
+    }
+
+    pub(super) fn software(what: &str) -> Self {
+        Self::new(EX_SOFTWARE, what)
+    }
+
+    /// Tells standard error, and gives the number to end with.
+    #[must_use]
+    pub fn exit(self) -> ExitCode {
+        // When nobody reads it, the number has to do.
+        let _ = writeln!(std::io::stderr(), "leafd: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::new(EX_CONFIG, error.to_string())
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        let code = match error {
+            StateError::Locked { .. } => EX_TEMPFAIL,
+            StateError::Foreign { .. } => EX_CONFIG,
+            StateError::Io { .. } => EX_IOERR,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<SocketError> for Failure {
+    fn from(error: SocketError) -> Self {
+        let code = match error {
+            SocketError::InUse(_) => EX_TEMPFAIL,
+            SocketError::NoGroup(_) | SocketError::TooLong { .. } => EX_CONFIG,
+            SocketError::NotASocket(_) | SocketError::Unsafe(_) | SocketError::Io { .. } => {
+                EX_CANTCREAT
+            }
+        };
+        Self::new(code, error.to_string())
+    }
+}

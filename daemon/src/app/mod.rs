@@ -1,0 +1,66 @@
+//! The commands of `leafd`: what each does, from the configuration to the exit code.
+
+mod adopt;
+mod failure;
+mod hint;
+mod paths;
+mod serve;
+
+use std::io::Write;
+use std::path::Path;
+
+pub use adopt::adopt;
+pub use failure::{EX_USAGE, Failure};
+pub use serve::serve;
+
+use crate::clock::Clock;
+use crate::config::{self, Config};
+use crate::segment::store::SQLITE_SCHEMA;
+
+/// Where a configuration is looked for when none is named.
+const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
+
+/// The checked configuration, and where it comes from.
+fn load(path: Option<&Path>) -> Result<(Config, String), Failure> {
+    let system = Path::new(SYSTEM_CONFIG);
+    let path = path.or_else(|| system.exists().then_some(system));
+    // A variable that is not UTF-8 cannot be one of ours.
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let config = config::load(path, variables, Clock::system().now_ms())?;
+    let from = path.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
+    Ok((config, from))
+}
+
+/// `leafd check`.
+///
+/// # Errors
+/// When leafd would not start with the configuration.
+pub fn check(path: Option<&Path>) -> Result<(), Failure> {
+    let (config, from) = load(path)?;
+    for warning in config.warnings(Clock::system().now_ms()) {
+        print(&format!("warning: {warning}\n"))?;
+    }
+    print(&format!("the configuration is right ({from})\n"))
+}
+
+/// `leafd schema`.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn schema() -> Result<(), Failure> {
+    print(&format!("-- SQLite (leafd makes the table itself)\n{SQLITE_SCHEMA}"))
+}
+
+/// `leafd default-config`.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn default_config() -> Result<(), Failure> {
+    print(config::DEFAULT)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+}

@@ -1,0 +1,63 @@
+//! Where things are when the configuration does not say.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use nix::unistd::Uid;
+
+use crate::config::Config;
+
+/// The state directory: configured, or systemd's, or the user's own.
+pub(super) fn state_dir(config: &Config) -> PathBuf {
+    config
+        .state
+        .dir
+        .clone()
+        .unwrap_or_else(|| default_state_dir(|name| std::env::var_os(name), Uid::effective()))
+}
+
+fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>, uid: Uid) -> PathBuf {
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // systemd separates several directories with colons; ours is the first.
+    let systemd = variable("STATE_DIRECTORY").and_then(|value| value.into_string().ok());
+    let systemd = systemd.and_then(|value| value.split(':').next().map(str::to_owned));
+    if let Some(directory) = systemd.filter(|directory| !directory.is_empty()) {
+        return directory.into();
+    }
+    if uid.is_root() {
+        return "/var/lib/leafd".into();
+    }
+    let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
+    state.map_or_else(|| format!("/var/tmp/leafd-{uid}").into(), |state| state.join("leafd"))
+}
+
+/// The database file of the embedded store.
+pub(super) fn database(config: &Config) -> PathBuf {
+    config.store.path.clone().unwrap_or_else(|| state_dir(config).join("leafd.db"))
+}
+
+/// The socket.
+pub(super) fn socket(config: &Config) -> PathBuf {
+    config.socket.path.clone().unwrap_or_else(leaf_client::default_socket_path_for_daemon)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(variables: &[(&str, &str)], uid: u32) -> String {
+        let variable = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        };
+        default_state_dir(variable, Uid::from_raw(uid)).display().to_string()
+    }
+
+    #[test]
+    fn the_state_directory_is_systemds_or_roots_or_the_users() {
+        assert_eq!(chosen(&[("STATE_DIRECTORY", "/var/lib/x:/var/lib/y")], 0), "/var/lib/x");
+        assert_eq!(chosen(&[("STATE_DIRECTORY", ""), ("HOME", "/root")], 0), "/var/lib/leafd");
+        assert_eq!(chosen(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")], 5), "/s/leafd");
+        assert_eq!(chosen(&[("HOME", "/h")], 5), "/h/.local/state/leafd");
+        assert_eq!(chosen(&[], 5), "/var/tmp/leafd-5");
+    }
+}

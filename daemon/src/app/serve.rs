@@ -1,0 +1,281 @@
+//! `leafd` itself: build everything in order, serve, and stop in the reverse order.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use leaf_client::wire::{ErrorCode, WireError};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::failure::Failure;
+use super::{hint, load, paths};
+use crate::clock::Clock;
+use crate::config::{Config, Registry as RegistryKind, StoreKind};
+use crate::listen::accept::accept;
+use crate::listen::socket::Socket;
+use crate::listen::{Limits, Service};
+use crate::segment::service::{Segments, Settings as SegmentSettings};
+use crate::segment::store::{IfMissing, Sqlite, Store};
+use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
+use crate::snowflake::sequencer::Rules;
+use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
+use crate::state::owner::Owner;
+use crate::state::writer::Writer;
+use crate::worker::claim::start_at;
+use crate::worker::registry::{Fixed, Registry};
+
+/// Descriptors that are not connections: files, sockets, the event queue.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When it cannot start, or cannot stop in good order.
+pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
+    let (config, from) = load(path)?;
+    // Dropped last, so that the last lines are written.
+    let _log = crate::log::start(&config.log)
+        .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
+    tracing::info!(config = from, "leafd {}", env!("CARGO_PKG_VERSION"));
+    for warning in config.warnings(Clock::system().now_ms()) {
+        tracing::warn!("{warning}");
+    }
+    raise_descriptor_limit(config.socket.max_connections);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::system("cannot start", &error))?;
+    runtime.block_on(run(&config))
+}
+
+/// What runs, from the inside out.
+struct Daemon {
+    segments: Segments,
+    issuer: Issuer,
+    /// A task has broken down that leafd cannot do without.
+    fatal: CancellationToken,
+    state: StateDir,
+}
+
+async fn run(config: &Config) -> Result<(), Failure> {
+    // Before anything is worth stopping in good order.
+    let mut terminate = signal(SignalKind::terminate())
+        .map_err(|error| Failure::system("cannot listen for SIGTERM", &error))?;
+    let mut interrupt = signal(SignalKind::interrupt())
+        .map_err(|error| Failure::system("cannot listen for SIGINT", &error))?;
+    let path = paths::socket(config);
+    let socket = Socket::bind(&path, config.socket.mode, config.socket.group.as_deref())?;
+    let daemon = match build(config).await {
+        Ok(daemon) => daemon,
+        Err(failure) => {
+            socket.remove();
+            return Err(failure);
+        }
+    };
+    let listener = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std);
+    let listener = listener.map_err(|error| Failure::system("cannot listen", &error))?;
+    let service = Arc::new(Service::new(
+        daemon.segments.clone(),
+        daemon.issuer.clone(),
+        Clock::system(),
+        limits(config),
+        daemon.state.path().display().to_string(),
+    ));
+    let stop = CancellationToken::new();
+    let connections = TaskTracker::new();
+    let accepting = tokio::spawn(accept(listener, service, connections.clone(), stop.clone()));
+    say_ready(&path, daemon.state.path());
+
+    let broken = tokio::select! {
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => false,
+        () = daemon.fatal.cancelled() => true,
+    };
+    if broken {
+        // The state on disk is right at any moment; an orderly end cannot be relied on.
+        socket.remove();
+        return Err(Failure::software("ended by a defect, see the log; start leafd again"));
+    }
+    tracing::info!("stopping");
+    // First out of the way, so that whoever connects again meets the successor.
+    socket.remove();
+    stop.cancel();
+    let _ = accepting.await;
+    connections.close();
+    if tokio::time::timeout(config.shutdown.grace, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections did not end in time");
+    }
+    let segments = daemon.segments.close(config.shutdown.grace).await;
+    let snowflake = daemon.issuer.close().await;
+    segments.and(snowflake).map_err(|error| {
+        Failure::state("the last state could not be written; nothing will be repeated", &error)
+    })?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn build(config: &Config) -> Result<Daemon, Failure> {
+    let state = StateDir::lock(&paths::state_dir(config))?;
+    let identity = config.worker.identity.clone().unwrap_or_default();
+    let here = Owner::here(config.state.machine_id.as_deref(), &identity);
+    let Contents { journal, worker, warnings, .. } = state.open(&here, foreign_policy(config))?;
+    for warning in warnings {
+        tracing::error!("state directory {}: {warning}", state.path().display());
+    }
+    let remembered = journal.tags().clone();
+    let if_missing = if remembered.is_empty() { IfMissing::Create } else { IfMissing::Refuse };
+    let (writer, _thread) = Writer::start(journal, state.worker_file())
+        .map_err(|error| Failure::system("cannot start a thread", &error))?;
+    let fatal = CancellationToken::new();
+    let segments = Segments::start(
+        segment_settings(config),
+        store(config, if_missing),
+        writer.clone(),
+        &remembered,
+        &fatal,
+    );
+    let issuer = issuer(config, &identity, &worker, writer, &fatal).await;
+    Ok(Daemon { segments, issuer, fatal, state })
+}
+
+/// An embedded store and a fixed worker ID are copied together with the directory; only shared
+/// ones know of the host that it comes from.
+const fn foreign_policy(config: &Config) -> ForeignPolicy {
+    match (config.store.kind, config.worker.registry) {
+        (StoreKind::Sqlite, RegistryKind::Fixed) => ForeignPolicy::Refuse,
+    }
+}
+
+fn store(config: &Config, if_missing: IfMissing) -> Arc<dyn Store> {
+    match config.store.kind {
+        StoreKind::Sqlite => {
+            Arc::new(Sqlite::new(&paths::database(config), config.store.timeout, if_missing))
+        }
+    }
+}
+
+async fn issuer(
+    config: &Config,
+    identity: &str,
+    past: &WorkerPast,
+    writer: Writer,
+    fatal: &CancellationToken,
+) -> Issuer {
+    let clock = Clock::system();
+    let snowflake = &config.snowflake;
+    let registry = match config.worker.registry {
+        RegistryKind::Fixed => Fixed::new(config.worker.id),
+    };
+    let settings = IssuerSettings {
+        registry: registry.name(),
+        identity: identity.to_owned(),
+        ceiling_ahead_ms: ms(snowflake.ceiling_ahead),
+        layout: snowflake.layout,
+    };
+    if !snowflake.enabled {
+        let text = "snowflake IDs are not configured (snowflake.enabled)";
+        let error = WireError::new(ErrorCode::NotConfigured, text);
+        return Issuer::refusing(settings, error, clock, writer);
+    }
+    let remembered = match past {
+        WorkerPast::Known(record) => record.worker,
+        WorkerPast::Lost { .. } => None,
+    };
+    let claimed = registry.claim(identity, remembered).await.map_err(|error| error.to_string());
+    let start =
+        claimed.and_then(|claim| Ok((claim.worker, start_at(past, claim, snowflake.layout)?)));
+    match start {
+        Ok((worker, ceiling_ms)) => {
+            if worker == 0 {
+                tracing::warn!(
+                    "snowflake worker ID 0, fixed: right for one host only; number your hosts \
+                     with worker.id"
+                );
+            }
+            let rules = Rules {
+                layout: snowflake.layout,
+                worker,
+                max_lead_ms: ms(snowflake.max_lead),
+                tolerance_ms: ms(snowflake.clock_tolerance),
+                start_wait_ms: ms(snowflake.start_wait),
+                random_start: snowflake.random_start,
+            };
+            let behind_ms = ceiling_ms.saturating_sub(clock.now_ms());
+            if behind_ms > rules.start_wait_ms {
+                tracing::error!(
+                    behind_ms,
+                    "the clock is behind the times already used; snowflake IDs begin when it has \
+                     caught up"
+                );
+            }
+            Issuer::start(settings, rules, ceiling_ms, clock, writer, fatal)
+        }
+        Err(why) => {
+            tracing::error!("no snowflake IDs: {why}");
+            let error = WireError::new(ErrorCode::WorkerUnavailable, why);
+            Issuer::refusing(settings, error, clock, writer)
+        }
+    }
+}
+
+fn segment_settings(config: &Config) -> SegmentSettings {
+    let segment = &config.segment;
+    SegmentSettings {
+        rules: crate::segment::buffer::Rules {
+            max_step: segment.max_step,
+            max_waiting: segment.max_waiting,
+            absent_for: segment.unknown_for,
+        },
+        auto_create: segment.auto_create,
+        default_step: segment.default_step,
+        max_tags: segment.max_tags,
+        refresh: segment.refresh,
+        store_timeout: config.store.timeout,
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    let socket = &config.socket;
+    Limits {
+        max_connections: socket.max_connections,
+        max_in_flight: socket.max_in_flight,
+        max_count: socket.max_count,
+        max_request_bytes: socket.max_request_bytes,
+        idle_timeout: socket.idle_timeout,
+        request_timeout: socket.request_timeout,
+        write_timeout: socket.write_timeout,
+        wait: config.segment.wait,
+        max_wait: config.segment.max_wait,
+    }
+}
+
+fn ms(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Every connection needs a descriptor, and the usual soft limit is 1024.
+fn raise_descriptor_limit(connections: usize) {
+    let wanted = connections as u64 + OTHER_DESCRIPTORS;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    if soft < wanted {
+        let raised = wanted.min(hard);
+        if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_err() || raised < wanted {
+            tracing::warn!(
+                limit = raised,
+                wanted,
+                "the limit of open files allows fewer connections than socket.max-connections"
+            );
+        }
+    }
+}
+
+fn say_ready(socket: &Path, state: &Path) {
+    let search: Vec<_> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
+    let program = std::env::current_exe().ok();
+    let clients_look_at = leaf_client::default_socket_path();
+    let command = hint::first_command(socket, &clients_look_at, &search, program.as_deref());
+    tracing::info!(socket = %socket.display(), state = %state.display(), "ready");
+    tracing::info!("get an ID: {command}");
+}

@@ -1,0 +1,66 @@
+//! How long to rest after a failure: doubling, bounded, with jitter, so that a fleet does not come
+//! back in step. A plain rule.
+
+use std::time::Duration;
+
+/// Counts failures in a row.
+#[derive(Debug)]
+pub struct Backoff {
+    least: Duration,
+    most: Duration,
+    failures: u32,
+    random: fastrand::Rng,
+}
+
+impl Backoff {
+    /// From `least` doubling up to `most`.
+    #[must_use]
+    pub fn new(least: Duration, most: Duration, seed: u64) -> Self {
+        Self { least, most, failures: 0, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// For stores: short enough to be back within 2 s of their return.
+    #[must_use]
+    pub fn for_stores(seed: u64) -> Self {
+        Self::new(Duration::from_millis(50), Duration::from_secs(1), seed)
+    }
+
+    /// For the state directory.
+    #[must_use]
+    pub fn for_disks(seed: u64) -> Self {
+        Self::new(Duration::from_millis(20), Duration::from_secs(1), seed)
+    }
+
+    /// The rest after one more failure: between half and all of the doubled time.
+    #[must_use]
+    pub fn fail(&mut self) -> Duration {
+        let full = self.least.saturating_mul(1 << self.failures.min(16)).min(self.most);
+        self.failures = self.failures.saturating_add(1);
+        full / 2 + full.mul_f64(self.random.f64() / 2.0)
+    }
+
+    /// It went well.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_up_to_the_bound_and_start_anew_after_a_success() {
+        let (least, most) = (Duration::from_millis(50), Duration::from_secs(1));
+        let mut backoff = Backoff::new(least, most, 7);
+        for (failure, full) in [50, 100, 200, 400, 800, 1000, 1000].into_iter().enumerate() {
+            let (rest, full) = (backoff.fail(), Duration::from_millis(full));
+            assert!(rest >= full / 2 && rest <= full, "failure {failure}: {rest:?}");
+        }
+        backoff.reset();
+        assert!(backoff.fail() <= least);
+        for _ in 0..1000 {
+            assert!(backoff.fail() <= most);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What each value must be, and what they must be together. Nothing is repaired in silence: the
+//! list of problems names each key with its value.
+
+use std::time::Duration;
+
+use super::Config;
+
+/// A value that cannot work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The key with its section.
+    pub key: &'static str,
+    /// The value, and what it should be.
+    pub text: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.key, self.text)
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+impl Config {
+    /// Everything that is wrong at `now_ms` (ms since 1970); empty when leafd can start.
+    #[must_use]
+    pub fn check(&self, now_ms: u64) -> Vec<Problem> {
+        let mut problems = Problems(Vec::new());
+        self.check_socket(&mut problems);
+        self.check_segment(&mut problems);
+        self.check_snowflake(&mut problems, now_ms);
+        let shortest = 10 * MS;
+        problems.duration("store.timeout", self.store.timeout, shortest, 600_000 * MS);
+        problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
+        if let Err(error) = crate::log::filter(&self.log.level) {
+            problems.add("log.level", format!("{:?} is not a level: {error}", self.log.level));
+        }
+        for (key, text) in [
+            ("worker.identity", &self.worker.identity),
+            ("state.machine-id", &self.state.machine_id),
+        ] {
+            if text.as_ref().is_some_and(|text| text.chars().any(char::is_control)) {
+                problems.add(key, format!("{text:?} holds a control character"));
+            }
+        }
+        problems.0
+    }
+
+    /// What works and yet deserves a word.
+    #[must_use]
+    pub fn warnings(&self, now_ms: u64) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.snowflake.enabled {
+            let left = self.snowflake.layout.end_ms().saturating_sub(now_ms);
+            let days = left / 86_400_000;
+            if left > 0 && days < 365 {
+                warnings.push(format!(
+                    "snowflake.layout {}: its time field ends in {days} days, and IDs with it",
+                    self.snowflake.layout
+                ));
+            }
+        }
+        warnings
+    }
+
+    fn check_socket(&self, problems: &mut Problems) {
+        let socket = &self.socket;
+        problems.range("socket.max-connections", socket.max_connections as u64, 1, 1_000_000);
+        problems.range("socket.max-in-flight", socket.max_in_flight as u64, 1, 65_536);
+        problems.range("socket.max-count", u64::from(socket.max_count), 1, 1_000_000);
+        problems.range("socket.max-request-bytes", socket.max_request_bytes as u64, 1600, 4096);
+        let (second, day) = (1000 * MS, 86_400_000 * MS);
+        problems.duration("socket.idle-timeout", socket.idle_timeout, second, 30 * day);
+        problems.duration("socket.request-timeout", socket.request_timeout, 100 * MS, day);
+        problems.duration("socket.write-timeout", socket.write_timeout, 100 * MS, day);
+    }
+
+    fn check_segment(&self, problems: &mut Problems) {
+        let segment = &self.segment;
+        problems.range("segment.max-step", segment.max_step, 1, 1_000_000_000);
+        problems.range("segment.default-step", segment.default_step, 1, segment.max_step);
+        problems.range("segment.max-waiting", segment.max_waiting as u64, 1, 10_000_000);
+        problems.range("segment.max-tags", segment.max_tags as u64, 1, 10_000_000);
+        problems.duration("segment.max-wait", segment.max_wait, MS, 3_600_000 * MS);
+        problems.duration("segment.wait", segment.wait, MS, segment.max_wait);
+        problems.duration("segment.refresh", segment.refresh, 100 * MS, 86_400_000 * MS);
+        problems.duration(
+            "segment.unknown-for",
+            segment.unknown_for,
+            Duration::ZERO,
+            3_600_000 * MS,
+        );
+    }
+
+    fn check_snowflake(&self, problems: &mut Problems, now_ms: u64) {
+        let snowflake = &self.snowflake;
+        if !snowflake.enabled {
+            return;
+        }
+        let layout = &snowflake.layout;
+        let second = 1000 * MS;
+        problems.range("worker.id", self.worker.id, 0, layout.max_worker());
+        problems.duration(
+            "snowflake.ceiling-ahead",
+            snowflake.ceiling_ahead,
+            100 * MS,
+            10 * second,
+        );
+        problems.duration("snowflake.max-lead", snowflake.max_lead, Duration::ZERO, second);
+        problems.duration(
+            "snowflake.clock-tolerance",
+            snowflake.clock_tolerance,
+            Duration::ZERO,
+            second,
+        );
+        problems.duration(
+            "snowflake.start-wait",
+            snowflake.start_wait,
+            Duration::ZERO,
+            60 * second,
+        );
+        problems.range(
+            "snowflake.random-start",
+            snowflake.random_start,
+            0,
+            layout.max_sequence() + 1,
+        );
+        if layout.epoch_ms() > now_ms {
+            problems.add(
+                "snowflake.layout",
+                format!("the epoch {} lies after the clock, {now_ms}", layout.epoch_ms()),
+            );
+        } else if layout.end_ms() <= now_ms {
+            problems.add(
+                "snowflake.layout",
+                format!("{layout}: the time field ended at {} ms since 1970", layout.end_ms()),
+            );
+        }
+    }
+}
+
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn add(&mut self, key: &'static str, text: String) {
+        self.0.push(Problem { key, text });
+    }
+
+    fn range(&mut self, key: &'static str, value: u64, least: u64, most: u64) {
+        if !(least..=most).contains(&value) {
+            self.add(key, format!("{value} is not between {least} and {most}"));
+        }
+    }
+
+    fn duration(&mut self, key: &'static str, value: Duration, least: Duration, most: Duration) {
+        if !(least..=most).contains(&value) {
+            self.add(key, format!("{value:?} is not between {least:?} and {most:?}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn problems(toml: &str) -> Vec<String> {
+        let config: Config = toml::from_str(toml).unwrap();
+        config.check(NOW).iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn every_problem_is_listed_with_its_key_and_value() {
+        assert_eq!(problems(""), [""; 0]);
+        let found = problems(
+            "[socket]\nmax-count = 0\n[segment]\ndefault-step = 5\nmax-step = 4\n\
+             [worker]\nid = 1024\n[log]\nlevel = \"loud\"",
+        );
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found[0].contains("socket.max-count: 0"));
+        assert!(found[1].contains("segment.default-step: 5"));
+        assert!(found[2].contains("worker.id: 1024 is not between 0 and 1023"));
+        assert!(found[3].contains("loud"));
+    }
+
+    #[test]
+    fn an_epoch_in_the_future_and_a_time_field_used_up_are_problems() {
+        let found = problems("[snowflake]\nlayout = \"41/10/12@1700000000001\"");
+        assert!(found[0].contains("lies after the clock"), "{found:?}");
+        let found = problems("[snowflake]\nlayout = \"31/20/12@1288834974657\"");
+        assert!(found[0].contains("ended"), "{found:?}");
+        assert_eq!(problems("[snowflake]\nenabled = false\nlayout = \"31/20/12@0\""), [""; 0]);
+    }
+
+    #[test]
+    fn a_time_field_that_ends_within_a_year_is_warned_of() {
+        let config: Config = toml::from_str("[snowflake]\nlayout = \"baidu\"").unwrap();
+        let end = config.snowflake.layout.end_ms();
+        assert!(config.warnings(end - 86_400_000)[0].contains("in 1 days"));
+        assert!(config.warnings(end - 366 * 86_400_000).is_empty());
+    }
+}

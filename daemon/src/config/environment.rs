@@ -1,0 +1,116 @@
+//! Every key of the file by a variable of the environment. Which keys there are, and of which kind
+//! their values are, is read off the default configuration.
+
+use toml::{Table, Value};
+
+/// Before every variable.
+const PREFIX: &str = "LEAFD_";
+
+/// Variables with the prefix that are not keys.
+const OTHERS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
+
+/// What Kubernetes sets in every container when there is a Service named `leafd`.
+const FOREIGN: [&str; 2] = ["LEAFD_SERVICE_", "LEAFD_PORT"];
+
+/// A variable that cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadVariable {
+    /// No key has this name.
+    #[error("{0} is no key of the configuration; `leafd default-config` shows them all")]
+    Unknown(String),
+    /// The value is of another kind.
+    #[error("{name}={value:?} is not {kind}")]
+    Kind {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What it should be.
+        kind: &'static str,
+    },
+}
+
+/// The variable of a key.
+fn variable(section: &str, key: &str) -> String {
+    format!("{PREFIX}{section}_{key}").to_uppercase().replace('-', "_")
+}
+
+/// Lays `variables` over `file`. `defaults` is the default configuration.
+///
+/// # Errors
+/// When a variable with the prefix is not a key, or has a value of another kind.
+pub(super) fn overlay(
+    file: &mut Table,
+    defaults: &Table,
+    variables: impl IntoIterator<Item = (String, String)>,
+) -> Result<(), BadVariable> {
+    let keys = defaults.iter().flat_map(|(section, keys)| {
+        keys.as_table().into_iter().flatten().map(move |(key, value)| (section, key, value))
+    });
+    let keys: Vec<_> =
+        keys.map(|(section, key, value)| (variable(section, key), section, key, value)).collect();
+    for (name, value) in variables {
+        let foreign = FOREIGN.iter().any(|prefix| name.starts_with(prefix));
+        if !name.starts_with(PREFIX) || OTHERS.contains(&name.as_str()) || foreign {
+            continue;
+        }
+        let Some((_, section, key, default)) = keys.iter().find(|(known, ..)| *known == name)
+        else {
+            return Err(BadVariable::Unknown(name));
+        };
+        let value = convert(name, value, default)?;
+        let keys = file.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
+        // Where the file has something else than a section, its check will say so.
+        if let Some(keys) = keys.as_table_mut() {
+            keys.insert((*key).clone(), value);
+        }
+    }
+    Ok(())
+}
+
+fn convert(name: String, value: String, default: &Value) -> Result<Value, BadVariable> {
+    let kind = match default {
+        Value::Integer(_) => match value.parse() {
+            Ok(number) => return Ok(Value::Integer(number)),
+            Err(_) => "a whole number",
+        },
+        Value::Boolean(_) => match value.parse() {
+            Ok(truth) => return Ok(Value::Boolean(truth)),
+            Err(_) => "true or false",
+        },
+        _ => return Ok(Value::String(value)),
+    };
+    Err(BadVariable::Kind { name, value, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn laid(name: &str, value: &str) -> Result<Table, BadVariable> {
+        let defaults: Table = super::super::DEFAULT.parse().unwrap();
+        let mut file: Table = "[worker]\nid = 3".parse().unwrap();
+        overlay(&mut file, &defaults, [(name.to_owned(), value.to_owned())]).map(|()| file)
+    }
+
+    #[test]
+    fn a_variable_outranks_the_file_and_takes_the_kind_of_its_key() {
+        assert_eq!(laid("LEAFD_WORKER_ID", "7").unwrap()["worker"]["id"], Value::Integer(7));
+        let file = laid("LEAFD_SEGMENT_AUTO_CREATE", "false").unwrap();
+        assert_eq!(file["segment"]["auto-create"], Value::Boolean(false));
+        assert_eq!(file["worker"]["id"], Value::Integer(3));
+        let file = laid("LEAFD_SOCKET_PATH", "5").unwrap();
+        assert_eq!(file["socket"]["path"], Value::String("5".into()));
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_meant_is_refused_by_name_and_others_are_left_alone() {
+        let error = laid("LEAFD_WORKER_IDD", "7").unwrap_err().to_string();
+        assert!(error.contains("LEAFD_WORKER_IDD"));
+        let error = laid("LEAFD_WORKER_ID", "many").unwrap_err().to_string();
+        assert_eq!(error, "LEAFD_WORKER_ID=\"many\" is not a whole number");
+        for name in ["LEAFD_SOCKET", "PATH", "LEAFD_SERVICE_HOST", "LEAFD_PORT_80_TCP"] {
+            assert!(laid(name, "/x").is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The configuration: one TOML file, every key overridable by the environment, checked as a whole
+//! before anything starts. `default.toml` is the reference and is what `leafd default-config`
+//! prints; a test holds it to the defaults here.
+
+mod check;
+mod environment;
+mod load;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leaf_client::Layout;
+use serde::{Deserialize, Deserializer};
+
+pub use check::Problem;
+pub use load::{ConfigError, load};
+
+/// The default configuration with its comments.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Every key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Config {
+    /// Where and how applications connect.
+    pub socket: Socket,
+    /// What survives a restart.
+    pub state: State,
+    /// Where ranges come from.
+    pub store: Store,
+    /// Segment IDs.
+    pub segment: Segment,
+    /// Snowflake IDs.
+    pub snowflake: Snowflake,
+    /// Who this host is.
+    pub worker: Worker,
+    /// What is logged.
+    pub log: Log,
+    /// How leafd stops.
+    pub shutdown: Shutdown,
+}
+
+/// Where and how applications connect.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Socket {
+    #[serde(deserialize_with = "path")]
+    pub path: Option<PathBuf>,
+    #[serde(deserialize_with = "mode")]
+    pub mode: u32,
+    #[serde(deserialize_with = "text")]
+    pub group: Option<String>,
+    pub max_connections: usize,
+    pub max_in_flight: usize,
+    pub max_count: u32,
+    pub max_request_bytes: usize,
+    #[serde(deserialize_with = "duration")]
+    pub idle_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub request_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub write_timeout: Duration,
+}
+
+/// What survives a restart.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[derive(Default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct State {
+    #[serde(deserialize_with = "path")]
+    pub dir: Option<PathBuf>,
+    #[serde(deserialize_with = "text")]
+    pub machine_id: Option<String>,
+}
+
+/// Where ranges come from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Store {
+    pub kind: StoreKind,
+    #[serde(deserialize_with = "path")]
+    pub path: Option<PathBuf>,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+}
+
+/// The databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// Embedded.
+    Sqlite,
+}
+
+/// Segment IDs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Segment {
+    pub auto_create: bool,
+    pub default_step: u64,
+    pub max_step: u64,
+    #[serde(deserialize_with = "duration")]
+    pub wait: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub max_wait: Duration,
+    pub max_waiting: usize,
+    pub max_tags: usize,
+    #[serde(deserialize_with = "duration")]
+    pub refresh: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub unknown_for: Duration,
+}
+
+/// Snowflake IDs.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Snowflake {
+    pub enabled: bool,
+    #[serde(deserialize_with = "layout")]
+    pub layout: Layout,
+    #[serde(deserialize_with = "duration")]
+    pub ceiling_ahead: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub max_lead: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub clock_tolerance: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub start_wait: Duration,
+    pub random_start: u64,
+}
+
+/// Who this host is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Worker {
+    pub registry: Registry,
+    pub id: u64,
+    #[serde(deserialize_with = "text")]
+    pub identity: Option<String>,
+}
+
+/// Where worker IDs come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Registry {
+    /// The configuration.
+    Fixed,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Log {
+    pub level: String,
+    pub format: LogFormat,
+}
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// For people.
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
+
+/// How leafd stops.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Shutdown {
+    #[serde(deserialize_with = "duration")]
+    pub grace: Duration,
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+impl Default for Socket {
+    fn default() -> Self {
+        Self {
+            path: None,
+            mode: 0o660,
+            group: None,
+            max_connections: 20_000,
+            max_in_flight: 1024,
+            max_count: 100_000,
+            max_request_bytes: 4096,
+            idle_timeout: seconds(600),
+            request_timeout: seconds(10),
+            write_timeout: seconds(10),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { kind: StoreKind::Sqlite, path: None, timeout: seconds(5) }
+    }
+}
+
+impl Default for Segment {
+    fn default() -> Self {
+        Self {
+            auto_create: true,
+            default_step: 1000,
+            max_step: 1_000_000,
+            wait: seconds(5),
+            max_wait: seconds(60),
+            max_waiting: 100_000,
+            max_tags: 100_000,
+            refresh: seconds(60),
+            unknown_for: seconds(1),
+        }
+    }
+}
+
+impl Default for Snowflake {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            layout: Layout::LEAF,
+            ceiling_ahead: seconds(1),
+            max_lead: Duration::from_millis(10),
+            clock_tolerance: Duration::from_millis(5),
+            start_wait: seconds(15),
+            random_start: 100,
+        }
+    }
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self { registry: Registry::Fixed, id: 0, identity: None }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".into(), format: LogFormat::Auto }
+    }
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self { grace: seconds(5) }
+    }
+}
+
+fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(Some(String::deserialize(from)?).filter(|text| !text.is_empty()))
+}
+
+fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    Ok(text(from)?.map(PathBuf::from))
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    crate::duration::parse(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+}
+
+fn layout<'de, D: Deserializer<'de>>(from: D) -> Result<Layout, D::Error> {
+    String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let text = String::deserialize(from)?;
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        serde::de::Error::custom(format!(
+            "{text:?} is not a mode; write it in octal, as in \"0660\""
+        ))
+    })
+}

@@ -1,0 +1,96 @@
+//! Durations as people write them: `500ms`, `5s`, `1h30m`. No IO.
+
+use std::time::Duration;
+
+/// Units by name, in milliseconds, the largest first.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+/// Reads whole numbers with a unit each, the larger unit first, as in `1h30m`.
+///
+/// # Errors
+/// In words, for the name of the option or key to be put before them.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration; write it as in 500ms, 5s, 1m or 1h30m");
+    let mut units = UNITS.iter();
+    let mut rest = text;
+    let mut total: u64 = 0;
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(digits);
+        let letters = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(letters);
+        // Going on in the list, so that no unit comes twice or after a smaller one.
+        let (_, scale) = units.find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        total = number
+            .checked_mul(*scale)
+            .and_then(|ms| total.checked_add(ms))
+            .ok_or_else(|| format!("{text:?} is too long a duration"))?;
+        if tail.is_empty() {
+            return Ok(Duration::from_millis(total));
+        }
+        rest = tail;
+    }
+}
+
+/// As [`parse`], for durations that make no sense when they are 0.
+pub fn parse_positive(text: &str) -> Result<Duration, String> {
+    match parse(text)? {
+        Duration::ZERO => Err("a duration above 0 is needed".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Writes a number of milliseconds for people: its two largest units, or milliseconds alone.
+pub fn rough(ms: u64) -> String {
+    let (s, m, h) = (ms / 1000, ms / 60_000, ms / 3_600_000);
+    match () {
+        () if s == 0 => format!("{ms} ms"),
+        () if m == 0 => format!("{s} s"),
+        () if h == 0 => format!("{m} min {} s", s % 60),
+        () if h < 48 => format!("{h} h {} min", m % 60),
+        () => format!("{} d {} h", h / 24, h % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("0s", 0),
+            ("5s", 5000),
+            ("1m", 60_000),
+            ("1h", 3_600_000),
+            ("1h30m", 5_400_000),
+            ("2m3s4ms", 123_004),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_duration_is_refused_and_named() {
+        for text in ["", "5", "s", "-5s", "5 s", "1.5s", "5x", "5s3", "5s1h", "1s1s", "5µs", "٣s"]
+        {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains("is not a duration"), "{text}: {error}");
+        }
+        assert!(parse("18446744073709551615h").unwrap_err().contains("too long"));
+        assert!(parse("18446744073709551615ms1s").is_err());
+        assert!(parse_positive("0ms").is_err());
+        assert!(parse_positive("1ms").is_ok());
+    }
+
+    #[test]
+    fn ages_are_written_with_at_most_two_units() {
+        assert_eq!(rough(999), "999 ms");
+        assert_eq!(rough(59_999), "59 s");
+        assert_eq!(rough(61_000), "1 min 1 s");
+        assert_eq!(rough(3_600_000), "1 h 0 min");
+        assert_eq!(rough(50 * 3_600_000), "2 d 2 h");
+    }
+}

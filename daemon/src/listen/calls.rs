@@ -1,0 +1,273 @@
+//! What requests mean: decodes them, answers what memory can answer on the spot, and hands back a
+//! future for the rest.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::FuturesUnordered;
+use leaf_client::wire::{
+    Call, ErrorCode, MAGIC, MAX_TAGS_PER_PAGE, Reply, Request, Response, UNSOLICITED, VERSION,
+    WireError, decode_request, encode_response,
+};
+use tokio::time::Instant;
+
+use super::Service;
+use crate::runs::Runs;
+use crate::segment::service::{Outcome as SegmentOutcome, Tag};
+use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
+
+/// A request that waits, and then its ID and answer.
+pub(super) type Later = Pin<Box<dyn Future<Output = (u64, Reply)> + Send>>;
+
+/// The calling side of one connection.
+pub(super) struct Caller {
+    service: Arc<Service>,
+    said_hello: bool,
+    /// Most connections ask for one tag again and again.
+    last_tag: Option<Arc<Tag>>,
+}
+
+impl Caller {
+    pub(super) const fn new(service: Arc<Service>) -> Self {
+        Self { service, said_hello: false, last_tag: None }
+    }
+
+    pub(super) const fn has_said_hello(&self) -> bool {
+        self.said_hello
+    }
+
+    /// Answers one request into `output`, or puts it into `later`. Says whether the connection
+    /// goes on.
+    #[inline]
+    pub(super) fn call(
+        &mut self,
+        body: &[u8],
+        now: Instant,
+        output: &mut Vec<u8>,
+        later: &mut FuturesUnordered<Later>,
+    ) -> bool {
+        let Request { id, call } = match decode_request(body) {
+            Ok(request) if request.id != UNSOLICITED => request,
+            Ok(_) => {
+                let text = "request ID 0 is the daemon's own; number requests from 1";
+                put(output, UNSOLICITED, error(ErrorCode::Malformed, text));
+                return false;
+            }
+            Err(bad) => {
+                put(output, bad.id, Reply::Error(bad.error));
+                return self.said_hello && bad.id != UNSOLICITED;
+            }
+        };
+        if !self.said_hello || matches!(call, Call::Hello { .. }) {
+            let (reply, go_on) = self.hello(&call);
+            put(output, id, reply);
+            return go_on;
+        }
+        match call {
+            Call::Segment { tag, count, timeout_ms } => {
+                self.segment(id, tag, count, timeout_ms, now, output, later);
+            }
+            Call::Snowflake { count, timeout_ms } => {
+                self.snowflake(id, count, timeout_ms, now, output, later);
+            }
+            Call::Time => {
+                put(output, id, Reply::Time { unix_ms: self.service.clock.now_ms() });
+            }
+            call => {
+                if self.may_wait(id, output, later) {
+                    later.push(administrate(Arc::clone(&self.service), id, &call));
+                }
+            }
+        }
+        true
+    }
+
+    fn hello(&mut self, call: &Call<'_>) -> (Reply, bool) {
+        let Call::Hello { magic, version } = *call else {
+            return (error(ErrorCode::HelloExpected, "say Hello before anything else"), false);
+        };
+        if magic != MAGIC {
+            let text = format!("the magic is {magic:02x?} and not {MAGIC:02x?} (\"LEAF\")");
+            return (error(ErrorCode::BadMagic, text), false);
+        }
+        if version == 0 {
+            let text = format!("version 0 is none; this leafd speaks 1 to {VERSION}");
+            let refused =
+                WireError::new(ErrorCode::VersionUnsupported, text).with_detail(u64::from(VERSION));
+            return (Reply::Error(refused), false);
+        }
+        self.said_hello = true;
+        let limits = &self.service.limits;
+        let reply = Reply::Hello {
+            version: version.min(VERSION),
+            max_count: limits.max_count,
+            max_in_flight: u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX),
+        };
+        (reply, true)
+    }
+
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, on the fast path")]
+    fn segment(
+        &mut self,
+        id: u64,
+        name: &str,
+        count: u32,
+        timeout_ms: u32,
+        now: Instant,
+        output: &mut Vec<u8>,
+        later: &mut FuturesUnordered<Later>,
+    ) {
+        if !self.count_is_right(id, count, output) {
+            return;
+        }
+        let known = self.last_tag.as_ref().is_some_and(|tag| tag.name() == name);
+        if !known {
+            match self.service.segments.find_or_add(name) {
+                Ok(tag) => self.last_tag = Some(tag),
+                Err(refused) => return put(output, id, Reply::Error(refused)),
+            }
+        }
+        let Some(tag) = &self.last_tag else { return };
+        if let Some(first) = self.service.segments.take(tag, count) {
+            return put(output, id, ids(Runs::one(first, count)));
+        }
+        let tag = Arc::clone(tag);
+        if !self.may_wait(id, output, later) {
+            return;
+        }
+        match self.service.segments.request(&tag, count, self.deadline(now, timeout_ms)) {
+            SegmentOutcome::Now(runs) => put(output, id, ids(runs)),
+            SegmentOutcome::Refused(refused) => {
+                // Memory may have forgotten the tag, or the store may get it.
+                self.last_tag = None;
+                put(output, id, Reply::Error(refused));
+            }
+            SegmentOutcome::Later(waiting) => later.push(Box::pin(async move {
+                (id, waiting.outcome().await.map_or_else(Reply::Error, ids))
+            })),
+        }
+    }
+
+    #[inline]
+    fn snowflake(
+        &self,
+        id: u64,
+        count: u32,
+        timeout_ms: u32,
+        now: Instant,
+        output: &mut Vec<u8>,
+        later: &mut FuturesUnordered<Later>,
+    ) {
+        if !self.count_is_right(id, count, output) || !self.may_wait(id, output, later) {
+            return;
+        }
+        match self.service.issuer.request(count, now, self.deadline(now, timeout_ms)) {
+            SnowflakeOutcome::Now(runs) => put(output, id, ids(runs)),
+            SnowflakeOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
+            SnowflakeOutcome::Later(waiting) => later.push(Box::pin(async move {
+                (id, waiting.outcome().await.map_or_else(Reply::Error, ids))
+            })),
+        }
+    }
+
+    #[inline]
+    fn count_is_right(&self, id: u64, count: u32, output: &mut Vec<u8>) -> bool {
+        let limit = self.service.limits.max_count;
+        let right = count > 0 && count <= limit;
+        if !right {
+            let text = format!("count {count} is not between 1 and {limit} (socket.max-count)");
+            let refused = WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(limit));
+            put(output, id, Reply::Error(refused));
+        }
+        right
+    }
+
+    #[inline]
+    fn may_wait(&self, id: u64, output: &mut Vec<u8>, later: &FuturesUnordered<Later>) -> bool {
+        let limit = self.service.limits.max_in_flight;
+        let may = later.len() < limit;
+        if !may {
+            let text =
+                format!("{limit} requests of this connection wait already (socket.max-in-flight)");
+            let refused = WireError::new(ErrorCode::TooManyInFlight, text)
+                .with_detail(limit as u64)
+                .with_retry_after_ms(10);
+            put(output, id, Reply::Error(refused));
+        }
+        may
+    }
+
+    fn deadline(&self, now: Instant, timeout_ms: u32) -> Instant {
+        let limits = &self.service.limits;
+        let wait = match timeout_ms {
+            0 => limits.wait,
+            asked => Duration::from_millis(u64::from(asked)).min(limits.max_wait),
+        };
+        now + wait
+    }
+}
+
+#[inline]
+fn put(output: &mut Vec<u8>, id: u64, reply: Reply) {
+    encode_response(&Response { id, reply }, output);
+}
+
+#[inline]
+fn ids(runs: Runs) -> Reply {
+    // A request for at least one ID is answered with at least one.
+    runs.into_reply().unwrap_or_else(|| error(ErrorCode::DeadlineExceeded, "no ID was made"))
+}
+
+fn error(code: ErrorCode, text: impl Into<String>) -> Reply {
+    Reply::Error(WireError::new(code, text))
+}
+
+/// The calls that are not about IDs; one at a time over all connections.
+fn administrate(service: Arc<Service>, id: u64, call: &Call<'_>) -> Later {
+    enum Task {
+        Status,
+        List { after: String, limit: u32 },
+        Show(String),
+        Create { tag: String, step: u32, first: u64, description: String },
+        SetStep { tag: String, step: u32 },
+    }
+    let task = match *call {
+        Call::TagList { after, limit } => Task::List { after: after.to_owned(), limit },
+        Call::TagShow { tag } => Task::Show(tag.to_owned()),
+        Call::TagCreate { tag, step, first, description } => {
+            Task::Create { tag: tag.to_owned(), step, first, description: description.to_owned() }
+        }
+        Call::TagSetStep { tag, step } => Task::SetStep { tag: tag.to_owned(), step },
+        // The others have been answered.
+        _ => Task::Status,
+    };
+    Box::pin(async move {
+        let _turn = service.administration.acquire().await;
+        // Others come first between two of these.
+        tokio::task::yield_now().await;
+        let segments = &service.segments;
+        let one = |outcome: Result<_, WireError>| {
+            outcome.map_or_else(Reply::Error, |status| Reply::Tags(vec![status]))
+        };
+        let reply = match task {
+            Task::Status => Reply::Status(Box::new(service.status())),
+            Task::List { limit, .. } if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) => {
+                let text = format!("limit {limit} is not between 1 and {MAX_TAGS_PER_PAGE}");
+                Reply::Error(
+                    WireError::new(ErrorCode::BadCount, text)
+                        .with_detail(u64::from(MAX_TAGS_PER_PAGE)),
+                )
+            }
+            Task::List { after, limit } => Reply::Tags(segments.list(&after, limit as usize).await),
+            Task::Show(tag) => one(segments.show(&tag).await),
+            Task::Create { tag, step, first, description } => {
+                one(segments.create(&tag, step, first, &description).await)
+            }
+            Task::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
+        };
+        (id, reply)
+    })
+}

@@ -1,0 +1,99 @@
+//! Connections in, calls out. [`socket`] makes the listening socket, [`accept`] takes connections
+//! within bounds, [`connection`] moves bytes, and [`calls`] says what they mean.
+
+pub mod accept;
+mod calls;
+mod connection;
+mod scratch;
+pub mod socket;
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use leaf_client::wire::DaemonStatus;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::segment::service::Segments;
+use crate::snowflake::issuer::Issuer;
+
+/// Bounds on what connections may do.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Connections at once.
+    pub max_connections: usize,
+    /// Requests of one connection that wait.
+    pub max_in_flight: usize,
+    /// IDs in one request.
+    pub max_count: u32,
+    /// Bytes of one request.
+    pub max_request_bytes: usize,
+    /// Without any request.
+    pub idle_timeout: Duration,
+    /// For a request that has begun, and for the hello.
+    pub request_timeout: Duration,
+    /// For a reader that does not read.
+    pub write_timeout: Duration,
+    /// How long a request waits when it does not say.
+    pub wait: Duration,
+    /// The longest it may say.
+    pub max_wait: Duration,
+}
+
+/// What every connection serves from.
+pub struct Service {
+    /// Segment IDs.
+    pub segments: Segments,
+    /// Snowflake IDs.
+    pub issuer: Issuer,
+    /// The host's clock.
+    pub clock: Clock,
+    /// Bounds.
+    pub limits: Limits,
+    /// For status.
+    pub state_dir: String,
+    started: Instant,
+    connections: AtomicU32,
+    requests: AtomicU64,
+    /// Administration is done one call at a time, so that it cannot crowd out who wants IDs.
+    administration: Semaphore,
+}
+
+impl Service {
+    /// A service that is ready from now on.
+    #[must_use]
+    pub fn new(
+        segments: Segments,
+        issuer: Issuer,
+        clock: Clock,
+        limits: Limits,
+        state_dir: String,
+    ) -> Self {
+        Self {
+            segments,
+            issuer,
+            clock,
+            limits,
+            state_dir,
+            started: Instant::now(),
+            connections: AtomicU32::new(0),
+            requests: AtomicU64::new(0),
+            administration: Semaphore::new(1),
+        }
+    }
+
+    /// How the daemon is.
+    fn status(&self) -> DaemonStatus {
+        DaemonStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            connections: self.connections.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
+            state_dir: self.state_dir.clone(),
+            segments: self.segments.totals(),
+            snowflake: self.issuer.status(),
+        }
+    }
+}

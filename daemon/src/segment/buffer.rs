@@ -1,0 +1,609 @@
+//! The double buffer of one tag. A plain state machine: requests, leases and disk writes come in
+//! as calls with the time as an argument; what has to be done next is asked for with the `poll_…`
+//! methods. No clock, no IO, no waiting.
+//!
+//! An ID passes three places. It is leased into `reserve`, which is what the disk says is left. It
+//! moves to `ready` once the disk says that it is no longer left: the durable ceiling has passed
+//! it. Only from `ready` is it issued. A restart begins with what the disk says is left, so it can
+//! lose what was in `ready`, and never repeats.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::runs::Runs;
+use crate::segment::range::{Queue, Range};
+use crate::segment::step::StepRule;
+use crate::segment::window::Window;
+
+/// Names a waiting request; given by the caller, unique within the tag.
+pub type Ticket = u64;
+
+/// What bounds a tag.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// The largest lease, unless the row's own step is larger.
+    pub max_step: u64,
+    /// Most requests that may wait.
+    pub max_waiting: usize,
+    /// For how long a tag that the store does not know is not looked up again.
+    pub absent_for: Duration,
+}
+
+/// What the disk has to say about a tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The highest end of a range that this host has seen for the tag.
+    pub floor: u64,
+    /// What is leased and above the durable ceiling.
+    pub left: Queue,
+}
+
+/// What to ask of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseAsk {
+    /// The lease is of the row's step or of this, whichever is larger.
+    pub at_least: u64,
+    /// A lease that starts below this is a repetition; the row has to be moved forward first.
+    pub floor: u64,
+}
+
+/// What the store gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    /// The leased range.
+    pub range: Range,
+    /// The row's step.
+    pub row_step: u64,
+}
+
+/// Why the store gave nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseFailure {
+    /// Down, slow, or in error: worth another try.
+    Unavailable(String),
+    /// There is no such row.
+    UnknownTag,
+    /// The row cannot be used as it is.
+    BadRow(String),
+}
+
+/// Why a request got nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The store knows no such tag.
+    UnknownTag,
+    /// The row cannot be used.
+    BadRow(String),
+    /// Memory is drained and the store does not deliver; when it is asked next.
+    Store(String, Duration),
+    /// The state directory cannot be written; when it is tried next.
+    State(String, Duration),
+    /// Nothing is broken; it was too much for the time.
+    Deadline,
+    /// So many wait already.
+    TooManyWaiting(usize),
+    /// The daemon stops.
+    Stopping,
+}
+
+/// The answer to a request that does not come from the fast path.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Here they are.
+    Now(Runs),
+    /// [`Segment::poll_done`] will tell, under the ticket.
+    Later,
+    /// No.
+    Refused(Refusal),
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: Ticket,
+    count: u32,
+    deadline: Duration,
+}
+
+#[derive(Debug)]
+enum LeaseState {
+    Idle,
+    InFlight { wanted: u64 },
+    Resting { until: Duration, error: String },
+    Absent { until: Duration },
+}
+
+#[derive(Debug)]
+enum Persist {
+    /// The disk says what is true.
+    Clean,
+    /// The disk does not know the latest; nothing hurries but to write it.
+    Due,
+    /// A record is being written; `due` when there is news already.
+    InFlight {
+        due: bool,
+    },
+    Resting {
+        until: Duration,
+        error: String,
+    },
+    /// The tag is closed; nothing is issued any more.
+    Closed,
+}
+
+/// One tag.
+#[derive(Debug)]
+pub struct Segment {
+    rules: Rules,
+    ready: Queue,
+    granting: Queue,
+    reserve: Queue,
+    /// The ranges as they were leased, the one being issued first.
+    leases: VecDeque<Range>,
+    floor: u64,
+    /// With `ready` at or below this, there is more to do than to issue.
+    alarm: u64,
+    issued: u64,
+    last_size: u64,
+    /// Keep a range at hand although nobody has asked in this life.
+    prepared: bool,
+    window: Window,
+    step: StepRule,
+    lease: LeaseState,
+    lease_backoff: Backoff,
+    persist: Persist,
+    persist_backoff: Backoff,
+    waiters: VecDeque<Waiter>,
+    demand: u64,
+    done: VecDeque<(Ticket, Result<Runs, Refusal>)>,
+}
+
+impl Segment {
+    /// A tag that nothing is known of. `seed` feeds the jitter of its back-off.
+    #[must_use]
+    pub fn new(rules: Rules, seed: u64) -> Self {
+        Self {
+            rules,
+            ready: Queue::default(),
+            granting: Queue::default(),
+            reserve: Queue::default(),
+            leases: VecDeque::new(),
+            floor: 0,
+            alarm: 0,
+            issued: 0,
+            last_size: 0,
+            prepared: false,
+            window: Window::default(),
+            step: StepRule::new(rules.max_step),
+            lease: LeaseState::Idle,
+            lease_backoff: Backoff::for_stores(seed),
+            persist: Persist::Clean,
+            persist_backoff: Backoff::for_disks(seed),
+            waiters: VecDeque::new(),
+            demand: 0,
+            done: VecDeque::new(),
+        }
+    }
+
+    /// A tag as the disk remembers it.
+    #[must_use]
+    pub fn restored(rules: Rules, seed: u64, record: Record) -> Self {
+        Self {
+            leases: record.left.iter().collect(),
+            reserve: record.left,
+            floor: record.floor,
+            ..Self::new(rules, seed)
+        }
+    }
+
+    /// Someone will want IDs soon: raise the ceiling and lease before they ask.
+    pub fn prepare(&mut self) {
+        self.prepared = true;
+    }
+
+    /// The fast path: `count` IDs from one range that is ready, and whether the `poll_…` methods
+    /// have something to say now. `None` means [`Self::request`].
+    #[inline]
+    pub fn take(&mut self, count: u32) -> Option<(u64, bool)> {
+        if !self.waiters.is_empty() {
+            return None;
+        }
+        let first = self.ready.take_run(u64::from(count))?;
+        self.issued += u64::from(count);
+        Some((first, self.ready.total() <= self.alarm))
+    }
+
+    /// Asks for `count` IDs at `now`, to be had by `deadline`. Ask the `poll_…` methods after it.
+    pub fn request(
+        &mut self,
+        now: Duration,
+        ticket: Ticket,
+        count: u32,
+        deadline: Duration,
+    ) -> Answer {
+        if matches!(self.persist, Persist::Closed) {
+            return Answer::Refused(Refusal::Stopping);
+        }
+        if matches!(self.lease, LeaseState::Absent { until } if now < until) {
+            return Answer::Refused(Refusal::UnknownTag);
+        }
+        if self.waiters.is_empty() && self.ready.total() >= u64::from(count) {
+            return Answer::Now(self.issue(count));
+        }
+        if self.waiters.len() >= self.rules.max_waiting {
+            return Answer::Refused(Refusal::TooManyWaiting(self.rules.max_waiting));
+        }
+        self.waiters.push_back(Waiter { ticket, count, deadline });
+        self.demand += u64::from(count);
+        Answer::Later
+    }
+
+    fn issue(&mut self, count: u32) -> Runs {
+        let mut runs = Runs::default();
+        for range in self.ready.take_up_to(u64::from(count)).iter() {
+            // No longer than `count`, which is a u32.
+            runs.push(range.start(), u32::try_from(range.count()).unwrap_or(u32::MAX));
+        }
+        self.issued += u64::from(count);
+        runs
+    }
+
+    /// Requests that have been answered, in order of their arrival.
+    pub fn poll_done(&mut self) -> Option<(Ticket, Result<Runs, Refusal>)> {
+        while let Some(waiter) = self.waiters.front() {
+            let count = waiter.count;
+            if self.ready.total() < u64::from(count) {
+                break;
+            }
+            let ticket = waiter.ticket;
+            self.waiters.pop_front();
+            self.demand -= u64::from(count);
+            let runs = self.issue(count);
+            self.done.push_back((ticket, Ok(runs)));
+        }
+        self.done.pop_front()
+    }
+
+    /// A lease to ask the store for. The outcome goes to [`Self::leased`] or
+    /// [`Self::lease_failed`]; until then there is no other.
+    pub fn poll_lease(&mut self, now: Duration) -> Option<LeaseAsk> {
+        let may = match self.lease {
+            LeaseState::Idle => true,
+            LeaseState::InFlight { .. } => false,
+            LeaseState::Resting { until, .. } | LeaseState::Absent { until } => now >= until,
+        };
+        if !may || matches!(self.persist, Persist::Closed) || !self.wants_lease() {
+            return None;
+        }
+        let wanted = self.step.next(now);
+        let starving = self.unmet().min(self.rules.max_step);
+        self.lease = LeaseState::InFlight { wanted };
+        Some(LeaseAsk { at_least: wanted.max(starving), floor: self.floor })
+    }
+
+    /// IDs that are asked for and not in memory.
+    fn unmet(&self) -> u64 {
+        self.demand.saturating_sub(self.in_memory())
+    }
+
+    fn in_memory(&self) -> u64 {
+        self.ready.total() + self.granting.total() + self.reserve.total()
+    }
+
+    fn position(&self) -> Option<u64> {
+        self.ready.position().or(self.granting.position()).or(self.reserve.position())
+    }
+
+    fn wants_lease(&mut self) -> bool {
+        self.drop_spent_leases();
+        self.unmet() > 0
+            || match (self.leases.len(), self.leases.front(), self.position()) {
+                (0, ..) => self.issued > 0 || self.prepared,
+                (1, Some(current), Some(position)) => position >= next_wanted_at(*current),
+                _ => false,
+            }
+    }
+
+    fn drop_spent_leases(&mut self) {
+        let position = self.position();
+        while let Some(front) = self.leases.front()
+            && position.is_none_or(|position| front.end() <= position)
+        {
+            self.leases.pop_front();
+        }
+    }
+
+    /// The store gave a lease.
+    pub fn leased(&mut self, now: Duration, lease: Lease) {
+        let LeaseState::InFlight { wanted } = self.lease else { return };
+        if lease.range.start() < self.floor {
+            // The store's own check should have caught this; it must not pass here either.
+            let error = format!(
+                "the store gave a range from {} although this host has seen {}",
+                lease.range.start(),
+                self.floor
+            );
+            return self.lease_failed(now, LeaseFailure::Unavailable(error));
+        }
+        self.reserve.push_back(lease.range);
+        self.leases.push_back(lease.range);
+        self.floor = lease.range.end();
+        self.last_size = lease.range.count();
+        self.step.leased(now, wanted, lease.row_step);
+        self.lease_backoff.reset();
+        self.lease = LeaseState::Idle;
+        self.news();
+    }
+
+    /// The store gave none.
+    pub fn lease_failed(&mut self, now: Duration, failure: LeaseFailure) {
+        if !matches!(self.lease, LeaseState::InFlight { .. }) {
+            return;
+        }
+        match failure {
+            LeaseFailure::Unavailable(error) => {
+                self.lease = LeaseState::Resting { until: now + self.lease_backoff.fail(), error };
+            }
+            LeaseFailure::BadRow(error) => {
+                self.lease = LeaseState::Resting {
+                    until: now + self.lease_backoff.fail(),
+                    error: error.clone(),
+                };
+                self.refuse_beyond_memory(&Refusal::BadRow(error));
+            }
+            LeaseFailure::UnknownTag => self.removed(now),
+        }
+    }
+
+    fn refuse_beyond_memory(&mut self, refusal: &Refusal) {
+        while self.unmet() > 0
+            && let Some(waiter) = self.waiters.pop_back()
+        {
+            self.demand -= u64::from(waiter.count);
+            // Answered in order of arrival: the last goes behind those refused before it.
+            self.done.push_front((waiter.ticket, Err(refusal.clone())));
+        }
+    }
+
+    /// The store has no such row (any more): what is in memory is dropped, what is known of the
+    /// highest end is kept.
+    pub fn removed(&mut self, now: Duration) {
+        self.lease = LeaseState::Absent { until: now + self.rules.absent_for };
+        let had = self.in_memory() > 0;
+        (self.ready, self.granting, self.reserve) = Default::default();
+        self.leases.clear();
+        self.prepared = false;
+        self.issued = 0;
+        self.refuse_beyond_memory(&Refusal::UnknownTag);
+        if had {
+            self.news();
+        }
+    }
+
+    /// The tag was made or seen in the store: look it up again at once.
+    pub fn appeared(&mut self) {
+        if matches!(self.lease, LeaseState::Absent { .. }) {
+            self.lease = LeaseState::Idle;
+        }
+    }
+
+    /// The row's step as the store has it now.
+    pub fn row_step_is(&mut self, row_step: u64) {
+        self.step.row_step_is(row_step);
+    }
+
+    fn news(&mut self) {
+        match &mut self.persist {
+            Persist::Clean => self.persist = Persist::Due,
+            Persist::InFlight { due } => *due = true,
+            // The next try writes the latest anyway.
+            Persist::Due | Persist::Resting { .. } | Persist::Closed => {}
+        }
+    }
+
+    /// A record to write and sync. The outcome goes to [`Self::persisted`] or
+    /// [`Self::persist_failed`]; until then there is no other.
+    pub fn poll_persist(&mut self, now: Duration) -> Option<Record> {
+        let due = match self.persist {
+            Persist::Clean => false,
+            Persist::Due => true,
+            Persist::Resting { until, .. } if now >= until => true,
+            Persist::Resting { .. } | Persist::InFlight { .. } | Persist::Closed => return None,
+        };
+        let grant = self.grant();
+        if !due && grant == 0 {
+            self.set_alarm();
+            return None;
+        }
+        if grant > 0 {
+            self.window.raised(now);
+            self.granting = self.reserve.take_up_to(grant);
+        }
+        self.persist = Persist::InFlight { due: false };
+        self.set_alarm();
+        Some(Record { floor: self.floor, left: self.reserve.clone() })
+    }
+
+    /// How many IDs to move below the ceiling now.
+    fn grant(&self) -> u64 {
+        let ready = self.ready.total();
+        let asked = self.issued > 0 || self.prepared || self.demand > 0;
+        if !asked || (ready > self.window.size() / 2 && self.demand <= ready) {
+            return 0;
+        }
+        (self.window.size().max(self.demand).saturating_sub(ready)).min(self.reserve.total())
+    }
+
+    fn set_alarm(&mut self) {
+        self.drop_spent_leases();
+        let writing = matches!(self.persist, Persist::InFlight { .. });
+        let for_grant =
+            if writing || self.reserve.total() == 0 { 0 } else { self.window.size() / 2 };
+        let for_lease = match (self.leases.len(), self.leases.front(), self.ready.position()) {
+            (1, Some(current), Some(position))
+                if !matches!(self.lease, LeaseState::InFlight { .. }) =>
+            {
+                let distance = next_wanted_at(*current).saturating_sub(position);
+                self.ready.total().saturating_sub(distance)
+            }
+            _ => 0,
+        };
+        self.alarm = for_grant.max(for_lease);
+    }
+
+    /// The record is on disk.
+    pub fn persisted(&mut self) {
+        let Persist::InFlight { due } = self.persist else { return };
+        for range in std::mem::take(&mut self.granting).iter() {
+            self.ready.push_back(range);
+        }
+        self.persist_backoff.reset();
+        self.persist = if due { Persist::Due } else { Persist::Clean };
+    }
+
+    /// The record is not, or not surely, on disk.
+    pub fn persist_failed(&mut self, now: Duration, error: String) {
+        if !matches!(self.persist, Persist::InFlight { .. }) {
+            return;
+        }
+        let granting = std::mem::take(&mut self.granting);
+        self.reserve.put_back(granting);
+        self.persist = Persist::Resting { until: now + self.persist_backoff.fail(), error };
+    }
+
+    /// Refuses those whose deadline has passed.
+    pub fn expire(&mut self, now: Duration) {
+        let waiters = std::mem::take(&mut self.waiters);
+        let mut before = 0;
+        for waiter in waiters {
+            let count = u64::from(waiter.count);
+            if waiter.deadline > now {
+                before += count;
+                self.waiters.push_back(waiter);
+            } else {
+                let refusal = self.why_waiting(now, before + count);
+                self.demand -= count;
+                self.done.push_back((waiter.ticket, Err(refusal)));
+            }
+        }
+    }
+
+    /// What holds up the request that needs `upto` IDs together with those before it.
+    fn why_waiting(&self, now: Duration, upto: u64) -> Refusal {
+        let from = |until: Duration| until.saturating_sub(now);
+        if upto > self.in_memory() {
+            return match &self.lease {
+                LeaseState::Resting { until, error } => Refusal::Store(error.clone(), from(*until)),
+                LeaseState::InFlight { .. } => {
+                    Refusal::Store("it has not answered yet".into(), Duration::ZERO)
+                }
+                LeaseState::Absent { .. } => Refusal::UnknownTag,
+                LeaseState::Idle => Refusal::Deadline,
+            };
+        }
+        match &self.persist {
+            Persist::Resting { until, error } => Refusal::State(error.clone(), from(*until)),
+            Persist::InFlight { .. } => {
+                Refusal::State("the disk has not answered yet".into(), Duration::ZERO)
+            }
+            Persist::Clean | Persist::Due | Persist::Closed => Refusal::Deadline,
+        }
+    }
+
+    /// When [`Self::poll_lease`] is worth asking again after a failure (monotonic).
+    #[must_use]
+    pub const fn lease_rests_until(&self) -> Option<Duration> {
+        match self.lease {
+            LeaseState::Resting { until, .. } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// When [`Self::poll_persist`] is worth asking again after a failure (monotonic).
+    #[must_use]
+    pub const fn persist_rests_until(&self) -> Option<Duration> {
+        match self.persist {
+            Persist::Resting { until, .. } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Ends the tag: nothing is issued any more, who waits is refused, and the record says exactly
+    /// what was not issued. It has to be written after every earlier one.
+    pub fn close(&mut self) -> Record {
+        self.persist = Persist::Closed;
+        let reserve = std::mem::take(&mut self.reserve);
+        let mut left = std::mem::take(&mut self.ready);
+        for range in std::mem::take(&mut self.granting).iter().chain(reserve.iter()) {
+            left.push_back(range);
+        }
+        self.refuse_beyond_memory(&Refusal::Stopping);
+        Record { floor: self.floor, left }
+    }
+
+    /// What people want to know.
+    #[must_use]
+    pub fn view(&self) -> View {
+        View {
+            row_step: self.step.row_step(),
+            leases: self.leases.iter().copied().collect(),
+            position: self.position(),
+            remaining: self.in_memory(),
+            issued: self.issued,
+            lease_count: self.step.leases(),
+            last_lease: self.step.last_lease(),
+            last_size: self.last_size,
+            waiting: self.waiters.len(),
+            floor: self.floor,
+            absent: matches!(self.lease, LeaseState::Absent { .. }),
+            lease_error: match &self.lease {
+                LeaseState::Resting { error, .. } => Some(error.clone()),
+                _ => None,
+            },
+        }
+    }
+
+    /// The size of the next lease if it were taken at `now`, for people.
+    #[must_use]
+    pub fn next_step(&self, now: Duration) -> u64 {
+        self.step.next(now).max(self.step.row_step())
+    }
+}
+
+/// When 10 % of the range being issued is gone, the next is leased.
+fn next_wanted_at(current: Range) -> u64 {
+    current.start() + current.count().div_ceil(10)
+}
+
+/// What people want to know of a tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// The row's step as last read; 0 before.
+    pub row_step: u64,
+    /// The ranges in memory as they were leased, the one being issued first.
+    pub leases: Vec<Range>,
+    /// The next ID.
+    pub position: Option<u64>,
+    /// IDs in memory.
+    pub remaining: u64,
+    /// IDs issued in this life.
+    pub issued: u64,
+    /// Leases taken in this life.
+    pub lease_count: u64,
+    /// When the last one was taken (monotonic).
+    pub last_lease: Option<Duration>,
+    /// Its size.
+    pub last_size: u64,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// The highest end of a range that this host has seen.
+    pub floor: u64,
+    /// The store does not know the tag.
+    pub absent: bool,
+    /// Why the last lease failed.
+    pub lease_error: Option<String>,
+}
+
+#[cfg(test)]
+#[path = "buffer_tests.rs"]
+mod tests;

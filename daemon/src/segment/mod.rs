@@ -1,0 +1,16 @@
+//! Segment IDs: ranges leased per biz tag from a store and served from memory. [`buffer`],
+//! [`step`] and [`window`] decide, without a clock and without IO. [`service`] executes what they
+//! say, with a room for each kind of work: leasing, persisting, and the list of tags. [`store`] is
+//! where ranges come from.
+
+pub mod admin;
+pub mod buffer;
+mod lease;
+mod persist;
+pub mod range;
+mod refusal;
+pub mod service;
+pub mod step;
+pub mod store;
+pub mod tag;
+pub mod window;

@@ -1,0 +1,366 @@
+//! The shell around the buffers: it knows the tags, answers requests from memory, and lets who
+//! cannot be answered wait. Locks are short and never held over an await.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leaf_client::wire::{ErrorCode, SegmentTotals, WireError};
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::buffer::{Answer, Record, Refusal, Rules, Segment, Ticket};
+use super::store::{Row, Store};
+use super::tag::BizTag;
+use crate::runs::Runs;
+use crate::state::journal::TagRecord;
+use crate::state::writer::Writer;
+use crate::supervise;
+
+/// Tags used within this are leased again at start.
+const RECENT: Duration = Duration::from_secs(24 * 3600);
+
+/// Names that the store does not know are remembered up to this many, and then forgotten, so that
+/// asking for ever new names fills no memory.
+const MOST_UNKNOWN: usize = 1000;
+
+/// Leases under way at the same time, over all tags.
+const LEASES_AT_ONCE: usize = 8;
+
+/// What the configuration says.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// For every buffer.
+    pub rules: Rules,
+    /// Whether tags are made on first use.
+    pub auto_create: bool,
+    /// The step of a tag made so.
+    pub default_step: u64,
+    /// Most tags in memory.
+    pub max_tags: usize,
+    /// How often the list of tags is read.
+    pub refresh: Duration,
+    /// The bound of a call to the store.
+    pub store_timeout: Duration,
+}
+
+/// Segment IDs of all tags. Cheap to clone.
+#[derive(Clone)]
+pub struct Segments(pub(super) Arc<Shared>);
+
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) writer: Writer,
+    pub(super) tags: Mutex<HashMap<BizTag, Arc<Tag>>>,
+    /// The rows as last read.
+    pub(super) rows: Mutex<BTreeMap<BizTag, Row>>,
+    pub(super) dirty: Mutex<Vec<Arc<Tag>>>,
+    pub(super) dirty_signal: Notify,
+    /// Why the store's last call failed.
+    pub(super) store_error: Mutex<Option<String>>,
+    pub(super) leasing: Semaphore,
+    pub(super) tasks: TaskTracker,
+    pub(super) stop: CancellationToken,
+    started: Instant,
+}
+
+/// One tag: its buffer, and who waits for it.
+#[derive(Debug)]
+pub struct Tag {
+    pub(super) name: BizTag,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) segment: Segment,
+    callers: HashMap<Ticket, oneshot::Sender<Result<Runs, Refusal>>>,
+    last_ticket: Ticket,
+    /// In the list of those to be looked at by the persister.
+    pub(super) listed: bool,
+    /// When it was last used, in seconds since 1970.
+    pub(super) used_s: u64,
+}
+
+/// The answer to a request.
+pub enum Outcome {
+    /// Here they are.
+    Now(Runs),
+    /// [`Waiting::outcome`] tells.
+    Later(Waiting),
+    /// No.
+    Refused(WireError),
+}
+
+/// A request that waits.
+pub struct Waiting {
+    segments: Segments,
+    tag: Arc<Tag>,
+    receiver: oneshot::Receiver<Result<Runs, Refusal>>,
+    deadline: Instant,
+}
+
+impl Tag {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while it was held would have been in the pure core, which leaves it whole.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name.
+    #[must_use]
+    #[inline]
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seconds since 1970; only for judging what is recent.
+pub(super) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl Segments {
+    /// Takes over what the journal remembers, and starts the work in the background: writing,
+    /// leasing again what was used within the last day, and reading the list of tags. `fatal` is
+    /// cancelled when that work breaks down.
+    #[must_use]
+    pub fn start(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        writer: Writer,
+        remembered: &HashMap<BizTag, TagRecord>,
+        fatal: &CancellationToken,
+    ) -> Self {
+        let this = Self(Arc::new(Shared {
+            settings,
+            store,
+            writer,
+            tags: Mutex::default(),
+            rows: Mutex::default(),
+            dirty: Mutex::default(),
+            dirty_signal: Notify::new(),
+            store_error: Mutex::default(),
+            leasing: Semaphore::new(LEASES_AT_ONCE),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            started: Instant::now(),
+        }));
+        let recent_from = unix_seconds().saturating_sub(RECENT.as_secs());
+        let mut recent = Vec::new();
+        for (name, record) in remembered {
+            let restored = Record { floor: record.floor, left: record.left.clone() };
+            let mut segment = Segment::restored(this.0.settings.rules, fastrand::u64(..), restored);
+            let is_recent = record.used_s >= recent_from;
+            if is_recent {
+                segment.prepare();
+            }
+            let tag = Arc::new(Tag::new(name.clone(), segment, record.used_s));
+            if is_recent {
+                recent.push(Arc::clone(&tag));
+            }
+            lock(&this.0.tags).insert(name.clone(), tag);
+        }
+        supervise::spawn("persist", fatal, this.clone().persist_for_ever());
+        supervise::spawn("refresh", fatal, this.clone().refresh_for_ever());
+        for tag in &recent {
+            this.attend(tag);
+        }
+        this
+    }
+
+    /// The clock of the buffers: monotonic, from the start on.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.0.started.elapsed()
+    }
+
+    /// The fast path: `count` IDs that are ready and lie in one run.
+    #[inline]
+    #[must_use]
+    pub fn take(&self, tag: &Arc<Tag>, count: u32) -> Option<u64> {
+        let (first, more_to_do) = tag.lock().segment.take(count)?;
+        if more_to_do {
+            self.attend(tag);
+        }
+        Some(first)
+    }
+
+    /// The tag of this name, when memory has it.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Arc<Tag>> {
+        lock(&self.0.tags).get(name).cloned()
+    }
+
+    /// The tag of this name; memory makes a place for it, the store has the last word.
+    ///
+    /// # Errors
+    /// When the name cannot be one, or memory has enough of them.
+    pub fn find_or_add(&self, name: &str) -> Result<Arc<Tag>, WireError> {
+        let mut tags = lock(&self.0.tags);
+        if let Some(tag) = tags.get(name) {
+            return Ok(Arc::clone(tag));
+        }
+        let name =
+            BizTag::new(name).map_err(|bad| WireError::new(ErrorCode::BadTag, bad.to_string()))?;
+        if tags.len() >= self.0.settings.max_tags {
+            forget_unknown(&mut tags, 0);
+        }
+        let limit = self.0.settings.max_tags;
+        if tags.len() >= limit {
+            let text = format!("tag {name:?} would be one more than {limit} (segment.max-tags)");
+            return Err(WireError::new(ErrorCode::TooManyTags, text).with_detail(limit as u64));
+        }
+        let segment = Segment::new(self.0.settings.rules, fastrand::u64(..));
+        let tag = Arc::new(Tag::new(name.clone(), segment, unix_seconds()));
+        tags.insert(name, Arc::clone(&tag));
+        Ok(tag)
+    }
+
+    /// `count` IDs now, or by `deadline`.
+    #[must_use]
+    pub fn request(&self, tag: &Arc<Tag>, count: u32, deadline: Instant) -> Outcome {
+        let (sender, receiver) = oneshot::channel();
+        let mut inner = tag.lock();
+        inner.last_ticket += 1;
+        let ticket = inner.last_ticket;
+        let until = deadline.saturating_duration_since(self.0.started);
+        let answer = inner.segment.request(self.now(), ticket, count, until);
+        if matches!(answer, Answer::Later) {
+            inner.callers.insert(ticket, sender);
+        }
+        drop(inner);
+        self.attend(tag);
+        match answer {
+            Answer::Now(runs) => Outcome::Now(runs),
+            Answer::Later => Outcome::Later(Waiting {
+                segments: self.clone(),
+                tag: Arc::clone(tag),
+                receiver,
+                deadline,
+            }),
+            Answer::Refused(refusal) => Outcome::Refused(refusal.to_wire(&tag.name)),
+        }
+    }
+
+    /// Does what the buffer of a tag asks for after something has happened to it.
+    pub(super) fn attend(&self, tag: &Arc<Tag>) {
+        let mut inner = tag.lock();
+        inner.answer_callers();
+        let ask = inner.segment.poll_lease(self.now());
+        let list = !std::mem::replace(&mut inner.listed, true);
+        drop(inner);
+        if let Some(ask) = ask {
+            self.0.tasks.spawn(self.clone().lease(Arc::clone(tag), ask));
+        }
+        if list {
+            lock(&self.0.dirty).push(Arc::clone(tag));
+            self.0.dirty_signal.notify_one();
+        }
+    }
+
+    /// Drops names that the store does not know when there are many.
+    pub(super) fn forget_unknown(&self) {
+        forget_unknown(&mut lock(&self.0.tags), MOST_UNKNOWN);
+    }
+
+    /// Figures over all tags.
+    #[must_use]
+    pub fn totals(&self) -> SegmentTotals {
+        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let mut totals = SegmentTotals {
+            store: self.0.store.describe(),
+            store_error: lock(&self.0.store_error).clone().unwrap_or_default(),
+            tags: 0,
+            waiting: 0,
+            issued: 0,
+            leases: 0,
+        };
+        for view in tags.iter().map(|tag| tag.lock().segment.view()) {
+            totals.tags += u64::from(!view.absent);
+            totals.waiting += view.waiting as u64;
+            totals.issued += view.issued;
+            totals.leases += view.lease_count;
+        }
+        totals
+    }
+
+    /// Ends it: leases under way are waited for up to `grace`, nothing is issued any more, and the
+    /// disk is told exactly what was not issued.
+    ///
+    /// # Errors
+    /// When the disk does not take it; what was ready is then lost, and nothing is repeated.
+    pub async fn close(&self, grace: Duration) -> Result<(), String> {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        // A lease that is not back by then is lost, as in a crash.
+        let _ = tokio::time::timeout(grace, self.0.tasks.wait()).await;
+        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let records = tags.iter().filter_map(|tag| {
+            let mut inner = tag.lock();
+            let record = inner.segment.close();
+            inner.answer_callers();
+            (record.floor > 0).then(|| (tag.name.clone(), inner.to_disk(record)))
+        });
+        let outcome = self.0.writer.segments(records.collect()).await;
+        self.0.store.close().await;
+        outcome
+    }
+}
+
+fn forget_unknown(tags: &mut HashMap<BizTag, Arc<Tag>>, most: usize) {
+    let unknown = |tag: &Tag| {
+        let view = tag.lock().segment.view();
+        view.absent && view.floor == 0 && view.waiting == 0
+    };
+    if tags.values().filter(|tag| unknown(tag)).count() > most {
+        tags.retain(|_, tag| !unknown(tag));
+    }
+}
+
+impl Tag {
+    fn new(name: BizTag, segment: Segment, used_s: u64) -> Self {
+        let inner =
+            Inner { segment, callers: HashMap::new(), last_ticket: 0, listed: false, used_s };
+        Self { name, inner: Mutex::new(inner) }
+    }
+}
+
+impl Inner {
+    pub(super) fn answer_callers(&mut self) {
+        while let Some((ticket, outcome)) = self.segment.poll_done() {
+            if let Some(caller) = self.callers.remove(&ticket) {
+                // Whoever hung up meanwhile leaves a gap.
+                let _ = caller.send(outcome);
+            }
+        }
+    }
+
+    pub(super) fn to_disk(&self, record: Record) -> TagRecord {
+        TagRecord { floor: record.floor, used_s: self.used_s, left: record.left }
+    }
+}
+
+impl Waiting {
+    /// The answer, at the deadline at the latest.
+    ///
+    /// # Errors
+    /// What the tag's buffer says.
+    pub async fn outcome(mut self) -> Result<Runs, WireError> {
+        let answer = match tokio::time::timeout_at(self.deadline, &mut self.receiver).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                self.tag.lock().segment.expire(self.segments.now());
+                self.segments.attend(&self.tag);
+                self.receiver.try_recv().ok()
+            }
+        };
+        answer.unwrap_or(Err(Refusal::Deadline)).map_err(|refusal| refusal.to_wire(&self.tag.name))
+    }
+}

@@ -1,0 +1,178 @@
+//! How many IDs the next lease asks for. A plain rule: time comes in as an argument.
+//!
+//! Leaf's rule: the first two leases use the row's step; after that it doubles when the previous
+//! lease is less than 15 minutes old, stays up to 30, and halves from there on. Unlike Leaf's, the
+//! clock is monotonic, a failed lease changes nothing, and nothing overflows.
+
+use std::time::Duration;
+
+/// Under this since the previous lease: double.
+pub const DOUBLE_BELOW: Duration = Duration::from_secs(15 * 60);
+
+/// From this on since the previous lease: halve.
+pub const HALVE_FROM: Duration = Duration::from_secs(30 * 60);
+
+/// The memory of the rule for one tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRule {
+    max_step: u64,
+    leases: u64,
+    row_step: u64,
+    step: u64,
+    last: Duration,
+}
+
+impl StepRule {
+    /// Before the first lease. `max_step` bounds what doubling may reach; a row's own step above
+    /// it is used as it is.
+    #[must_use]
+    pub const fn new(max_step: u64) -> Self {
+        Self { max_step, leases: 0, row_step: 0, step: 0, last: Duration::ZERO }
+    }
+
+    /// The least size of a lease taken at `now` (monotonic); 0 leaves it to the row.
+    #[must_use]
+    pub fn next(&self, now: Duration) -> u64 {
+        if self.leases < 2 {
+            return 0;
+        }
+        let age = now.saturating_sub(self.last);
+        let adapted = if age < DOUBLE_BELOW {
+            self.step.saturating_mul(2).min(self.max_step.max(self.step))
+        } else if age < HALVE_FROM {
+            self.step
+        } else {
+            self.step / 2
+        };
+        adapted.max(self.row_step)
+    }
+
+    /// A lease was taken at `now` for a wish of `wanted` (what [`Self::next`] said), and the row's
+    /// step was `row_step`.
+    pub fn leased(&mut self, now: Duration, wanted: u64, row_step: u64) {
+        self.leases = self.leases.saturating_add(1);
+        self.row_step = row_step;
+        self.step = wanted.max(row_step);
+        self.last = now;
+    }
+
+    /// The row's step changed; the next lease uses at least so much.
+    pub fn row_step_is(&mut self, row_step: u64) {
+        self.row_step = row_step;
+    }
+
+    /// The row's step as last read; 0 before.
+    #[must_use]
+    pub const fn row_step(&self) -> u64 {
+        self.row_step
+    }
+
+    /// Leases taken.
+    #[must_use]
+    pub const fn leases(&self) -> u64 {
+        self.leases
+    }
+
+    /// When the last lease was taken (monotonic).
+    #[must_use]
+    pub fn last_lease(&self) -> Option<Duration> {
+        (self.leases > 0).then_some(self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A rule after two leases of 2000, the second at time 0.
+    fn rule() -> StepRule {
+        let mut rule = StepRule::new(1_000_000);
+        rule.leased(Duration::ZERO, rule.next(Duration::ZERO), 2000);
+        rule.leased(Duration::ZERO, rule.next(Duration::ZERO), 2000);
+        rule
+    }
+
+    #[test]
+    fn the_first_two_leases_use_the_rows_step() {
+        let mut rule = StepRule::new(1_000_000);
+        assert_eq!(rule.next(Duration::ZERO), 0);
+        rule.leased(Duration::ZERO, 0, 2000);
+        assert_eq!(rule.next(MINUTE), 0);
+        rule.leased(MINUTE, 0, 2000);
+        assert_eq!(rule.next(MINUTE), 4000);
+    }
+
+    #[test]
+    fn the_step_doubles_below_15_minutes_stays_below_30_and_halves_from_there_on() {
+        let mut rule = rule();
+        rule.leased(Duration::ZERO, 8000, 2000);
+        for (age, step) in [
+            (Duration::ZERO, 16_000),
+            (15 * MINUTE - MS, 16_000),
+            (15 * MINUTE, 8000),
+            (30 * MINUTE - MS, 8000),
+            (30 * MINUTE, 4000),
+            (1000 * MINUTE, 4000),
+        ] {
+            assert_eq!(rule.next(age), step, "after {age:?}");
+        }
+    }
+
+    #[test]
+    fn the_step_never_falls_below_the_rows_nor_doubles_above_the_maximum() {
+        let mut rule = rule();
+        assert_eq!(rule.next(60 * MINUTE), 2000);
+        rule.leased(Duration::ZERO, 600_000, 2000);
+        assert_eq!(rule.next(MINUTE), 1_000_000);
+        rule.leased(Duration::ZERO, 1_000_000, 2000);
+        assert_eq!(rule.next(MINUTE), 1_000_000);
+    }
+
+    #[test]
+    fn a_row_step_above_2_to_the_30_neither_wraps_nor_doubles() {
+        let mut rule = StepRule::new(1_000_000);
+        let huge = (1 << 30) + 1;
+        rule.leased(Duration::ZERO, 0, huge);
+        rule.leased(Duration::ZERO, 0, huge);
+        assert_eq!(rule.next(MINUTE), huge);
+    }
+
+    #[test]
+    fn the_step_does_not_grow_while_leases_fail() {
+        let rule = rule();
+        // A failed lease is one that `leased` is not called for: asking again changes nothing.
+        assert_eq!((0..10).map(|_| rule.next(MINUTE)).max(), Some(4000));
+    }
+
+    #[test]
+    fn a_row_step_that_was_raised_counts_at_once_and_one_that_was_lowered_lets_it_shrink() {
+        let mut rule = rule();
+        rule.row_step_is(50_000);
+        assert_eq!(rule.next(MINUTE), 50_000);
+        rule.leased(Duration::ZERO, 50_000, 50_000);
+        rule.row_step_is(10);
+        assert_eq!(rule.next(40 * MINUTE), 25_000);
+    }
+
+    proptest! {
+        #[test]
+        fn the_step_stays_within_its_bounds_for_any_history(
+            history in proptest::collection::vec((0..100_000u64, 1..=i64::MAX as u64), 1..50),
+            max_step in 1..10_000_000u64,
+        ) {
+            let mut rule = StepRule::new(max_step);
+            let mut now = Duration::ZERO;
+            for (seconds, row_step) in history {
+                now += Duration::from_secs(seconds);
+                let wanted = rule.next(now);
+                prop_assert!(wanted >= rule.row_step() || rule.leases() < 2);
+                prop_assert!(wanted <= max_step.max(rule.row_step()).max(rule.step));
+                rule.leased(now, wanted, row_step);
+            }
+        }
+    }
+}

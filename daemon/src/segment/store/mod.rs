@@ -1,0 +1,210 @@
+//! Where ranges come from: one small trait, one file per database. The rules that all databases
+//! share are here, as plain functions; each database executes them in one transaction.
+
+mod sqlite;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::segment::buffer::{Lease, LeaseAsk, LeaseFailure};
+use crate::segment::range::Range;
+use crate::segment::tag::BizTag;
+
+pub use sqlite::{IfMissing, SCHEMA as SQLITE_SCHEMA, Sqlite};
+
+/// A future that a trait object can return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A row of `leaf_alloc`, as it stands there, checked for nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// `biz_tag`.
+    pub tag: String,
+    /// `max_id`: the start of the next lease.
+    pub max_id: i64,
+    /// `step`.
+    pub step: i64,
+    /// `description`.
+    pub description: String,
+}
+
+/// A lease, and what the row looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leased {
+    /// For the buffer.
+    pub lease: Lease,
+    /// Where the row stood when it was below the highest end seen, and was moved forward.
+    pub moved_from: Option<u64>,
+}
+
+/// Why a store did not do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// Down, slow, or in error: worth another try.
+    #[error("{0}")]
+    Unavailable(String),
+    /// There is no such row.
+    #[error("the store has no such tag")]
+    NoSuchTag,
+    /// There is such a row already.
+    #[error("the store has this tag already")]
+    Exists,
+    /// The row cannot be used as it is.
+    #[error("{0}")]
+    BadRow(String),
+}
+
+impl From<StoreError> for LeaseFailure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoSuchTag => Self::UnknownTag,
+            StoreError::BadRow(error) => Self::BadRow(error),
+            StoreError::Exists | StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// A database with a table `leaf_alloc`. Every call may hang: callers bound it with
+/// [`in_time`].
+pub trait Store: Send + Sync {
+    /// What it is, for people; never with a password.
+    fn describe(&self) -> String;
+
+    /// Leases a range in one transaction, by [`plan_lease`].
+    fn lease<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<Leased, StoreError>>;
+
+    /// Every row, in byte order of the tags.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>>;
+
+    /// One row.
+    fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>>;
+
+    /// Makes a row.
+    fn create<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        first: u64,
+        step: u64,
+        description: &'a str,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Changes the step of a row.
+    fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Ends its connections in good order.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Bounds a call: a store that hangs is the same as one that is down.
+///
+/// # Errors
+/// What the call says, or `Unavailable` after `limit`.
+pub async fn in_time<T>(
+    limit: Duration,
+    call: BoxFuture<'_, Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(StoreError::Unavailable(format!(
+            "no answer within {} ms (store.timeout)",
+            limit.as_millis()
+        ))),
+    }
+}
+
+/// Which range a row gives. Leaf's convention: the `max_id` before is the start, the one after is
+/// the end. A row below the highest end seen (a restored backup, a failover that lost writes, a
+/// manual edit) is moved forward to it first, never backward.
+///
+/// # Errors
+/// `BadRow` when the row's values make no range of positive IDs.
+pub fn plan_lease(max_id: i64, step: i64, ask: LeaseAsk) -> Result<Leased, StoreError> {
+    let bad = |what: String| Err(StoreError::BadRow(what));
+    let Ok(max_id) = u64::try_from(max_id) else {
+        return bad(format!("max_id is {max_id}; set it above the highest ID ever issued"));
+    };
+    let Some(row_step) = u64::try_from(step).ok().filter(|step| *step > 0) else {
+        return bad(format!("step is {step}; set it to 1 or more"));
+    };
+    let start = max_id.max(ask.floor);
+    let size = row_step.max(ask.at_least);
+    // A row near its end still gives its own step when the larger wish does not fit.
+    let end = [size, row_step]
+        .iter()
+        .find_map(|size| start.checked_add(*size).and_then(|end| Range::new(start, end)));
+    match end {
+        Some(range) => Ok(Leased {
+            lease: Lease { range, row_step },
+            moved_from: (max_id < ask.floor).then_some(max_id),
+        }),
+        None => bad(format!("max_id {start} and step {row_step} pass the highest ID, 2^63 - 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ASK: LeaseAsk = LeaseAsk { at_least: 0, floor: 0 };
+
+    fn span(leased: &Leased) -> (u64, u64) {
+        (leased.lease.range.start(), leased.lease.range.end())
+    }
+
+    #[test]
+    fn a_lease_follows_leafs_convention() {
+        let leased = plan_lease(1, 2000, ASK).unwrap();
+        assert_eq!((span(&leased), leased.lease.row_step), ((1, 2001), 2000));
+        let leased = plan_lease(2001, 2000, LeaseAsk { at_least: 4000, floor: 2001 }).unwrap();
+        assert_eq!((span(&leased), leased.moved_from), ((2001, 6001), None));
+    }
+
+    #[test]
+    fn a_row_below_what_was_seen_is_moved_forward_and_never_backward() {
+        let leased = plan_lease(1, 10, LeaseAsk { at_least: 0, floor: 5000 }).unwrap();
+        assert_eq!((span(&leased), leased.moved_from), ((5000, 5010), Some(1)));
+        let leased = plan_lease(9000, 10, LeaseAsk { at_least: 0, floor: 5000 }).unwrap();
+        assert_eq!((span(&leased), leased.moved_from), ((9000, 9010), None));
+    }
+
+    #[test]
+    fn absurd_rows_are_errors_that_name_the_value() {
+        for (max_id, step, named) in [
+            (-1, 10, "-1"),
+            (1, 0, "step is 0"),
+            (1, i64::MIN, "-9223372036854775808"),
+            (i64::MAX, 1, "9223372036854775807"),
+            (2, i64::MAX - 1, "2^63"),
+        ] {
+            let Err(StoreError::BadRow(text)) = plan_lease(max_id, step, ASK) else { panic!() };
+            assert!(text.contains(named), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_near_its_end_gives_its_last_step() {
+        let ask = LeaseAsk { at_least: 1_000_000, floor: 0 };
+        let leased = plan_lease(i64::MAX - 10, 10, ask).unwrap();
+        assert_eq!(leased.lease.range.count(), 10);
+    }
+
+    proptest! {
+        #[test]
+        fn a_lease_never_wraps_nor_starts_below_row_or_floor(
+            max_id in any::<i64>(), step in any::<i64>(),
+            at_least in any::<u64>(), floor in 0..=i64::MAX as u64,
+        ) {
+            if let Ok(leased) = plan_lease(max_id, step, LeaseAsk { at_least, floor }) {
+                let (start, end) = span(&leased);
+                prop_assert!(start < end && end <= i64::MAX as u64);
+                prop_assert!(start >= floor && start >= max_id as u64);
+            }
+        }
+    }
+}

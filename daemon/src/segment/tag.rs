@@ -1,0 +1,83 @@
+//! Names of tags, checked once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use leaf_client::wire::MAX_TAG_CHARS;
+
+/// A biz tag: 1 to 128 characters, none of them a control character. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BizTag(Arc<str>);
+
+/// A name that no tag can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadTag {
+    /// There is nothing.
+    #[error("the tag is empty; a tag has 1 to {MAX_TAG_CHARS} characters")]
+    Empty,
+    /// There is too much.
+    #[error("the tag {start:?}… has {chars} characters; the limit is {MAX_TAG_CHARS}")]
+    TooLong {
+        /// How it begins.
+        start: String,
+        /// How long it is.
+        chars: usize,
+    },
+    /// It would garble logs and terminals.
+    #[error("the tag {0:?} holds a control character")]
+    Control(String),
+}
+
+impl BizTag {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// When it is empty, longer than 128 characters, or holds a control character.
+    pub fn new(name: &str) -> Result<Self, BadTag> {
+        if name.is_empty() {
+            return Err(BadTag::Empty);
+        }
+        let chars = name.chars().count();
+        if chars > MAX_TAG_CHARS {
+            return Err(BadTag::TooLong { start: name.chars().take(32).collect(), chars });
+        }
+        if name.chars().any(char::is_control) {
+            return Err(BadTag::Control(name.to_owned()));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name.
+    #[must_use]
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::borrow::Borrow<str> for BizTag {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for BizTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_are_tags_and_impossible_ones_are_refused_by_name() {
+        for name in ["orders", "a.b/c'd\"", "🦀", " ", "trailing ", &"é".repeat(128)] {
+            assert_eq!(BizTag::new(name).unwrap().as_str(), name);
+        }
+        assert_eq!(BizTag::new(""), Err(BadTag::Empty));
+        assert!(BizTag::new(&"é".repeat(129)).unwrap_err().to_string().contains("129"));
+        assert!(BizTag::new("a\nb").unwrap_err().to_string().contains("a\\nb"));
+    }
+}

@@ -1,0 +1,77 @@
+//! How far ahead of use the durable ceiling of a tag is raised. A plain rule.
+//!
+//! A small window loses few IDs in a crash; a large one waits for the disk less often. So it grows
+//! while it is used up quickly and shrinks when it lasts.
+
+use std::time::Duration;
+
+/// The window of a tag with little traffic, and so the most IDs that a crash costs it.
+pub const SMALLEST: u64 = 100;
+
+/// The largest window: 100 ms at 10 million IDs a second.
+pub const LARGEST: u64 = 1_000_000;
+
+/// Used up faster than this: grow. Well above what a slow disk takes to write.
+const SHORT: Duration = Duration::from_millis(200);
+
+/// Lasted longer than this: shrink.
+const LONG: Duration = Duration::from_secs(2);
+
+/// The window of one tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    size: u64,
+    last: Option<Duration>,
+}
+
+/// The smallest window.
+impl Default for Window {
+    fn default() -> Self {
+        Self { size: SMALLEST, last: None }
+    }
+}
+
+impl Window {
+    /// IDs between use and ceiling.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The ceiling is raised at `now` (monotonic).
+    pub fn raised(&mut self, now: Duration) {
+        if let Some(last) = self.last {
+            let lasted = now.saturating_sub(last);
+            if lasted < SHORT {
+                self.size = (self.size * 2).min(LARGEST);
+            } else if lasted > LONG {
+                self.size = (self.size / 2).max(SMALLEST);
+            }
+        }
+        self.last = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_grows_while_it_is_used_up_quickly_and_shrinks_when_it_lasts() {
+        let mut window = Window::default();
+        let mut now = Duration::ZERO;
+        for _ in 0..30 {
+            window.raised(now);
+            now += Duration::from_millis(10);
+        }
+        assert_eq!(window.size(), LARGEST);
+        now += Duration::from_secs(1);
+        window.raised(now);
+        assert_eq!(window.size(), LARGEST);
+        for _ in 0..30 {
+            now += Duration::from_secs(3);
+            window.raised(now);
+        }
+        assert_eq!(window.size(), SMALLEST);
+    }
+}

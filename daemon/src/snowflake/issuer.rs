@@ -1,0 +1,430 @@
+//! The shell around the sequencer: it reads the clock, lets who cannot be served yet wait in
+//! order, and has the ceiling raised on disk ahead of use. The lock is short and never held over
+//! an await or a wait.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leaf_client::Layout;
+use leaf_client::wire::{ErrorCode, SnowflakeState, SnowflakeStatus, WireError};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::sequencer::{Rules, Sequencer, Stop};
+use crate::clock::Clock;
+use crate::runs::Runs;
+use crate::state::worker_file::WorkerRecord;
+use crate::state::writer::Writer;
+use crate::supervise;
+
+/// The ceiling is kept ahead of the clock for so long after the last request; after that, the next
+/// one waits for the disk once.
+const AWAKE: Duration = Duration::from_secs(60);
+
+/// A disk so slow that this is not enough is one that does not work.
+const MOST_AHEAD_MS: u64 = 10_000;
+
+/// Most runs in one answer, so that it fits into a frame. Only layouts with few sequence bits
+/// come near it.
+const MOST_RUNS: u64 = 10_000;
+
+/// What the issuer needs to know besides the sequencer's rules.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The registry's name, for status.
+    pub registry: &'static str,
+    /// What the worker file says besides the ceiling.
+    pub identity: String,
+    /// How far ahead the ceiling is raised, in ms.
+    pub ceiling_ahead_ms: u64,
+    /// The layout, also when nothing is issued.
+    pub layout: Layout,
+}
+
+/// Snowflake IDs. Cheap to clone.
+#[derive(Clone)]
+pub struct Issuer(Arc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    clock: Clock,
+    writer: Writer,
+    inner: Mutex<Inner>,
+    /// The driver has something to do.
+    signal: Notify,
+    stop: CancellationToken,
+}
+
+struct Inner {
+    phase: Phase,
+    waiters: VecDeque<Waiter>,
+    issued: u64,
+    last_request: Instant,
+    /// Why the head of the queue waits.
+    last_stop: Stop,
+    /// Why the ceiling could not be raised.
+    disk_error: Option<String>,
+}
+
+enum Phase {
+    On { sequencer: Box<Sequencer>, worker: u64 },
+    Off(WireError),
+}
+
+struct Waiter {
+    left: u32,
+    runs: Runs,
+    sender: oneshot::Sender<Result<Runs, WireError>>,
+}
+
+/// The answer to a request.
+pub enum Outcome {
+    /// Here they are.
+    Now(Runs),
+    /// [`Waiting::outcome`] tells.
+    Later(Waiting),
+    /// No.
+    Refused(WireError),
+}
+
+/// A request that waits.
+pub struct Waiting {
+    issuer: Issuer,
+    receiver: oneshot::Receiver<Result<Runs, WireError>>,
+    deadline: Instant,
+}
+
+impl Issuer {
+    /// An issuer for the worker of `rules` that starts at `ceiling_ms`. `fatal` is cancelled when
+    /// its work in the background breaks down.
+    #[must_use]
+    pub fn start(
+        settings: Settings,
+        rules: Rules,
+        ceiling_ms: u64,
+        clock: Clock,
+        writer: Writer,
+        fatal: &CancellationToken,
+    ) -> Self {
+        let sequencer = Box::new(Sequencer::new(rules, ceiling_ms, fastrand::u64(..)));
+        let this =
+            Self::new(settings, Phase::On { sequencer, worker: rules.worker }, clock, writer);
+        supervise::spawn("snowflake", fatal, this.clone().drive());
+        this
+    }
+
+    /// An issuer that refuses, and says why.
+    #[must_use]
+    pub fn refusing(settings: Settings, error: WireError, clock: Clock, writer: Writer) -> Self {
+        Self::new(settings, Phase::Off(error), clock, writer)
+    }
+
+    fn new(settings: Settings, phase: Phase, clock: Clock, writer: Writer) -> Self {
+        let inner = Inner {
+            phase,
+            waiters: VecDeque::new(),
+            issued: 0,
+            // As if somebody had asked: the first request then finds a ceiling.
+            last_request: Instant::now(),
+            last_stop: Stop::Done,
+            disk_error: None,
+        };
+        Self(Arc::new(Shared {
+            settings,
+            clock,
+            writer,
+            inner: Mutex::new(inner),
+            signal: Notify::new(),
+            stop: CancellationToken::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `count` IDs now, or by `deadline`.
+    #[must_use]
+    pub fn request(&self, count: u32, now: Instant, deadline: Instant) -> Outcome {
+        let limit = MOST_RUNS.saturating_mul(self.0.settings.layout.max_sequence() + 1);
+        if u64::from(count) > limit {
+            let text = format!("{count} IDs at once are too many for this layout; {limit} are not");
+            let error = WireError::new(ErrorCode::BadCount, text).with_detail(limit);
+            return Outcome::Refused(error);
+        }
+        let clock_ms = self.0.clock.now_ms();
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let sequencer = match &mut inner.phase {
+            Phase::On { sequencer, .. } => sequencer,
+            Phase::Off(error) => return Outcome::Refused(error.clone()),
+        };
+        let mut runs = Runs::default();
+        let mut left = count;
+        if inner.waiters.is_empty() {
+            let stop = sequencer.take(clock_ms, count, &mut runs);
+            let issued = runs.total();
+            inner.issued += issued;
+            left -= u32::try_from(issued).unwrap_or(left);
+            inner.last_stop = stop;
+            match stop {
+                Stop::Done => {
+                    let asleep = now.duration_since(inner.last_request) > AWAKE;
+                    inner.last_request = now;
+                    if asleep {
+                        self.0.signal.notify_one();
+                    }
+                    return Outcome::Now(runs);
+                }
+                Stop::Until(_) | Stop::Ceiling => {}
+                Stop::ClockBackwards { .. } | Stop::TimeExhausted => {
+                    return Outcome::Refused(refusal(stop, None));
+                }
+            }
+        }
+        inner.last_request = now;
+        let (sender, receiver) = oneshot::channel();
+        inner.waiters.push_back(Waiter { left, runs, sender });
+        drop(guard);
+        self.0.signal.notify_one();
+        Outcome::Later(Waiting { issuer: self.clone(), receiver, deadline })
+    }
+
+    /// Serves who waits, wakes when the clock allows more, and raises the ceiling.
+    async fn drive(self) {
+        let mut ahead_ms = self.0.settings.ceiling_ahead_ms;
+        loop {
+            let (raise, wake) = self.serve(ahead_ms);
+            let Some(record) = raise else {
+                tokio::select! {
+                    () = self.0.stop.cancelled() => return,
+                    () = self.0.signal.notified() => {}
+                    () = tokio::time::sleep(wake) => {}
+                }
+                continue;
+            };
+            let began = Instant::now();
+            let ceiling_ms = record.ceiling_ms;
+            let writing = self.0.writer.worker(record);
+            tokio::pin!(writing);
+            // Whoever can be served below the present ceiling is served meanwhile.
+            let outcome = loop {
+                let (_, wake) = self.serve(ahead_ms);
+                tokio::select! {
+                    outcome = &mut writing => break outcome,
+                    () = self.0.signal.notified() => {}
+                    () = tokio::time::sleep(wake) => {}
+                }
+            };
+            // A disk that takes long gets a longer lead: four times what it just took.
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            ahead_ms = self
+                .0
+                .settings
+                .ceiling_ahead_ms
+                .max(ahead_ms - ahead_ms / 8)
+                .max(took_ms.saturating_mul(4))
+                .min(MOST_AHEAD_MS);
+            if self.raised(ceiling_ms, outcome).is_err() {
+                tokio::select! {
+                    () = self.0.stop.cancelled() => return,
+                    () = tokio::time::sleep(Duration::from_millis(200)) => {}
+                }
+            }
+        }
+    }
+
+    fn raised(&self, ceiling_ms: u64, outcome: Result<(), String>) -> Result<(), ()> {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        match outcome {
+            Ok(()) => {
+                if inner.disk_error.take().is_some() {
+                    tracing::info!("the worker file can be written again");
+                }
+                if let Phase::On { sequencer, .. } = &mut inner.phase {
+                    sequencer.raised(ceiling_ms);
+                }
+                Ok(())
+            }
+            Err(why) => {
+                if inner.disk_error.is_none() {
+                    tracing::error!(
+                        "the worker file cannot be written; snowflake IDs end at its ceiling: {why}"
+                    );
+                }
+                inner.disk_error = Some(why);
+                Err(())
+            }
+        }
+    }
+
+    /// Serves the queue as far as it goes. Returns what to write, and when to come again.
+    fn serve(&self, ahead_ms: u64) -> (Option<WorkerRecord>, Duration) {
+        let clock_ms = self.0.clock.now_ms();
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let Phase::On { sequencer, worker } = &mut inner.phase else {
+            return (None, AWAKE);
+        };
+        let mut wake = Duration::from_millis(ahead_ms / 4);
+        while let Some(waiter) = inner.waiters.front_mut() {
+            // Whoever has given up leaves a gap.
+            let stop = if waiter.sender.is_closed() {
+                Stop::Done
+            } else {
+                let before = waiter.runs.total();
+                let stop = sequencer.take(clock_ms, waiter.left, &mut waiter.runs);
+                let issued = waiter.runs.total() - before;
+                inner.issued += issued;
+                waiter.left -= u32::try_from(issued).unwrap_or(waiter.left);
+                stop
+            };
+            inner.last_stop = stop;
+            match stop {
+                Stop::Until(at_ms) => {
+                    let behind = at_ms.saturating_sub(clock_ms).max(1);
+                    wake = wake.min(Duration::from_millis(behind));
+                    break;
+                }
+                Stop::Ceiling => break,
+                Stop::Done | Stop::ClockBackwards { .. } | Stop::TimeExhausted => {
+                    let Some(waiter) = inner.waiters.pop_front() else { break };
+                    let outcome = match stop {
+                        Stop::Done => Ok(waiter.runs),
+                        _ => Err(refusal(stop, None)),
+                    };
+                    let _ = waiter.sender.send(outcome);
+                }
+            }
+        }
+        if inner.waiters.is_empty() && inner.last_request.elapsed() > AWAKE {
+            return (None, AWAKE);
+        }
+        let record = sequencer
+            .wanted_ceiling(clock_ms, ahead_ms)
+            .map(|ceiling_ms| record(&self.0.settings, *worker, ceiling_ms));
+        (record, wake)
+    }
+
+    /// Ends it: nothing is issued any more, who waits is refused, and the disk is told exactly up
+    /// to where IDs were issued.
+    ///
+    /// # Errors
+    /// When the disk does not take it; the next start then waits for the ceiling.
+    pub async fn close(&self) -> Result<(), String> {
+        self.0.stop.cancel();
+        let record = {
+            let mut guard = self.lock();
+            let inner = &mut *guard;
+            let stopping = || WireError::new(ErrorCode::ShuttingDown, "leafd is stopping");
+            for waiter in inner.waiters.drain(..) {
+                let _ = waiter.sender.send(Err(stopping()));
+            }
+            match std::mem::replace(&mut inner.phase, Phase::Off(stopping())) {
+                Phase::On { sequencer, worker } => {
+                    record(&self.0.settings, worker, sequencer.exact_ceiling_ms())
+                }
+                Phase::Off(_) => return Ok(()),
+            }
+        };
+        self.0.writer.worker(record).await
+    }
+
+    /// How it is.
+    #[must_use]
+    pub fn status(&self) -> SnowflakeStatus {
+        let clock_ms = self.0.clock.now_ms();
+        let inner = self.lock();
+        let mut status = SnowflakeStatus {
+            state: SnowflakeState::Serving,
+            worker: None,
+            registry: self.0.settings.registry.to_owned(),
+            layout: self.0.settings.layout.to_string(),
+            ceiling_unix_ms: 0,
+            last_unix_ms: 0,
+            clock_unix_ms: clock_ms,
+            issued: inner.issued,
+        };
+        match &inner.phase {
+            Phase::On { sequencer, worker } => {
+                status.worker = Some(*worker);
+                status.ceiling_unix_ms = sequencer.ceiling_ms();
+                status.last_unix_ms =
+                    if inner.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
+                if let Some(behind_ms) = sequencer.behind_ms(clock_ms) {
+                    status.state = SnowflakeState::ClockBehind { behind_ms };
+                } else if let Some(why) = &inner.disk_error {
+                    let reason = format!("the worker file cannot be written: {why}");
+                    status.state = SnowflakeState::Refused { reason };
+                }
+            }
+            Phase::Off(error) => {
+                status.state = SnowflakeState::Refused { reason: error.message.clone() };
+            }
+        }
+        status
+    }
+}
+
+fn record(settings: &Settings, worker: u64, ceiling_ms: u64) -> WorkerRecord {
+    WorkerRecord {
+        worker: Some(worker),
+        identity: settings.identity.clone(),
+        layout: settings.layout.to_string(),
+        ceiling_ms,
+    }
+}
+
+fn refusal(stop: Stop, disk_error: Option<&str>) -> WireError {
+    match stop {
+        Stop::ClockBackwards { behind_ms } => WireError::new(
+            ErrorCode::ClockBackwards,
+            format!(
+                "the clock is {behind_ms} ms behind the times already used; IDs go on when it has \
+                 caught up"
+            ),
+        )
+        .with_detail(behind_ms)
+        .with_retry_after_ms(u32::try_from(behind_ms).unwrap_or(u32::MAX)),
+        Stop::TimeExhausted => WireError::new(
+            ErrorCode::TimeExhausted,
+            "the time field of the layout is used up; no ID can come any more",
+        ),
+        Stop::Ceiling => WireError::new(
+            ErrorCode::StateUnavailable,
+            format!(
+                "the worker file cannot be written: {}",
+                disk_error.unwrap_or("the disk has not answered yet")
+            ),
+        )
+        .with_retry_after_ms(200),
+        Stop::Until(_) | Stop::Done => WireError::new(
+            ErrorCode::DeadlineExceeded,
+            "so many IDs could not be made in time; the layout's limit is reached",
+        )
+        .with_retry_after_ms(10),
+    }
+}
+
+impl Waiting {
+    /// The answer, at the deadline at the latest.
+    ///
+    /// # Errors
+    /// Why there are no IDs.
+    pub async fn outcome(self) -> Result<Runs, WireError> {
+        if let Ok(Ok(outcome)) = tokio::time::timeout_at(self.deadline, self.receiver).await {
+            return outcome;
+        }
+        let clock_ms = self.issuer.0.clock.now_ms();
+        let inner = self.issuer.lock();
+        let behind = match &inner.phase {
+            Phase::On { sequencer, .. } => sequencer.behind_ms(clock_ms),
+            Phase::Off(error) => return Err(error.clone()),
+        };
+        let stop = behind.map_or(inner.last_stop, |behind_ms| Stop::ClockBackwards { behind_ms });
+        Err(refusal(stop, inner.disk_error.as_deref()))
+    }
+}

@@ -1,0 +1,5 @@
+//! Snowflake IDs: time | worker | sequence. [`sequencer`] decides, without a clock and without IO;
+//! [`issuer`] reads the clock, keeps who waits, and has the ceiling raised on disk.
+
+pub mod issuer;
+pub mod sequencer;

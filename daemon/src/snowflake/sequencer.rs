@@ -1,0 +1,210 @@
+//! Which ID comes next. A plain state machine: the clock comes in as an argument, IDs and the
+//! reason for stopping come out. No clock, no IO, no waiting.
+//!
+//! Two rules make a duplicate impossible. The pair (time, sequence) only grows within a life of
+//! the sequencer; and nothing is issued at or past the ceiling, which is on disk before it is told
+//! here, and from which the next life starts.
+
+use leaf_client::Layout;
+
+use crate::runs::Runs;
+
+/// What shapes the sequence, apart from its ceiling.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// Bits, unit and epoch.
+    pub layout: Layout,
+    /// The worker ID; fits the layout.
+    pub worker: u64,
+    /// How far timestamps may lead the clock when a time unit is used up, in ms.
+    pub max_lead_ms: u64,
+    /// How far behind the clock may fall and be waited for, in ms.
+    pub tolerance_ms: u64,
+    /// As `tolerance_ms`, while the ceiling of an earlier life lies ahead of the clock.
+    pub start_wait_ms: u64,
+    /// A time unit entered with the clock starts at a random sequence below this; 0 and 1 turn it
+    /// off. Leaf uses 100, so that low bits spread evenly when traffic is low.
+    pub random_start: u64,
+}
+
+/// Why no more was issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// All that was asked for has been issued.
+    Done,
+    /// More when the clock reaches this (ms since 1970).
+    Until(u64),
+    /// More when the ceiling has been raised.
+    Ceiling,
+    /// The clock is too far behind to wait for it.
+    ClockBackwards {
+        /// Distance in milliseconds.
+        behind_ms: u64,
+    },
+    /// The time field is used up; no ID will ever come again in this layout.
+    TimeExhausted,
+}
+
+/// The state between two calls.
+#[derive(Debug)]
+pub struct Sequencer {
+    rules: Rules,
+    /// The time unit in use, in units since the epoch; `None` before the first and only when the
+    /// ceiling lies at or before the epoch.
+    time: Option<u64>,
+    /// The next sequence in it; above the layout's maximum when the unit is used up.
+    sequence: u64,
+    /// The latest clock reading (or, at the start, the ceiling): less than this is "behind".
+    high_ms: u64,
+    /// Until the clock has passed the ceiling of the earlier life.
+    starting: bool,
+    ceiling_ms: u64,
+    random: fastrand::Rng,
+}
+
+impl Sequencer {
+    /// Starts at `ceiling_ms` (ms since 1970), the highest among all witnesses of earlier lives;
+    /// 0 when there was none. `seed` feeds the random start within a time unit.
+    #[must_use]
+    pub fn new(rules: Rules, ceiling_ms: u64, seed: u64) -> Self {
+        let layout = rules.layout;
+        // Every unit that begins before the ceiling may have been used.
+        let used_units = ceiling_ms.saturating_sub(layout.epoch_ms()).div_ceil(layout.unit_ms());
+        Self {
+            rules,
+            time: used_units.checked_sub(1),
+            sequence: layout.max_sequence() + 1,
+            high_ms: ceiling_ms.max(layout.epoch_ms()),
+            starting: true,
+            ceiling_ms,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// Issues up to `count` IDs into `runs` at the clock reading `now_ms` (ms since 1970), and
+    /// says why it stopped.
+    pub fn take(&mut self, now_ms: u64, count: u32, runs: &mut Runs) -> Stop {
+        if now_ms < self.high_ms {
+            return self.behind(now_ms);
+        }
+        self.high_ms = now_ms;
+        self.starting = false;
+        let layout = self.rules.layout;
+        let clock_unit = (now_ms - layout.epoch_ms()) / layout.unit_ms();
+        if self.time.is_none_or(|time| time < clock_unit) {
+            self.enter_with_clock(clock_unit);
+        }
+        let mut left = count;
+        while left > 0 {
+            if self.sequence > layout.max_sequence()
+                && let Err(stop) = self.roll_over(now_ms)
+            {
+                return stop;
+            }
+            let time = self.time.unwrap_or(clock_unit);
+            if self.unit_start_ms(time) >= self.ceiling_ms {
+                return Stop::Ceiling;
+            }
+            let Some(first) = layout.compose(time, self.rules.worker, self.sequence) else {
+                return Stop::TimeExhausted;
+            };
+            let room = layout.max_sequence() + 1 - self.sequence;
+            let run = u32::try_from(room).unwrap_or(u32::MAX).min(left);
+            runs.push(first, run);
+            self.sequence += u64::from(run);
+            left -= run;
+        }
+        Stop::Done
+    }
+
+    fn behind(&self, now_ms: u64) -> Stop {
+        let behind_ms = self.high_ms - now_ms;
+        let patience =
+            if self.starting { self.rules.start_wait_ms } else { self.rules.tolerance_ms };
+        if behind_ms <= patience {
+            Stop::Until(self.high_ms)
+        } else {
+            Stop::ClockBackwards { behind_ms }
+        }
+    }
+
+    /// The clock has moved on to a unit that nothing was issued in.
+    fn enter_with_clock(&mut self, unit: u64) {
+        let max = self.rules.layout.max_sequence();
+        let saturated = self.sequence > max && self.time.is_some_and(|time| time + 1 == unit);
+        self.time = Some(unit);
+        self.sequence = if saturated || self.rules.random_start < 2 {
+            0
+        } else {
+            self.random.u64(0..self.rules.random_start.min(max + 1))
+        };
+    }
+
+    /// The unit is used up: borrow the next one from the future, as far as the lead allows.
+    fn roll_over(&mut self, now_ms: u64) -> Result<(), Stop> {
+        let next = self.time.map_or(0, |time| time + 1);
+        let allowed_at = self.unit_start_ms(next).saturating_sub(self.rules.max_lead_ms);
+        if now_ms < allowed_at {
+            return Err(Stop::Until(allowed_at));
+        }
+        self.time = Some(next);
+        self.sequence = 0;
+        Ok(())
+    }
+
+    fn unit_start_ms(&self, unit: u64) -> u64 {
+        let layout = self.rules.layout;
+        layout.epoch_ms().saturating_add(unit.saturating_mul(layout.unit_ms()))
+    }
+
+    /// Nothing is issued at or past this time (ms since 1970).
+    #[must_use]
+    pub const fn ceiling_ms(&self) -> u64 {
+        self.ceiling_ms
+    }
+
+    /// The ceiling has been raised on disk to `ceiling_ms`; a lower one is ignored.
+    pub fn raised(&mut self, ceiling_ms: u64) {
+        self.ceiling_ms = self.ceiling_ms.max(ceiling_ms);
+    }
+
+    /// The ceiling to write next, `ahead_ms` above what is in use, when less than half of that is
+    /// left. `None` while the clock is behind: nothing can be issued then.
+    #[must_use]
+    pub fn wanted_ceiling(&self, now_ms: u64, ahead_ms: u64) -> Option<u64> {
+        if now_ms < self.high_ms {
+            return None;
+        }
+        let lead_ms = self.rules.max_lead_ms + self.rules.layout.unit_ms();
+        let used_ms = self.time.map_or(0, |time| self.unit_start_ms(time)).max(now_ms);
+        // Less than the lead ahead would stop a saturated sequence short of its lead.
+        let ahead_ms = ahead_ms.max(2 * lead_ms);
+        (self.ceiling_ms < used_ms.saturating_add(ahead_ms / 2))
+            .then(|| used_ms.saturating_add(ahead_ms))
+    }
+
+    /// The lowest ceiling that is right when nothing more is issued: what a clean stop writes.
+    #[must_use]
+    pub fn exact_ceiling_ms(&self) -> u64 {
+        match self.time {
+            Some(time) => self.unit_start_ms(time.saturating_add(1)).min(self.ceiling_ms),
+            None => self.ceiling_ms,
+        }
+    }
+
+    /// Start of the time unit in use (ms since 1970).
+    #[must_use]
+    pub fn last_ms(&self) -> Option<u64> {
+        self.time.map(|time| self.unit_start_ms(time))
+    }
+
+    /// How far the clock is behind what was used (ms), and for how long that would be waited for.
+    #[must_use]
+    pub fn behind_ms(&self, now_ms: u64) -> Option<u64> {
+        self.high_ms.checked_sub(now_ms).filter(|behind| *behind > 0)
+    }
+}
+
+#[cfg(test)]
+#[path = "sequencer_tests.rs"]
+mod tests;

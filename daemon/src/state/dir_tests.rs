@@ -1,0 +1,216 @@
+use super::*;
+use crate::segment::range::Range;
+use crate::state::journal::TagRecord;
+
+fn here() -> Owner {
+    Owner { machine: "m1".into(), identity: String::new() }
+}
+
+fn tag(name: &str) -> BizTag {
+    BizTag::new(name).unwrap()
+}
+
+const WORKER: WorkerRecord = WorkerRecord {
+    worker: Some(3),
+    identity: String::new(),
+    layout: String::new(),
+    ceiling_ms: 1_700_000_000_000,
+};
+
+/// A directory in which something was issued.
+fn used() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::lock(dir.path()).unwrap();
+    let mut contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
+    let left = [Range::new(101, 2001).unwrap()].into_iter().collect();
+    let record = TagRecord { floor: 2001, used_s: 1, left };
+    contents.journal.append(vec![(tag("a"), record)]).unwrap();
+    replace(&state.worker_file(), WORKER.write().as_bytes()).unwrap();
+    dir
+}
+
+fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<Contents, StateError> {
+    StateDir::lock(dir.path()).unwrap().open(&here(), policy)
+}
+
+fn aside(dir: &tempfile::TempDir, why: &str) -> usize {
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    entries
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(why))
+        .count()
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = StateDir::lock(dir.path()).unwrap();
+    let error = StateDir::lock(dir.path()).unwrap_err().to_string();
+    assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+    drop(first);
+    StateDir::lock(dir.path()).unwrap();
+}
+
+#[test]
+fn what_was_written_is_there_again() {
+    let dir = used();
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
+    assert_eq!(contents.worker, WorkerPast::Known(WORKER));
+    assert!(contents.warnings.is_empty());
+}
+
+#[test]
+fn a_crash_at_any_point_of_the_making_leaves_a_directory_that_is_still_new() {
+    for files in [&[][..], &[journal::FILE], &[journal::FILE, worker_file::FILE]] {
+        for torn in ["", "half", "# a comment\nworkerID="] {
+            let made = tempfile::tempdir().unwrap();
+            open(&made, ForeignPolicy::Refuse).unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            for file in files {
+                std::fs::copy(made.path().join(file), dir.path().join(file)).unwrap();
+            }
+            for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+                // The next file was being written under its temporary name.
+                std::fs::write(dir.path().join(format!("{file}.new")), torn).unwrap();
+            }
+            let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+            assert_eq!(contents.worker, WorkerPast::Known(WorkerRecord::fresh()));
+            assert!(contents.warnings.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_a_file_is_replaced_leaves_the_old_one() {
+    let dir = used();
+    let full = WorkerRecord { ceiling_ms: u64::MAX, ..WORKER }.write();
+    for cut in 0..=full.len() {
+        std::fs::write(dir.path().join("worker.properties.new"), &full[..cut]).unwrap();
+        let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+        assert_eq!(contents.worker, WorkerPast::Known(WORKER));
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_set_aside_and_the_highest_ends_are_kept() {
+    let dir = used();
+    let path = dir.path().join(journal::FILE);
+    let mut content = std::fs::read(&path).unwrap();
+    content.extend(b"00000000 b 5 1 1-5\n");
+    std::fs::write(&path, content).unwrap();
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    assert_eq!(aside(&dir, "journal.damaged"), 1);
+    assert_eq!(contents.salvaged[&tag("a")], 2001);
+    assert!(contents.warnings[0].contains("line 3"), "{:?}", contents.warnings);
+    drop(contents);
+    // The doubt about what was left stays, and so do the ends.
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    let record = &contents.journal.tags()[&tag("a")];
+    assert_eq!((record.floor, record.left.total()), (2001, 0));
+}
+
+#[test]
+fn a_damaged_or_missing_worker_file_is_lost_and_stays_lost_over_restarts() {
+    let damage: [fn(&Path); 3] = [
+        |path| std::fs::write(path, "workerID=3\n").unwrap(),
+        |path| std::fs::write(path, "").unwrap(),
+        |path| std::fs::remove_file(path).unwrap(),
+    ];
+    for damage in damage {
+        let dir = used();
+        damage(&dir.path().join(worker_file::FILE));
+        for _ in 0..3 {
+            let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+            let WorkerPast::Lost { reason } = contents.worker else { panic!("trusted") };
+            assert!(reason.contains("worker.properties"));
+            assert_eq!(contents.journal.tags().len(), 1, "segments are not concerned");
+        }
+    }
+}
+
+#[test]
+fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refused() {
+    let other =
+        [Owner { machine: "m2".into(), ..here() }, Owner { identity: "pod-1".into(), ..here() }];
+    for owner in other {
+        let dir = used();
+        let path = dir.path().join(owner::FILE);
+        std::fs::write(&path, owner.write()).unwrap();
+        let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
+        assert!(error.contains("leafd adopt"), "{error}");
+        assert_eq!(aside(&dir, "foreign"), 0);
+        let contents = open(&dir, ForeignPolicy::SetAside).unwrap();
+        assert_eq!(aside(&dir, "foreign"), 3);
+        assert!(contents.journal.tags().is_empty());
+        assert_eq!(contents.worker, WorkerPast::Known(WorkerRecord::fresh()));
+        assert!(!contents.warnings.is_empty());
+        assert!(open(&dir, ForeignPolicy::Refuse).unwrap().warnings.is_empty());
+    }
+}
+
+#[test]
+fn a_directory_whose_owner_is_missing_or_damaged_is_nobodys_and_not_new() {
+    for content in [None, Some("machine=m1\n")] {
+        let dir = used();
+        let path = dir.path().join(owner::FILE);
+        match content {
+            Some(content) => std::fs::write(&path, content).unwrap(),
+            None => std::fs::remove_file(&path).unwrap(),
+        }
+        assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
+    }
+}
+
+#[test]
+fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
+    let files = [journal::FILE, worker_file::FILE, owner::FILE];
+    for moved in 1..=files.len() {
+        let dir = used();
+        for file in &files[..moved] {
+            set_aside(&dir.path().join(file), "foreign").unwrap();
+        }
+        let opened = StateDir::lock(dir.path()).unwrap().open(&here(), ForeignPolicy::Refuse);
+        match opened {
+            Err(StateError::Foreign { .. }) => {}
+            Ok(contents) => {
+                assert!(matches!(contents.worker, WorkerPast::Lost { .. }) || moved == 1)
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_adopting_keeps_the_highest_ends() {
+    let dir = used();
+    let foreign = Owner { machine: "m2".into(), ..here() };
+    std::fs::write(dir.path().join(owner::FILE), foreign.write()).unwrap();
+    // The copies were made, and the new journal, and then the power went.
+    for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+        keep_aside(&dir.path().join(file), "adopted").unwrap();
+    }
+    let floors = HashMap::from([(tag("a"), 2001)]);
+    Journal::create(&dir.path().join(journal::FILE), floors_only(&floors)).unwrap();
+    assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
+    StateDir::lock(dir.path()).unwrap().adopt(&here(), 0).unwrap();
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
+    assert!(
+        matches!(contents.worker, WorkerPast::Known(worker) if worker.ceiling_ms == WORKER.ceiling_ms)
+    );
+}
+
+#[test]
+fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left() {
+    let dir = used();
+    std::fs::write(dir.path().join(owner::FILE), Owner { machine: "m2".into(), ..here() }.write())
+        .unwrap();
+    let later = WORKER.ceiling_ms + 1;
+    let done = StateDir::lock(dir.path()).unwrap().adopt(&here(), later).unwrap();
+    assert!(done.iter().any(|line| line.contains(&later.to_string())), "{done:?}");
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    let record = &contents.journal.tags()[&tag("a")];
+    assert_eq!((record.floor, record.left.total()), (2001, 0));
+    let WorkerPast::Known(worker) = contents.worker else { panic!() };
+    assert_eq!((worker.worker, worker.ceiling_ms), (None, later));
+}

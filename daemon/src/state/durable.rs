@@ -1,0 +1,101 @@
+//! Writes that are on disk when they return: the file's data, and its name in the directory.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Replaces (or makes) `path` as a whole: a crash leaves the old content or the new, never a mix.
+/// Returns the open file.
+///
+/// # Errors
+/// When any step fails; the old content is then still there.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let mut file =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    sync_parent(path)?;
+    Ok(file)
+}
+
+/// Makes the names in the directory of `path` durable.
+///
+/// # Errors
+/// When the directory cannot be opened or synced.
+pub fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Moves a file out of the way under a name that says why, and returns that name. It is kept for
+/// people; leafd never reads it again.
+///
+/// # Errors
+/// When the file cannot be renamed.
+pub fn set_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
+    let target = name_aside(path, why)?;
+    std::fs::rename(path, &target)?;
+    sync_parent(path)?;
+    Ok(target)
+}
+
+/// As [`set_aside`], for a file that is about to be replaced: until then it stays in its place, so
+/// that a crash in between loses nothing.
+///
+/// # Errors
+/// When the file cannot be linked.
+pub fn keep_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
+    let target = name_aside(path, why)?;
+    std::fs::hard_link(path, &target)?;
+    sync_parent(path)?;
+    Ok(target)
+}
+
+/// What no file is called yet.
+fn name_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    for attempt in 0..1000_u32 {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{why}-{now}-{attempt}"));
+        let target = PathBuf::from(name);
+        if !target.try_exists()? {
+            return Ok(target);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files set aside in this second"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacing_leaves_the_new_content_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        replace(&path, b"one").unwrap();
+        replace(&path, b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_set_aside_keeps_its_content_and_never_overwrites() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mut names = Vec::new();
+        for content in ["one", "two"] {
+            std::fs::write(&path, content).unwrap();
+            names.push(set_aside(&path, "damaged").unwrap());
+        }
+        assert!(!path.exists());
+        assert_eq!(std::fs::read_to_string(&names[0]).unwrap(), "one");
+        assert_eq!(std::fs::read_to_string(&names[1]).unwrap(), "two");
+    }
+}

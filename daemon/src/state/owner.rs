@@ -1,0 +1,93 @@
+//! Whose state this is: a directory that was copied to another machine must not be taken for that
+//! machine's own.
+
+use std::path::Path;
+
+use super::properties::{Damage, Properties};
+
+/// The file that names the owner.
+pub const FILE: &str = "owner.properties";
+
+/// What a machine without an ID is called. Containers often have none; their directories are then
+/// told apart by identity alone.
+const NO_MACHINE: &str = "none";
+
+/// The owner of a state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// The machine's ID.
+    pub machine: String,
+    /// The configured identity; empty when none is.
+    pub identity: String,
+}
+
+impl Owner {
+    /// This host: `configured_machine` or else systemd's machine ID, and the identity.
+    #[must_use]
+    pub fn here(configured_machine: Option<&str>, identity: &str) -> Self {
+        let machine = configured_machine.map(str::to_owned).or_else(|| {
+            ["/etc/machine-id", "/var/lib/dbus/machine-id"].iter().find_map(|path| {
+                let id = std::fs::read_to_string(Path::new(path)).ok()?;
+                let id = id.trim();
+                (!id.is_empty() && id != "uninitialized").then(|| id.to_owned())
+            })
+        });
+        Self {
+            machine: machine.unwrap_or_else(|| NO_MACHINE.to_owned()),
+            identity: identity.to_owned(),
+        }
+    }
+
+    /// The file's content.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let mut properties = Properties::default();
+        properties.set("version", 1);
+        properties.set("machine", &self.machine);
+        properties.set("identity", &self.identity);
+        properties.write("Whose state this is. Written by leafd; do not copy it to another host.")
+    }
+
+    /// Reads the file's content.
+    ///
+    /// # Errors
+    /// When it is damaged or of another version.
+    pub fn read(content: &[u8]) -> Result<Self, Damage> {
+        let properties = Properties::read(content)?;
+        match properties.number("version")? {
+            1 => Ok(Self {
+                machine: properties.get("machine")?.to_owned(),
+                identity: properties.get("identity")?.to_owned(),
+            }),
+            other => Err(Damage::Content(format!("version {other} is not known"))),
+        }
+    }
+
+    /// In what `self`, the owner on disk, differs from this host; `None` when it is this host.
+    #[must_use]
+    pub fn differs_from(&self, here: &Self) -> Option<String> {
+        if self.machine != here.machine {
+            Some(format!("machine ID {} (this machine has {})", self.machine, here.machine))
+        } else if self.identity != here.identity {
+            Some(format!("identity {:?} (configured is {:?})", self.identity, here.identity))
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_written_and_read_and_told_from_another() {
+        let here = Owner { machine: "m1".into(), identity: "a".into() };
+        assert_eq!(Owner::read(here.write().as_bytes()), Ok(here.clone()));
+        assert_eq!(here.differs_from(&here), None);
+        let other = Owner { machine: "m2".into(), ..here.clone() };
+        assert!(here.differs_from(&other).unwrap().contains("m2"));
+        let other = Owner { identity: "b".into(), ..here.clone() };
+        assert!(here.differs_from(&other).unwrap().contains("\"b\""));
+    }
+}

@@ -1,0 +1,89 @@
+//! The worker file: the worker ID as Leaf writes it, and what leafd adds, so that no ID comes
+//! twice when nothing else is known: the ceiling of its time, and what it was issued with.
+
+use super::properties::{Damage, Properties};
+
+/// Its name in the state directory.
+pub const FILE: &str = "worker.properties";
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerRecord {
+    /// The worker ID; none before the first claim.
+    pub worker: Option<u64>,
+    /// The identity that the ID was claimed with; empty when none is configured.
+    pub identity: String,
+    /// The layout that the ceiling belongs to, as it is written in the configuration; empty before
+    /// the first claim.
+    pub layout: String,
+    /// No ID with a time at or past this has been issued (ms since 1970).
+    pub ceiling_ms: u64,
+}
+
+impl WorkerRecord {
+    /// What a fresh directory says: nothing was ever issued.
+    #[must_use]
+    pub const fn fresh() -> Self {
+        Self { worker: None, identity: String::new(), layout: String::new(), ceiling_ms: 0 }
+    }
+
+    /// The file's content.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let mut properties = Properties::default();
+        properties.set("version", 1);
+        properties.set("workerID", self.worker.map_or(String::new(), |id| id.to_string()));
+        properties.set("identity", &self.identity);
+        properties.set("layout", &self.layout);
+        properties.set("ceilingMs", self.ceiling_ms);
+        properties.write("Written by leafd; no ID at or past ceilingMs has been issued.")
+    }
+
+    /// Reads the file's content.
+    ///
+    /// # Errors
+    /// When it is damaged or of another version.
+    pub fn read(content: &[u8]) -> Result<Self, Damage> {
+        let properties = Properties::read(content)?;
+        match properties.number("version")? {
+            1 => {}
+            other => return Err(Damage::Content(format!("version {other} is not known"))),
+        }
+        let worker = match properties.get("workerID")? {
+            "" => None,
+            _ => Some(properties.number("workerID")?),
+        };
+        Ok(Self {
+            worker,
+            identity: properties.get("identity")?.to_owned(),
+            layout: properties.get("layout")?.to_owned(),
+            ceiling_ms: properties.number("ceilingMs")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_written_and_read() {
+        let records = [
+            WorkerRecord::fresh(),
+            WorkerRecord {
+                worker: Some(1023),
+                identity: "a:1".into(),
+                layout: "41/10/12@0/1ms".into(),
+                ceiling_ms: 5,
+            },
+        ];
+        for record in records {
+            assert_eq!(WorkerRecord::read(record.write().as_bytes()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn java_leafs_own_file_is_not_taken_for_ours() {
+        assert!(WorkerRecord::read(b"#Thu Jan 01 00:00:00 UTC 2026\nworkerID=3\n").is_err());
+    }
+}

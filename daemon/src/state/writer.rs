@@ -1,0 +1,81 @@
+//! The one thread that writes state, so that a slow disk holds up nobody who serves. Writes are
+//! executed in the order in which they were handed in.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+
+use super::durable;
+use super::journal::{Journal, TagRecord};
+use super::worker_file::WorkerRecord;
+use crate::segment::tag::BizTag;
+
+enum Job {
+    Segments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),
+    Worker(WorkerRecord, oneshot::Sender<Result<(), String>>),
+}
+
+/// Hands writes to the thread. Cheap to clone; the thread ends when the last clone is gone.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub fn start(journal: Journal, worker_file: PathBuf) -> io::Result<(Self, JoinHandle<()>)> {
+        let (jobs, receiver) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("leafd-state".into())
+            .spawn(move || run(journal, &worker_file, &receiver))?;
+        Ok((Self { jobs }, thread))
+    }
+
+    /// Writes records of tags; returns when they are on disk.
+    ///
+    /// # Errors
+    /// When they are not, or not surely.
+    pub async fn segments(&self, records: Vec<(BizTag, TagRecord)>) -> Result<(), String> {
+        self.execute(|done| Job::Segments(records, done)).await
+    }
+
+    /// Writes the worker file; returns when it is on disk.
+    ///
+    /// # Errors
+    /// When it is not, or not surely.
+    pub async fn worker(&self, record: WorkerRecord) -> Result<(), String> {
+        self.execute(|done| Job::Worker(record, done)).await
+    }
+
+    async fn execute(
+        &self,
+        job: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Job,
+    ) -> Result<(), String> {
+        let (done, outcome) = oneshot::channel();
+        let gone = "the thread that writes state has ended";
+        self.jobs.send(job(done)).map_err(|_| gone)?;
+        outcome.await.map_err(|_| gone)?
+    }
+}
+
+fn run(mut journal: Journal, worker_file: &std::path::Path, jobs: &mpsc::Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        // Who no longer waits for the outcome need not be told.
+        let _ = match job {
+            Job::Segments(records, done) => {
+                done.send(journal.append(records).map_err(|error| error.to_string()))
+            }
+            Job::Worker(record, done) => done.send(
+                durable::replace(worker_file, record.write().as_bytes())
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
+            ),
+        };
+    }
+}
