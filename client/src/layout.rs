@@ -60,8 +60,9 @@ pub enum LayoutError {
     },
     /// Not a preset and not of the written form.
     #[error(
-        "layout {0:?} is neither a preset (leaf, twitter, baidu) nor TIME/WORKER/SEQUENCE@EPOCH_MS \
-         with an optional unit, as in 41/10/12@1288834974657 or 28/22/13@1463673600000/1000ms"
+        "layout {0:?} is neither a preset (leaf, twitter, baidu, each with an optional epoch as in \
+         baidu@1767225600000) nor TIME/WORKER/SEQUENCE@EPOCH_MS with an optional unit, as in \
+         41/10/12@1288834974657 or 28/22/13@1767225600000/1000ms"
     )]
     Unknown(String),
     /// The ID has its sign bit set.
@@ -84,6 +85,9 @@ impl Layout {
     pub const TWITTER: Self = Self { datacenter_bits: 5, ..Self::LEAF };
 
     /// Baidu's: 28 bits of seconds since 2016-05-20 (UTC), 22 of worker, 13 of sequence.
+    ///
+    /// Its time field ended on 2024-11-20. New IDs need a later epoch, as in
+    /// `baidu@1767225600000`.
     pub const BAIDU: Self = Self {
         unit_ms: 1000,
         epoch_ms: 1_463_673_600_000,
@@ -225,19 +229,28 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Reads a preset (`leaf`, `twitter`, `baidu`) or the form that [`fmt::Display`] writes; without
+/// Reads a preset (`leaf`, `twitter`, `baidu`), a preset with another epoch (`baidu@EPOCH_MS`), or
+/// the form that [`fmt::Display`] writes; without
 /// a unit, milliseconds are meant.
 impl FromStr for Layout {
     type Err = LayoutError;
 
     fn from_str(text: &str) -> Result<Self, LayoutError> {
-        match text {
-            "leaf" => return Ok(Self::LEAF),
-            "twitter" => return Ok(Self::TWITTER),
-            "baidu" => return Ok(Self::BAIDU),
-            _ => {}
-        }
         let unknown = || LayoutError::Unknown(text.to_owned());
+        let (name, epoch) = match text.split_once('@') {
+            Some((name, epoch)) => (name, Some(epoch)),
+            None => (text, None),
+        };
+        let preset = match name {
+            "leaf" => Some(Self::LEAF),
+            "twitter" => Some(Self::TWITTER),
+            "baidu" => Some(Self::BAIDU),
+            _ => None,
+        };
+        if let Some(preset) = preset {
+            let epoch_ms = epoch.map(str::parse).transpose().map_err(|_| unknown())?;
+            return Ok(Self { epoch_ms: epoch_ms.unwrap_or(preset.epoch_ms), ..preset });
+        }
         let (bits, rest) = text.split_once('@').ok_or_else(unknown)?;
         let (epoch, unit) = match rest.split_once('/') {
             Some((epoch, unit)) => (epoch, unit.strip_suffix("ms").ok_or_else(unknown)?),
@@ -291,6 +304,8 @@ mod tests {
             assert_eq!(name.parse::<Layout>().unwrap(), layout);
             assert_eq!(layout.to_string().parse::<Layout>().unwrap(), layout);
         }
+        let late: Layout = "baidu@1767225600000".parse().unwrap();
+        assert_eq!(late, Layout::new(1000, 1_767_225_600_000, 28, 22, 13).unwrap());
         assert_eq!(Layout::LEAF.to_string(), "41/10/12@1288834974657/1ms");
         assert_eq!("41/10/12@1288834974657".parse::<Layout>().unwrap(), Layout::LEAF);
     }
@@ -303,7 +318,17 @@ mod tests {
         assert!(Layout::new(1, 0, 0, 51, 12).is_err());
         assert!(Layout::new(1, 0, 41, 22, 0).is_err());
         assert_eq!(Layout::new(2, 0, 41, 10, 12), Err(LayoutError::Unit(2)));
-        for text in ["", "leaf2", "41/10/12", "41/10@0", "41/10/12@-1", "41/9+/12@0", "a/b/c@d"] {
+        for text in [
+            "",
+            "leaf2",
+            "leaf@",
+            "baidu@x",
+            "41/10/12",
+            "41/10@0",
+            "41/10/12@-1",
+            "41/9+/12@0",
+            "a/b/c@d",
+        ] {
             assert!(text.parse::<Layout>().is_err(), "{text:?}");
         }
     }

@@ -1,6 +1,107 @@
-//! Client of `leafd`, the unique-ID daemon.
+//! Client of `leafd`, the daemon that hands out unique 64-bit IDs to the processes of its host.
+//!
+//! Two kinds of ID: *segment* IDs, dense and rising per business tag, and *snowflake* IDs, which
+//! carry time and worker. No ID is given twice, to anyone; a failed or repeated call may skip some.
+//!
+//! The asynchronous `Client` (feature `async`, on by default) is for tokio. It is cheap to
+//! clone, and its callers share one connection:
+//!
+//! ```
+//! # #[cfg(all(feature = "async", feature = "testing"))]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let daemon = leaf_client::testing::FakeDaemon::start()?;
+//! # let options = leaf_client::Options::at(daemon.path());
+//! # #[cfg(any())]
+//! let options = leaf_client::Options::new();
+//! let client = leaf_client::Client::connect(options).await?;
+//!
+//! let order = client.next("order").await?;
+//! for id in client.next_many("order-line", 100).await? {
+//!     println!("line {id} of order {order}");
+//! }
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "async", feature = "testing")))]
+//! # fn main() {}
+//! ```
+//!
+//! The `blocking` one (feature `blocking`) needs nothing but the standard library:
+//!
+//! ```
+//! # #[cfg(all(feature = "blocking", feature = "testing"))]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let daemon = leaf_client::testing::FakeDaemon::start()?;
+//! # let options = leaf_client::Options::at(daemon.path());
+//! # #[cfg(any())]
+//! let options = leaf_client::Options::new();
+//! let mut client = leaf_client::blocking::Client::new(options);
+//!
+//! match client.next("order") {
+//!     Ok(id) => println!("order {id}"),
+//!     Err(error) if error.is_temporary() => println!("try again later: {error}"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "blocking", feature = "testing")))]
+//! # fn main() {}
+//! ```
+//!
+//! What a snowflake ID carries is read without the daemon:
+//!
+//! ```
+//! use leaf_client::Layout;
+//!
+//! # #[cfg(all(feature = "blocking", feature = "testing"))]
+//! # fn id() -> Result<u64, Box<dyn std::error::Error>> {
+//! # let daemon = leaf_client::testing::FakeDaemon::start()?;
+//! # Ok(leaf_client::blocking::Client::new(leaf_client::Options::at(daemon.path())).snowflake()?)
+//! # }
+//! # #[cfg(not(all(feature = "blocking", feature = "testing")))]
+//! # fn id() -> Result<u64, Box<dyn std::error::Error>> { Ok(1_305_124_470_726_725_632) }
+//! # let id = id()?;
+//! let decoded = Layout::LEAF.decode(id)?;
+//! println!("made by worker {} at {} ms since 1970", decoded.worker, decoded.unix_ms);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Without configuration, both look for the socket where [`default_socket_path`] says. For tests
+//! there is a daemon inside the process: `testing::FakeDaemon` (feature `testing`).
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
+#[cfg(feature = "async")]
+mod client;
+#[cfg(any(feature = "async", feature = "blocking"))]
+mod error;
+#[cfg(any(feature = "async", feature = "blocking"))]
+mod ids;
 mod layout;
+#[cfg(any(feature = "async", feature = "blocking"))]
+mod options;
+mod path;
+#[cfg(any(feature = "async", feature = "blocking"))]
+mod session;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod wire;
 
+#[cfg(feature = "async")]
+pub use client::Client;
+#[cfg(any(feature = "async", feature = "blocking"))]
+pub use error::{Error, Invalid, ProtocolError};
+#[cfg(any(feature = "async", feature = "blocking"))]
+pub use ids::{Ids, IdsIter};
 pub use layout::{Decoded, Layout, LayoutError};
+#[cfg(any(feature = "async", feature = "blocking"))]
+pub use options::Options;
+pub use path::{
+    SOCKET_VARIABLE, SYSTEM_SOCKET, default_socket_path, default_socket_path_for_daemon,
+};
+pub use wire::{DaemonStatus, ErrorCode, Run, TagStatus, WireError};
+
+// Keeps the examples of the README compiling.
+#[cfg(all(doctest, feature = "async", feature = "blocking"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,1 +1,11 @@
-//! Harness.
+//! The harness: starts real daemons in folders of their own, kills them, steps their clocks, and
+//! keeps every ID that anybody received.
+
+pub mod binaries;
+pub mod daemon;
+pub mod faketime;
+pub mod load;
+pub mod seen;
+
+pub use daemon::Daemon;
+pub use seen::Seen;

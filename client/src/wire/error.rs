@@ -80,6 +80,8 @@ error_codes! {
     Forbidden = 206,
     /// The daemon is not configured for this call.
     NotConfigured = 207,
+    /// The daemon knows as many tags as it may; `detail` is the limit.
+    TooManyTags = 208,
 
     /// The connection limit is reached. The connection closes.
     TooManyConnections = 300,

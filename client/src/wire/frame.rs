@@ -3,7 +3,10 @@
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::error::DecodeError;
 
-use super::{Call, ErrorCode, MAX_REQUEST_LEN, MAX_RESPONSE_LEN, Request, Response, WireError};
+use super::{ErrorCode, MAX_REQUEST_LEN, MAX_RESPONSE_LEN, Request, Response, WireError};
+
+/// What bincode's derive calls [`super::Call`] in an error.
+const CALL: &str = "Call";
 
 /// Bytes of the length before each message.
 pub const HEADER_LEN: usize = 4;
@@ -24,13 +27,16 @@ pub struct FrameError {
     pub limit: usize,
 }
 
+/// The body of a frame, and the bytes that follow it.
+pub type Split<'a> = (&'a [u8], &'a [u8]);
+
 /// Takes the first whole frame off `buf`: its body and what follows it. `None` when more bytes
 /// have to arrive first.
 ///
 /// # Errors
 /// When the announced length is above `limit`, as soon as the header is there.
 #[inline]
-pub fn split_frame(buf: &[u8], limit: usize) -> Result<Option<(&[u8], &[u8])>, FrameError> {
+pub fn split_frame(buf: &[u8], limit: usize) -> Result<Option<Split<'_>>, FrameError> {
     let Some((header, rest)) = buf.split_first_chunk::<HEADER_LEN>() else {
         return Ok(None);
     };
@@ -74,9 +80,7 @@ pub fn decode_request(body: &[u8]) -> Result<Request<'_>, Box<RequestError>> {
 fn explain(body: &[u8], error: &DecodeError) -> RequestError {
     let id = body.first_chunk::<8>().map_or(super::UNSOLICITED, |id| u64::from_le_bytes(*id));
     let error = match error {
-        DecodeError::UnexpectedVariant { found, type_name, .. }
-            if *type_name == std::any::type_name::<Call<'_>>() =>
-        {
+        DecodeError::UnexpectedVariant { found, type_name, .. } if *type_name == CALL => {
             WireError::new(ErrorCode::UnknownCall, format!("call {found} is not known"))
                 .with_detail(u64::from(*found))
         }

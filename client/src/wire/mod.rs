@@ -1,16 +1,18 @@
 //! The protocol: messages, errors, framing, version. This room alone knows bincode, and it knows
 //! nothing of the daemon's or the client's types. `docs/protocol.md` describes the same bytes in
-//! prose; the golden vectors in [`golden`] hold both to it.
+//! prose; the golden vectors of the tests hold both to it.
 
 mod error;
 mod frame;
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod golden;
 mod message;
 
 pub use error::{ErrorCode, WireError};
 pub use frame::{
-    FrameError, HEADER_LEN, RequestError, ResponseError, decode_request, decode_response,
+    FrameError, HEADER_LEN, RequestError, ResponseError, Split, decode_request, decode_response,
     encode_request, encode_response, split_frame,
 };
 pub use message::{
@@ -31,7 +33,7 @@ pub const MAX_TAG_CHARS: usize = 128;
 pub const MAX_DESCRIPTION_CHARS: usize = 256;
 
 /// Largest request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
-/// description of 256 four-byte characters) has 1,588.
+/// description of 256 four-byte characters) has 1,576.
 pub const MAX_REQUEST_LEN: usize = 4096;
 
 /// Largest response body in bytes. The largest valid one is a full page of `Tags`.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -226,7 +227,8 @@ fn segment_settings(config: &Config) -> SegmentSettings {
         rules: crate::segment::buffer::Rules {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,
-            absent_for: segment.unknown_for,
+            // What is made on first use is never unknown.
+            absent_for: if segment.auto_create { Duration::ZERO } else { segment.unknown_for },
         },
         auto_create: segment.auto_create,
         default_step: segment.default_step,
@@ -251,7 +253,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn ms(duration: std::time::Duration) -> u64 {
+fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

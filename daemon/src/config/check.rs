@@ -134,7 +134,10 @@ impl Config {
         } else if layout.end_ms() <= now_ms {
             problems.add(
                 "snowflake.layout",
-                format!("{layout}: the time field ended at {} ms since 1970", layout.end_ms()),
+                format!(
+                    "{layout}: the time field ended at {} ms since 1970; choose a later epoch",
+                    layout.end_ms()
+                ),
             );
         }
     }

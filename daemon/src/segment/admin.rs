@@ -48,7 +48,8 @@ impl Segments {
             let view = inner.segment.view();
             // Leased after the list was asked for: the list may be older than the row.
             let fresh = view.last_lease.is_some_and(|last| last >= began);
-            if !view.absent && !fresh && view.floor > 0 {
+            // A lease in flight will tell by itself.
+            if !view.absent && !view.leasing && !fresh && view.floor > 0 {
                 let now = self.now();
                 tracing::warn!(
                     tag = tag.name(),

@@ -145,8 +145,8 @@ pub struct Segment {
     alarm: u64,
     issued: u64,
     last_size: u64,
-    /// Keep a range at hand although nobody has asked in this life.
-    prepared: bool,
+    /// Somebody has asked in this life, or is expected to: keep a range at hand.
+    wanted: bool,
     window: Window,
     step: StepRule,
     lease: LeaseState,
@@ -172,7 +172,7 @@ impl Segment {
             alarm: 0,
             issued: 0,
             last_size: 0,
-            prepared: false,
+            wanted: false,
             window: Window::default(),
             step: StepRule::new(rules.max_step),
             lease: LeaseState::Idle,
@@ -198,7 +198,7 @@ impl Segment {
 
     /// Someone will want IDs soon: raise the ceiling and lease before they ask.
     pub fn prepare(&mut self) {
-        self.prepared = true;
+        self.wanted = true;
     }
 
     /// The fast path: `count` IDs from one range that is ready, and whether the `poll_…` methods
@@ -227,6 +227,7 @@ impl Segment {
         if matches!(self.lease, LeaseState::Absent { until } if now < until) {
             return Answer::Refused(Refusal::UnknownTag);
         }
+        self.wanted = true;
         if self.waiters.is_empty() && self.ready.total() >= u64::from(count) {
             return Answer::Now(self.issue(count));
         }
@@ -298,7 +299,7 @@ impl Segment {
         self.drop_spent_leases();
         self.unmet() > 0
             || match (self.leases.len(), self.leases.front(), self.position()) {
-                (0, ..) => self.issued > 0 || self.prepared,
+                (0, ..) => self.wanted,
                 (1, Some(current), Some(position)) => position >= next_wanted_at(*current),
                 _ => false,
             }
@@ -372,8 +373,7 @@ impl Segment {
         let had = self.in_memory() > 0;
         (self.ready, self.granting, self.reserve) = Default::default();
         self.leases.clear();
-        self.prepared = false;
-        self.issued = 0;
+        self.wanted = false;
         self.refuse_beyond_memory(&Refusal::UnknownTag);
         if had {
             self.news();
@@ -427,8 +427,7 @@ impl Segment {
     /// How many IDs to move below the ceiling now.
     fn grant(&self) -> u64 {
         let ready = self.ready.total();
-        let asked = self.issued > 0 || self.prepared || self.demand > 0;
-        if !asked || (ready > self.window.size() / 2 && self.demand <= ready) {
+        if !self.wanted || (ready > self.window.size() / 2 && self.demand <= ready) {
             return 0;
         }
         (self.window.size().max(self.demand).saturating_sub(ready)).min(self.reserve.total())
@@ -556,6 +555,7 @@ impl Segment {
             waiting: self.waiters.len(),
             floor: self.floor,
             absent: matches!(self.lease, LeaseState::Absent { .. }),
+            leasing: matches!(self.lease, LeaseState::InFlight { .. }),
             lease_error: match &self.lease {
                 LeaseState::Resting { error, .. } => Some(error.clone()),
                 _ => None,
@@ -600,6 +600,8 @@ pub struct View {
     pub floor: u64,
     /// The store does not know the tag.
     pub absent: bool,
+    /// A lease is in flight.
+    pub leasing: bool,
     /// Why the last lease failed.
     pub lease_error: Option<String>,
 }

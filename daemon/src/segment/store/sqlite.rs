@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{Row as _, SqlitePool};
+use sqlx::{Connection as _, Row as _, SqlitePool};
 
 use super::{BoxFuture, Leased, Row, Store, StoreError, plan_lease};
 use crate::segment::buffer::LeaseAsk;
@@ -33,6 +34,25 @@ pub enum IfMissing {
     Create,
     /// Ranges were leased from it: a new one would know nothing of them.
     Refuse,
+}
+
+/// A connection in the middle of a transaction. When that ends in an error, or is given up at its
+/// time limit, nobody knows which state the connection is in: it is closed and not used again.
+struct Suspect(Option<PoolConnection<sqlx::Sqlite>>);
+
+impl Suspect {
+    /// The transaction has ended in good order.
+    fn acquit(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Suspect {
+    fn drop(&mut self) {
+        if let Some(connection) = &mut self.0 {
+            connection.close_on_drop();
+        }
+    }
 }
 
 /// An SQLite database.
@@ -88,11 +108,28 @@ impl Sqlite {
     }
 
     async fn lease_row(&self, tag: &BizTag, ask: LeaseAsk) -> Result<Leased, StoreError> {
+        let connection = self.ready().await?.acquire().await;
+        let mut connection = Suspect(Some(connection.map_err(|error| self.unavailable(&error))?));
+        let outcome = self.lease_on(&mut connection, tag, ask).await;
+        if !matches!(outcome, Err(StoreError::Unavailable(_))) {
+            connection.acquit();
+        }
+        outcome
+    }
+
+    async fn lease_on(
+        &self,
+        connection: &mut Suspect,
+        tag: &BizTag,
+        ask: LeaseAsk,
+    ) -> Result<Leased, StoreError> {
         let unavailable = |error| self.unavailable(&error);
-        let pool = self.ready().await?;
+        let gone = || StoreError::Unavailable("the connection is gone".into());
+        let connection = connection.0.as_mut().ok_or_else(gone)?;
         // IMMEDIATE takes the write lock at once: two processes on one file queue up here instead
         // of failing at the UPDATE.
-        let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await.map_err(unavailable)?;
+        let mut transaction =
+            connection.begin_with("BEGIN IMMEDIATE").await.map_err(unavailable)?;
         let row = sqlx::query("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?")
             .bind(tag.as_str())
             .fetch_optional(&mut *transaction)

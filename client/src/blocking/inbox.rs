@@ -1,0 +1,106 @@
+//! Bytes read and not yet understood. Room is made for a frame only when its length was checked.
+
+use std::io::{self, Read};
+
+use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, split_frame};
+
+/// Enough for hundreds of ordinary answers.
+const ROOM: usize = 8 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Inbox {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self { buffer: vec![0; ROOM], start: 0, end: 0 }
+    }
+
+    /// The body of the next frame, if all of it is there.
+    pub(super) fn take(&mut self) -> Result<Option<&[u8]>, FrameError> {
+        let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
+        match split_frame(unread, MAX_RESPONSE_LEN)? {
+            Some((body, _)) => {
+                self.start += HEADER_LEN + body.len();
+                Ok(Some(body))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Reads once; call it when [`Self::take`] has found no frame. 0 is the end.
+    pub(super) fn fill(&mut self, mut from: impl Read) -> io::Result<usize> {
+        let unread = self.end - self.start;
+        if unread == 0 {
+            (self.start, self.end) = (0, 0);
+        } else if self.start > 0 {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, unread);
+        }
+        let announced = self.buffer.first_chunk().filter(|_| unread >= HEADER_LEN);
+        if let Some(header) = announced {
+            // `take` has checked the length already.
+            let whole = HEADER_LEN + u32::from_be_bytes(*header) as usize;
+            if whole > self.buffer.len() && whole <= HEADER_LEN + MAX_RESPONSE_LEN {
+                self.buffer.resize(whole, 0);
+            }
+        }
+        let len = from.read(self.buffer.get_mut(self.end..).unwrap_or_default())?;
+        self.end += len;
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(body: &[u8]) -> Vec<u8> {
+        [&u32::try_from(body.len()).unwrap().to_be_bytes(), body].concat()
+    }
+
+    /// Gives at most `step` bytes at a time.
+    struct Drip<'a>(&'a [u8], usize);
+
+    impl Read for Drip<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let len = self.1.min(self.0.len()).min(buffer.len());
+            buffer[..len].copy_from_slice(&self.0[..len]);
+            self.0 = &self.0[len..];
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_arrive() {
+        let bodies = [vec![1; 5], vec![], vec![2; MAX_RESPONSE_LEN], vec![3; 9000], vec![4; 1]];
+        let bytes: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
+        for step in [1, 3, 8192, usize::MAX] {
+            let (mut inbox, mut from) = (Inbox::new(), Drip(&bytes, step));
+            for body in &bodies {
+                let found = loop {
+                    if let Some(found) = inbox.take().unwrap() {
+                        break found.to_vec();
+                    }
+                    assert_ne!(inbox.fill(&mut from).unwrap(), 0);
+                };
+                assert!(found == *body);
+            }
+            assert_eq!(inbox.take(), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_huge_length_is_refused_and_no_room_is_made_for_it() {
+        for len in [u32::MAX, MAX_RESPONSE_LEN as u32 + 1] {
+            let mut inbox = Inbox::new();
+            inbox.fill(&len.to_be_bytes()[..]).unwrap();
+            assert_eq!(inbox.take().unwrap_err().len, len as usize);
+            inbox.fill(&[0][..]).unwrap();
+            assert_eq!(inbox.buffer.len(), ROOM);
+        }
+    }
+}

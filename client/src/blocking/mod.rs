@@ -1,0 +1,9 @@
+//! The blocking client: one connection, one request at a time, the standard library alone. It
+//! keeps the same promises as the asynchronous one.
+
+mod client;
+mod connection;
+mod dial;
+mod inbox;
+
+pub use client::Client;

@@ -1,0 +1,138 @@
+//! The socket of the asynchronous client: opened, greeted, read by frames, written in batches.
+
+use std::io;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
+use tokio_util::codec::{FramedRead, LengthDelimitedCodec, LengthDelimitedCodecError};
+
+use crate::error::ProtocolError;
+use crate::options::Options;
+use crate::session::{self, Event, Failure};
+use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, Response, decode_response};
+
+/// Requests are gathered up to about so many bytes before they are written.
+pub(super) const BATCH: usize = 64 * 1024;
+
+/// A connection that the daemon has welcomed.
+pub(super) struct Connection {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    /// Most requests that may be without an answer.
+    pub(super) max_in_flight: usize,
+}
+
+impl Connection {
+    /// Connects and says hello. The attempt ends with the timeout of a call: a daemon that takes
+    /// longer serves nobody.
+    pub(super) async fn open(options: &Options) -> Result<Self, Failure> {
+        match timeout(options.call_timeout(), Self::greet(options)).await {
+            Ok(connection) => connection,
+            Err(_) => Err(Failure::io(io::ErrorKind::TimedOut, "it did not say hello in time")),
+        }
+    }
+
+    async fn greet(options: &Options) -> Result<Self, Failure> {
+        let (read, write) = UnixStream::connect(options.socket_path()).await?.into_split();
+        let mut reader = Reader::new(read);
+        let mut writer = Writer { socket: write, out: Vec::new(), written: 0 };
+        session::greet(writer.buffer());
+        // A daemon that turns the connection away may have closed it before it is greeted; what it
+        // said is there to be read.
+        let sent = writer.flush_all().await;
+        let max_in_flight = match (reader.response().await, sent) {
+            (Ok(response), _) => session::welcome(response)?,
+            (Err(_), Err(error)) => return Err(error.into()),
+            (Err(failure), Ok(())) => return Err(failure),
+        };
+        Ok(Self { reader, writer, max_in_flight })
+    }
+}
+
+/// The reading half.
+pub(super) struct Reader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
+
+impl Reader {
+    fn new(socket: OwnedReadHalf) -> Self {
+        // The codec checks a length before it makes room for it.
+        let codec = LengthDelimitedCodec::builder()
+            .length_field_length(HEADER_LEN)
+            .max_frame_length(MAX_RESPONSE_LEN)
+            .new_codec();
+        Self(FramedRead::new(socket, codec))
+    }
+
+    /// The next message; may be dropped and called again without loss.
+    pub(super) async fn event(&mut self) -> Result<Event, Failure> {
+        Ok(Event::try_from(self.response().await?)?)
+    }
+
+    /// The next message, if it is there already.
+    pub(super) fn ready_event(&mut self) -> Option<Result<Event, Failure>> {
+        self.event().now_or_never()
+    }
+
+    async fn response(&mut self) -> Result<Response, Failure> {
+        match self.0.next().await {
+            Some(Ok(frame)) => Ok(decode_response(&frame)?),
+            Some(Err(error)) => Err(explain(error)),
+            None => Err(Failure::closed()),
+        }
+    }
+}
+
+/// Tells a frame that is too long from a socket that failed.
+fn explain(error: io::Error) -> Failure {
+    match error.get_ref() {
+        Some(inner) if inner.is::<LengthDelimitedCodecError>() => {
+            // The codec keeps the length to itself; it is above the limit.
+            let error = FrameError { len: MAX_RESPONSE_LEN + 1, limit: MAX_RESPONSE_LEN };
+            ProtocolError::from(error).into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// The writing half, with what is still to be written.
+pub(super) struct Writer {
+    socket: OwnedWriteHalf,
+    out: Vec<u8>,
+    written: usize,
+}
+
+impl Writer {
+    /// Where to append requests; what has been written is taken off first.
+    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out.drain(..self.written.min(self.out.len()));
+        self.written = 0;
+        &mut self.out
+    }
+
+    /// Writes what the socket takes now; whether that was all.
+    pub(super) fn flush(&mut self) -> io::Result<bool> {
+        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match self.socket.try_write(rest) {
+                Ok(len) => self.written += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(true)
+    }
+
+    async fn flush_all(&mut self) -> io::Result<()> {
+        while !self.flush()? {
+            self.writable().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the socket takes more.
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+}

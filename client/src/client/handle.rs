@@ -1,0 +1,163 @@
+//! The callers' side: hands a call to the task and waits for its result, no longer than its
+//! timeout. The timer is the caller's own, so that a stuck task cannot hold a caller.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
+
+use super::task::{Command, Task};
+use crate::error::Error;
+use crate::options::Options;
+use crate::session::{Ask, FIRST_CALL_ID, Failure};
+use crate::wire::Reply;
+
+/// What all clones of a client share. The task does not hold it, so that it ends when the last
+/// clone goes and the channel closes.
+#[derive(Debug)]
+pub(super) struct Handle {
+    options: Arc<Options>,
+    link: Arc<Link>,
+    next_id: AtomicU64,
+    task: Mutex<Option<mpsc::UnboundedSender<Command>>>,
+}
+
+/// Whether there is a connection, for callers whose time is over.
+#[derive(Debug, Default)]
+pub(super) struct Link(Mutex<LinkState>);
+
+#[derive(Debug, Default)]
+struct LinkState {
+    up: bool,
+    last_failure: Option<Failure>,
+}
+
+impl Link {
+    pub(super) fn up(&self) {
+        lock(&self.0).up = true;
+    }
+
+    pub(super) fn down(&self, failure: Failure) {
+        *lock(&self.0) = LinkState { up: false, last_failure: Some(failure) };
+    }
+}
+
+impl Handle {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            options: Arc::new(options),
+            link: Arc::default(),
+            next_id: AtomicU64::new(FIRST_CALL_ID),
+            task: Mutex::new(None),
+        }
+    }
+
+    /// Makes a call and waits for its reply, which may still be a refusal.
+    pub(super) async fn call(&self, ask: Ask<&str>, timeout: Duration) -> Result<Reply, Error> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let (caller, answer) = oneshot::channel();
+            let mut pending = Pending { handle: self, id: self.next_id(), end: End::Dropped };
+            self.submit(Command::Call {
+                id: pending.id,
+                ask: ask.clone().into_owned(),
+                deadline: deadline.into_std(),
+                caller,
+            })?;
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(result)) => {
+                    pending.end = End::Answered;
+                    return result;
+                }
+                // The runtime of the task has ended. The caller's goes on, so the call is repeated
+                // there, as it is when a connection breaks.
+                Ok(Err(_)) => pending.end = End::Answered,
+                Err(_) => {
+                    pending.end = End::Overdue;
+                    return Err(self.late(ask.name(), timeout));
+                }
+            }
+        }
+    }
+
+    fn next_id(&self) -> u64 {
+        // A million calls per second would take half a million years to come round.
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands a command to the task; starts one when there is none, or when the runtime that the
+    /// last one lived in has ended.
+    fn submit(&self, command: Command) -> Result<(), Error> {
+        // Asked each time: the timer of the call needs the runtime as well.
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|_| self.unavailable("the client needs a tokio runtime"))?;
+        let mut task = lock(&self.task);
+        let command = match &*task {
+            Some(sender) => match sender.send(command) {
+                Ok(()) => return Ok(()),
+                Err(mpsc::error::SendError(command)) => command,
+            },
+            None => command,
+        };
+        let (sender, commands) = mpsc::unbounded_channel();
+        runtime.spawn(Task::new(Arc::clone(&self.options), Arc::clone(&self.link), commands).run());
+        // The receiver is alive within the future that was just spawned, or the runtime is shutting
+        // down and drops the caller's end with it, which the caller sees.
+        let _ = sender.send(command);
+        *task = Some(sender);
+        Ok(())
+    }
+
+    fn forget(&self, id: u64, overdue: bool) {
+        if let Some(sender) = &*lock(&self.task) {
+            let _ = sender.send(Command::Forget { id, overdue });
+        }
+    }
+
+    /// The error of a call whose time is over.
+    fn late(&self, call: &'static str, timeout: Duration) -> Error {
+        let link = lock(&self.link.0);
+        if link.up {
+            return Error::DeadlineExceeded { call, timeout };
+        }
+        match &link.last_failure {
+            Some(failure) => failure.error(self.options.socket_path()),
+            None => self.unavailable("it did not say hello in time"),
+        }
+    }
+
+    fn unavailable(&self, why: &'static str) -> Error {
+        Failure::io(io::ErrorKind::TimedOut, why).error(self.options.socket_path())
+    }
+}
+
+/// A call that waits. Dropped without an answer, it tells the task to forget the call.
+struct Pending<'a> {
+    handle: &'a Handle,
+    id: u64,
+    end: End,
+}
+
+#[derive(PartialEq)]
+enum End {
+    /// There is nothing left to be forgotten.
+    Answered,
+    Overdue,
+    /// The caller did not wait for any end.
+    Dropped,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if self.end != End::Answered {
+            self.handle.forget(self.id, self.end == End::Overdue);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,155 @@
+//! The asynchronous client: a handle that any number of callers share. Their requests travel
+//! together on one connection, which a task of its own keeps up for as long as a handle lives.
+
+mod calls;
+mod connection;
+mod handle;
+mod task;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::error::Error;
+use crate::ids::Ids;
+use crate::options::{Options, cut};
+use crate::session::{self, Ask};
+use crate::wire::{DaemonStatus, TagStatus};
+use handle::Handle;
+
+/// A client of leafd for tokio. Cloning is cheap; all clones share one connection, on which any
+/// number of calls may wait at the same time.
+///
+/// It connects when it is first used, and again whenever the connection was lost; a call that got
+/// no answer is then repeated, which at most skips IDs. A call fails only when its timeout has
+/// passed, when the daemon refuses it, or when the peer does not keep to the protocol. Dropping
+/// the future of a call gives up the call.
+///
+/// The connection lives in the tokio runtime of the first call, which must have IO and time
+/// enabled, and ends with the last handle. Do not use one client on both sides of a `fork`.
+#[derive(Debug, Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+    timeout: Duration,
+}
+
+impl Client {
+    /// A client that connects when it is first used. Needs no runtime yet.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let timeout = options.call_timeout();
+        Self { handle: Arc::new(Handle::new(options)), timeout }
+    }
+
+    /// A client that is connected: the daemon has said hello and answered a first call (`Time`).
+    ///
+    /// # Errors
+    /// As of every call: [`Error::Unavailable`] when there is no daemon, [`Error::Refused`] when
+    /// it does not let this client in.
+    pub async fn connect(options: Options) -> Result<Self, Error> {
+        let client = Self::new(options);
+        client.time().await?;
+        Ok(client)
+    }
+
+    /// A handle on the same connection whose calls may take up to `timeout`, at most 24 hours.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { handle: Arc::clone(&self.handle), timeout: cut(timeout) }
+    }
+
+    /// One ID of `tag`.
+    ///
+    /// # Errors
+    /// See [`Error`]; of the daemon's own, `UnknownTag`, `Forbidden` and `StoreUnavailable` are
+    /// the ones to expect.
+    pub async fn next(&self, tag: &str) -> Result<u64, Error> {
+        session::only_id(self.call(Ask::segment(tag, 1)?).await?)
+    }
+
+    /// `count` IDs of `tag`; the daemon has a limit, 100,000 by default.
+    ///
+    /// # Errors
+    /// As [`Self::next`], and `BadCount` above the limit.
+    pub async fn next_many(&self, tag: &str, count: u32) -> Result<Ids, Error> {
+        session::ids(self.call(Ask::segment(tag, count)?).await?, count)
+    }
+
+    /// One snowflake ID. [`crate::Layout::decode`] takes it apart.
+    ///
+    /// # Errors
+    /// See [`Error`]; of the daemon's own, `ClockBackwards`, `WorkerUnavailable` and
+    /// `NotConfigured` are the ones to expect.
+    pub async fn snowflake(&self) -> Result<u64, Error> {
+        session::only_id(self.call(Ask::snowflake(1)?).await?)
+    }
+
+    /// `count` snowflake IDs; the daemon has a limit, 100,000 by default.
+    ///
+    /// # Errors
+    /// As [`Self::snowflake`], and `BadCount` above the limit.
+    pub async fn snowflake_many(&self, count: u32) -> Result<Ids, Error> {
+        session::ids(self.call(Ask::snowflake(count)?).await?, count)
+    }
+
+    /// The clock of the daemon's host, to the millisecond.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn time(&self) -> Result<SystemTime, Error> {
+        session::time(self.call(Ask::Time).await?)
+    }
+
+    /// How the daemon is.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn status(&self) -> Result<DaemonStatus, Error> {
+        session::status(self.call(Ask::Status).await?)
+    }
+
+    /// A page of at most `limit` tags (1 to 100), in byte order, from the first one after `after`
+    /// on; an empty `after` begins at the beginning, a short page is the last.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn tag_list(&self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
+        session::tags(self.call(Ask::tag_list(after, limit)?).await?)
+    }
+
+    /// One tag.
+    ///
+    /// # Errors
+    /// See [`Error`]; `UnknownTag` when there is none of this name.
+    pub async fn tag_show(&self, tag: &str) -> Result<TagStatus, Error> {
+        session::tag(self.call(Ask::tag_show(tag)?).await?)
+    }
+
+    /// Makes a tag whose first ID is `first` and whose leases begin with `step` IDs; 0 is the
+    /// daemon's default.
+    ///
+    /// # Errors
+    /// See [`Error`]; `TagExists` when there is one. When the connection broke before the answer,
+    /// the call is repeated, and `TagExists` may then mean the tag that it made itself:
+    /// [`Self::tag_show`] tells.
+    pub async fn tag_create(
+        &self,
+        tag: &str,
+        step: u32,
+        first: u64,
+        description: &str,
+    ) -> Result<TagStatus, Error> {
+        session::tag(self.call(Ask::tag_create(tag, step, first, description)?).await?)
+    }
+
+    /// Changes the step of a tag, from its next lease on.
+    ///
+    /// # Errors
+    /// See [`Error`]; `UnknownTag` and `BadStep` are the ones to expect.
+    pub async fn tag_set_step(&self, tag: &str, step: u32) -> Result<TagStatus, Error> {
+        session::tag(self.call(Ask::tag_set_step(tag, step)?).await?)
+    }
+
+    async fn call(&self, ask: Ask<&str>) -> Result<crate::wire::Reply, Error> {
+        self.handle.call(ask, self.timeout).await
+    }
+}

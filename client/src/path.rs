@@ -1,0 +1,239 @@
+//! Where the daemon's socket is. The daemon and its clients share this rule. It goes by which
+//! directory exists and never by which socket answers: an application whose own daemon is down
+//! must not silently get IDs from another one.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Names the socket outright, for clients and for a daemon without configuration.
+pub const SOCKET_VARIABLE: &str = "LEAFD_SOCKET";
+
+/// The socket of a daemon that runs as a service of the system.
+pub const SYSTEM_SOCKET: &str = "/run/leafd/leafd.sock";
+
+/// Where a client looks for the daemon when it is told nothing:
+///
+/// 1. `$LEAFD_SOCKET`, if set and not empty;
+/// 2. for a user other than root, `$XDG_RUNTIME_DIR/leafd/leafd.sock` if the directory
+///    `$XDG_RUNTIME_DIR/leafd` exists, else `/tmp/leafd-<uid>/leafd.sock` if that directory
+///    exists, belongs to the user and cannot be written by others;
+/// 3. `/run/leafd/leafd.sock`.
+#[must_use]
+pub fn default_socket_path() -> PathBuf {
+    of_client(&Process)
+}
+
+/// Where a daemon without configuration makes its socket: `$LEAFD_SOCKET`, if set and not empty;
+/// else as root `/run/leafd/leafd.sock`, and as another user `$XDG_RUNTIME_DIR/leafd/leafd.sock`
+/// if `XDG_RUNTIME_DIR` is set, else `/tmp/leafd-<uid>/leafd.sock`.
+///
+/// The daemon makes the directory with mode 0700 if need be; clients of the same user then find
+/// it by [`default_socket_path`].
+#[must_use]
+pub fn default_socket_path_for_daemon() -> PathBuf {
+    of_daemon(&Process)
+}
+
+/// What the rule depends on; injected, so that the rule can be tested.
+trait Environment {
+    /// A variable of the environment.
+    fn variable(&self, name: &str) -> Option<OsString>;
+    /// The effective user; `None` where it cannot be found out.
+    fn uid(&self) -> Option<u32>;
+    /// Whether `path` leads to a directory.
+    fn is_directory(&self, path: &Path) -> bool;
+    /// Whether `path` itself is a directory of `uid` that nobody else can write to.
+    fn is_private_directory(&self, path: &Path, uid: u32) -> bool;
+}
+
+struct Process;
+
+impl Environment for Process {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
+    }
+
+    fn uid(&self) -> Option<u32> {
+        // The kernel gives this directory to the effective user of the process, also when the
+        // files in it are root's because the process may not be traced.
+        fs::metadata("/proc/self").ok().map(|meta| meta.uid())
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn is_private_directory(&self, path: &Path, uid: u32) -> bool {
+        // Anyone may put a link into /tmp, so links are not followed.
+        fs::symlink_metadata(path)
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o022 == 0)
+    }
+}
+
+fn of_client(environment: &impl Environment) -> PathBuf {
+    if let Some(path) = named(environment) {
+        return path;
+    }
+    let uid = environment.uid();
+    if uid != Some(0) {
+        if let Some(directory) = runtime_directory(environment)
+            && environment.is_directory(&directory)
+        {
+            return socket_in(&directory);
+        }
+        if let Some(uid) = uid {
+            let directory = temporary_directory(uid);
+            if environment.is_private_directory(&directory, uid) {
+                return socket_in(&directory);
+            }
+        }
+    }
+    PathBuf::from(SYSTEM_SOCKET)
+}
+
+fn of_daemon(environment: &impl Environment) -> PathBuf {
+    if let Some(path) = named(environment) {
+        return path;
+    }
+    match (environment.uid(), runtime_directory(environment)) {
+        (Some(0), _) | (None, None) => PathBuf::from(SYSTEM_SOCKET),
+        (_, Some(directory)) => socket_in(&directory),
+        (Some(uid), None) => socket_in(&temporary_directory(uid)),
+    }
+}
+
+fn named(environment: &impl Environment) -> Option<PathBuf> {
+    environment.variable(SOCKET_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+fn runtime_directory(environment: &impl Environment) -> Option<PathBuf> {
+    // The XDG specification wants relative paths ignored; an empty one is relative.
+    let base = PathBuf::from(environment.variable("XDG_RUNTIME_DIR")?);
+    base.is_absolute().then(|| base.join("leafd"))
+}
+
+fn temporary_directory(uid: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/leafd-{uid}"))
+}
+
+fn socket_in(directory: &Path) -> PathBuf {
+    directory.join("leafd.sock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[derive(Default)]
+    struct Fake {
+        variables: HashMap<&'static str, &'static str>,
+        uid: Option<u32>,
+        directories: Vec<&'static str>,
+        private: Vec<(&'static str, u32)>,
+    }
+
+    impl Environment for Fake {
+        fn variable(&self, name: &str) -> Option<OsString> {
+            self.variables.get(name).map(OsString::from)
+        }
+        fn uid(&self) -> Option<u32> {
+            self.uid
+        }
+        fn is_directory(&self, path: &Path) -> bool {
+            self.directories.iter().any(|known| path == Path::new(known))
+        }
+        fn is_private_directory(&self, path: &Path, uid: u32) -> bool {
+            self.private.iter().any(|(known, owner)| path == Path::new(known) && uid == *owner)
+        }
+    }
+
+    fn user() -> Fake {
+        Fake {
+            variables: HashMap::from([("XDG_RUNTIME_DIR", "/run/user/7")]),
+            uid: Some(7),
+            ..Fake::default()
+        }
+    }
+
+    fn both(environment: &Fake) -> (String, String) {
+        let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+        (text(of_client(environment)), text(of_daemon(environment)))
+    }
+
+    #[test]
+    fn the_variable_wins_for_everyone_and_counts_for_nothing_when_empty() {
+        for uid in [Some(0), Some(7), None] {
+            let mut environment = Fake { uid, ..user() };
+            environment.directories.push("/run/user/7/leafd");
+            environment.variables.insert(SOCKET_VARIABLE, "/a/b.sock");
+            assert_eq!(both(&environment), ("/a/b.sock".into(), "/a/b.sock".into()));
+        }
+        let mut environment = Fake { uid: Some(0), ..Fake::default() };
+        environment.variables.insert(SOCKET_VARIABLE, "");
+        assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
+    }
+
+    #[test]
+    fn a_user_finds_the_daemon_that_the_same_user_started() {
+        let mut environment = user();
+        environment.directories.push("/run/user/7/leafd");
+        environment.private.push(("/tmp/leafd-7", 7));
+        let socket = "/run/user/7/leafd/leafd.sock";
+        assert_eq!(both(&environment), (socket.into(), socket.into()));
+
+        for base in [None, Some(""), Some("relative")] {
+            let mut environment = Fake { uid: Some(7), ..Fake::default() };
+            base.map(|base| environment.variables.insert("XDG_RUNTIME_DIR", base));
+            environment.private.push(("/tmp/leafd-7", 7));
+            let socket = "/tmp/leafd-7/leafd.sock";
+            assert_eq!(both(&environment), (socket.into(), socket.into()), "{base:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_daemon_of_ones_own_it_is_the_systems() {
+        assert_eq!(of_client(&user()), Path::new(SYSTEM_SOCKET));
+        assert_eq!(of_daemon(&user()), Path::new("/run/user/7/leafd/leafd.sock"));
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_in_tmp_is_not_trusted() {
+        let mut environment = user();
+        environment.private.push(("/tmp/leafd-7", 8));
+        assert_eq!(of_client(&environment), Path::new(SYSTEM_SOCKET));
+    }
+
+    #[test]
+    fn root_never_looks_into_directories_of_users() {
+        let mut environment = Fake { uid: Some(0), ..user() };
+        environment.directories.push("/run/user/7/leafd");
+        environment.private.push(("/tmp/leafd-0", 0));
+        assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
+    }
+
+    #[test]
+    fn an_unknown_user_never_uses_tmp() {
+        let environment = Fake { private: vec![("/tmp/leafd-0", 0)], ..Fake::default() };
+        assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
+    }
+
+    #[test]
+    fn this_process_knows_its_user_and_tells_private_directories_from_others() {
+        use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+        let uid = Process.uid().unwrap();
+        let base = std::env::temp_dir().join(format!("leaf-path-{}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&base).unwrap();
+        let link = base.join("link");
+        symlink(&base, &link).unwrap();
+        assert!(Process.is_private_directory(&base, uid));
+        assert!(!Process.is_private_directory(&base, uid + 1));
+        assert!(Process.is_directory(&link) && !Process.is_private_directory(&link, uid));
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o720)).unwrap();
+        assert!(!Process.is_private_directory(&base, uid));
+        fs::remove_dir_all(&base).unwrap();
+        assert!(!Process.is_private_directory(&base, uid));
+    }
+}

@@ -1,0 +1,202 @@
+//! The calls as a client keeps them: checked, and ready to be sent more than once, each time with
+//! the time that is then left.
+
+use std::time::Duration;
+
+use crate::error::Invalid;
+use crate::wire::{
+    Call, MAX_DESCRIPTION_CHARS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, Request, encode_request,
+};
+
+/// A checked call; `S` is `&str`, or `Box<str>` where the call outlives its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ask<S> {
+    Segment { tag: S, count: u32 },
+    Snowflake { count: u32 },
+    Time,
+    Status,
+    TagList { after: S, limit: u32 },
+    TagShow { tag: S },
+    TagCreate { tag: S, step: u32, first: u64, description: S },
+    TagSetStep { tag: S, step: u32 },
+}
+
+impl<'a> Ask<&'a str> {
+    pub(crate) fn segment(tag: &'a str, count: u32) -> Result<Self, Invalid> {
+        check_tag(tag)?;
+        check_count(count)?;
+        Ok(Self::Segment { tag, count })
+    }
+
+    pub(crate) fn snowflake(count: u32) -> Result<Self, Invalid> {
+        check_count(count)?;
+        Ok(Self::Snowflake { count })
+    }
+
+    pub(crate) fn tag_list(after: &'a str, limit: u32) -> Result<Self, Invalid> {
+        if !after.is_empty() {
+            check_tag(after)?;
+        }
+        if limit == 0 || limit > MAX_TAGS_PER_PAGE {
+            return Err(Invalid::PageSize(limit));
+        }
+        Ok(Self::TagList { after, limit })
+    }
+
+    pub(crate) fn tag_show(tag: &'a str) -> Result<Self, Invalid> {
+        check_tag(tag)?;
+        Ok(Self::TagShow { tag })
+    }
+
+    pub(crate) fn tag_create(
+        tag: &'a str,
+        step: u32,
+        first: u64,
+        description: &'a str,
+    ) -> Result<Self, Invalid> {
+        check_tag(tag)?;
+        if i64::try_from(first).is_err() {
+            return Err(Invalid::FirstTooHigh(first));
+        }
+        let chars = description.chars().count();
+        if chars > MAX_DESCRIPTION_CHARS {
+            return Err(Invalid::DescriptionTooLong(chars));
+        }
+        Ok(Self::TagCreate { tag, step, first, description })
+    }
+
+    pub(crate) fn tag_set_step(tag: &'a str, step: u32) -> Result<Self, Invalid> {
+        check_tag(tag)?;
+        if step == 0 {
+            return Err(Invalid::StepZero);
+        }
+        Ok(Self::TagSetStep { tag, step })
+    }
+
+    /// The same call with texts of its own.
+    #[cfg(feature = "async")]
+    pub(crate) fn into_owned(self) -> Ask<Box<str>> {
+        match self {
+            Self::Segment { tag, count } => Ask::Segment { tag: tag.into(), count },
+            Self::Snowflake { count } => Ask::Snowflake { count },
+            Self::Time => Ask::Time,
+            Self::Status => Ask::Status,
+            Self::TagList { after, limit } => Ask::TagList { after: after.into(), limit },
+            Self::TagShow { tag } => Ask::TagShow { tag: tag.into() },
+            Self::TagCreate { tag, step, first, description } => {
+                Ask::TagCreate { tag: tag.into(), step, first, description: description.into() }
+            }
+            Self::TagSetStep { tag, step } => Ask::TagSetStep { tag: tag.into(), step },
+        }
+    }
+}
+
+impl<S: AsRef<str>> Ask<S> {
+    /// The call's name in the protocol.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Segment { .. } => "Segment",
+            Self::Snowflake { .. } => "Snowflake",
+            Self::Time => "Time",
+            Self::Status => "Status",
+            Self::TagList { .. } => "TagList",
+            Self::TagShow { .. } => "TagShow",
+            Self::TagCreate { .. } => "TagCreate",
+            Self::TagSetStep { .. } => "TagSetStep",
+        }
+    }
+
+    /// Appends the request to `out`; `remaining` is the time until the caller gives up.
+    pub(crate) fn encode(&self, id: u64, remaining: Duration, out: &mut Vec<u8>) {
+        let timeout_ms = daemon_timeout_ms(remaining);
+        let call = match self {
+            Self::Segment { tag, count } => {
+                Call::Segment { tag: tag.as_ref(), count: *count, timeout_ms }
+            }
+            Self::Snowflake { count } => Call::Snowflake { count: *count, timeout_ms },
+            Self::Time => Call::Time,
+            Self::Status => Call::Status,
+            Self::TagList { after, limit } => {
+                Call::TagList { after: after.as_ref(), limit: *limit }
+            }
+            Self::TagShow { tag } => Call::TagShow { tag: tag.as_ref() },
+            Self::TagCreate { tag, step, first, description } => Call::TagCreate {
+                tag: tag.as_ref(),
+                step: *step,
+                first: *first,
+                description: description.as_ref(),
+            },
+            Self::TagSetStep { tag, step } => Call::TagSetStep { tag: tag.as_ref(), step: *step },
+        };
+        encode_request(&Request { id, call }, out);
+    }
+}
+
+/// How long the daemon may let a request wait: the time that is left, less a little for the way
+/// back. So the daemon's own answer, which tells the cause, comes before the caller's patience
+/// ends. Never 0, which would mean the daemon's default.
+fn daemon_timeout_ms(remaining: Duration) -> u32 {
+    let way_back = (remaining / 10).min(Duration::from_millis(50));
+    u32::try_from(remaining.saturating_sub(way_back).as_millis()).unwrap_or(u32::MAX).max(1)
+}
+
+fn check_tag(tag: &str) -> Result<(), Invalid> {
+    if tag.is_empty() {
+        return Err(Invalid::EmptyTag);
+    }
+    // A character takes at least a byte, so that short tags need not be counted.
+    if tag.len() > MAX_TAG_CHARS {
+        let chars = tag.chars().count();
+        if chars > MAX_TAG_CHARS {
+            return Err(Invalid::TagTooLong(chars));
+        }
+    }
+    tag.chars().find(|c| c.is_control()).map_or(Ok(()), |c| Err(Invalid::ControlInTag(c)))
+}
+
+const fn check_count(count: u32) -> Result<(), Invalid> {
+    if count == 0 { Err(Invalid::CountZero) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{HEADER_LEN, MAX_REQUEST_LEN, decode_request};
+
+    #[test]
+    fn arguments_that_can_never_be_right_are_found_before_sending() {
+        assert_eq!(Ask::segment("", 1), Err(Invalid::EmptyTag));
+        assert_eq!(Ask::segment("a\nb", 1), Err(Invalid::ControlInTag('\n')));
+        assert_eq!(Ask::segment(&"ä".repeat(129), 1), Err(Invalid::TagTooLong(129)));
+        assert_eq!(Ask::segment("a", 0), Err(Invalid::CountZero));
+        assert_eq!(Ask::snowflake(0), Err(Invalid::CountZero));
+        assert_eq!(Ask::tag_list("", 0), Err(Invalid::PageSize(0)));
+        assert_eq!(Ask::tag_list("", 101), Err(Invalid::PageSize(101)));
+        assert_eq!(Ask::tag_show(""), Err(Invalid::EmptyTag));
+        assert_eq!(Ask::tag_create("a", 0, 1 << 63, ""), Err(Invalid::FirstTooHigh(1 << 63)));
+        let long = "x".repeat(257);
+        assert_eq!(Ask::tag_create("a", 0, 1, &long), Err(Invalid::DescriptionTooLong(257)));
+        assert_eq!(Ask::tag_set_step("a", 0), Err(Invalid::StepZero));
+    }
+
+    #[test]
+    fn the_largest_valid_request_fits_into_a_frame() {
+        let (tag, description) = ("\u{10348}".repeat(128), "\u{10348}".repeat(256));
+        let ask = Ask::tag_create(&tag, u32::MAX, 1, &description).unwrap();
+        let mut out = Vec::new();
+        ask.encode(7, Duration::from_secs(1), &mut out);
+        assert!(out.len() - HEADER_LEN <= MAX_REQUEST_LEN);
+        assert_eq!(out.len() - HEADER_LEN, 1576);
+        let call =
+            Call::TagCreate { tag: &tag, step: u32::MAX, first: 1, description: &description };
+        assert_eq!(decode_request(&out[HEADER_LEN..]).unwrap(), Request { id: 7, call });
+    }
+
+    #[test]
+    fn the_daemon_is_given_the_time_that_is_left_less_the_way_back() {
+        assert_eq!(daemon_timeout_ms(Duration::from_secs(5)), 4950);
+        assert_eq!(daemon_timeout_ms(Duration::from_millis(100)), 90);
+        assert_eq!(daemon_timeout_ms(Duration::ZERO), 1);
+        assert_eq!(daemon_timeout_ms(Duration::MAX), u32::MAX);
+    }
+}

@@ -1,0 +1,66 @@
+//! What a message from the daemon means to a client.
+
+use crate::error::ProtocolError;
+use crate::session::answer::kind;
+use crate::wire::{ErrorCode, Reply, Response, UNSOLICITED, WireError};
+
+/// A message from the daemon, understood.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The answer to a request.
+    Answer { id: u64, reply: Reply },
+    /// The daemon stops and will not serve this request: to be asked again on the next connection.
+    Repeat { id: u64 },
+    /// The daemon stops; it answers what it has, then closes.
+    Goodbye,
+    /// The daemon says what is wrong with the connection, and closes it.
+    Closing(WireError),
+}
+
+impl TryFrom<Response> for Event {
+    type Error = ProtocolError;
+
+    fn try_from(Response { id, reply }: Response) -> Result<Self, ProtocolError> {
+        match reply {
+            Reply::Goodbye => Ok(Self::Goodbye),
+            Reply::Error(error) if error.code() == ErrorCode::ShuttingDown => {
+                Ok(if id == UNSOLICITED { Self::Goodbye } else { Self::Repeat { id } })
+            }
+            Reply::Error(error) if id == UNSOLICITED => Ok(Self::Closing(error)),
+            other if id == UNSOLICITED => {
+                Err(ProtocolError::UnexpectedReply { expected: "Goodbye", got: kind(&other) })
+            }
+            reply => Ok(Self::Answer { id, reply }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(id: u64, reply: Reply) -> Result<Event, ProtocolError> {
+        Event::try_from(Response { id, reply })
+    }
+
+    #[test]
+    fn a_daemon_that_stops_never_fails_a_call() {
+        let stopping = || Reply::Error(WireError::new(ErrorCode::ShuttingDown, ""));
+        assert_eq!(of(7, stopping()), Ok(Event::Repeat { id: 7 }));
+        assert_eq!(of(UNSOLICITED, stopping()), Ok(Event::Goodbye));
+        assert_eq!(of(UNSOLICITED, Reply::Goodbye), Ok(Event::Goodbye));
+    }
+
+    #[test]
+    fn an_error_belongs_to_its_request_or_else_to_the_connection() {
+        let error = || WireError::new(ErrorCode::Malformed, "");
+        let reply = Reply::Error(error());
+        assert_eq!(of(7, reply.clone()), Ok(Event::Answer { id: 7, reply }));
+        assert_eq!(of(UNSOLICITED, Reply::Error(error())), Ok(Event::Closing(error())));
+    }
+
+    #[test]
+    fn nothing_else_may_come_unasked() {
+        assert!(of(UNSOLICITED, Reply::Time { unix_ms: 1 }).is_err());
+    }
+}

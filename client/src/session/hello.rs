@@ -1,0 +1,78 @@
+//! The first exchange of a connection: magic, version, limits.
+
+use crate::error::ProtocolError;
+use crate::session::answer::kind;
+use crate::session::{Event, Failure};
+use crate::wire::{Call, MAGIC, Reply, Request, Response, VERSION, encode_request};
+
+const HELLO_ID: u64 = 1;
+
+/// The ID of a client's first call.
+pub(crate) const FIRST_CALL_ID: u64 = 2;
+
+/// Appends the first request of a connection to `out`.
+pub(crate) fn greet(out: &mut Vec<u8>) {
+    let call = Call::Hello { magic: MAGIC, version: VERSION };
+    encode_request(&Request { id: HELLO_ID, call }, out);
+}
+
+/// Reads the first message of a connection: how many requests may be without an answer, at least 1.
+pub(crate) fn welcome(response: Response) -> Result<usize, Failure> {
+    match Event::try_from(response)? {
+        Event::Answer { id: HELLO_ID, reply: Reply::Hello { version, max_in_flight, .. } } => {
+            if version != VERSION {
+                return Err(ProtocolError::Version(version).into());
+            }
+            Ok(usize::try_from(max_in_flight.max(1)).unwrap_or(usize::MAX))
+        }
+        Event::Answer { id: HELLO_ID, reply: Reply::Error(error) } | Event::Closing(error) => {
+            Err(Failure::Refused(error))
+        }
+        Event::Answer { id: HELLO_ID, reply } => {
+            Err(ProtocolError::UnexpectedReply { expected: "Hello", got: kind(&reply) }.into())
+        }
+        Event::Answer { id, .. } => Err(ProtocolError::Unasked(id).into()),
+        Event::Goodbye | Event::Repeat { .. } => Err(Failure::goodbye()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{ErrorCode, UNSOLICITED, WireError};
+
+    fn answer(id: u64, reply: Reply) -> Result<usize, Failure> {
+        welcome(Response { id, reply })
+    }
+
+    fn hello(version: u16, max_in_flight: u32) -> Reply {
+        Reply::Hello { version, max_count: 1, max_in_flight }
+    }
+
+    #[test]
+    fn a_welcome_tells_the_limits_and_never_a_limit_of_nothing() {
+        assert_eq!(answer(HELLO_ID, hello(VERSION, 64)).unwrap(), 64);
+        assert_eq!(answer(HELLO_ID, hello(VERSION, 0)).unwrap(), 1);
+    }
+
+    #[test]
+    fn what_cannot_change_by_itself_is_fatal_and_a_full_house_is_not() {
+        let refusal = |code| Reply::Error(WireError::new(code, ""));
+        for reply in [
+            refusal(ErrorCode::VersionUnsupported),
+            refusal(ErrorCode::BadMagic),
+            refusal(ErrorCode::Forbidden),
+            refusal(ErrorCode::Other(999)),
+            hello(VERSION + 1, 64),
+            Reply::Time { unix_ms: 1 },
+        ] {
+            assert!(answer(HELLO_ID, reply.clone()).unwrap_err().is_fatal(), "{reply:?}");
+        }
+        for id in [HELLO_ID, UNSOLICITED] {
+            assert!(!answer(id, refusal(ErrorCode::TooManyConnections)).unwrap_err().is_fatal());
+            assert!(!answer(id, refusal(ErrorCode::ShuttingDown)).unwrap_err().is_fatal());
+            assert!(!answer(id, Reply::Goodbye).unwrap_err().is_fatal());
+        }
+        assert!(answer(HELLO_ID + 1, hello(VERSION, 64)).unwrap_err().is_fatal());
+    }
+}

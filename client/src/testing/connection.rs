@@ -1,0 +1,192 @@
+//! One connection of the fake daemon: reads requests, meets faults, writes answers.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::fault::Fault;
+use super::shared::Shared;
+use crate::wire::{
+    Call, ErrorCode, MAGIC, MAX_REQUEST_LEN, Reply, Request, Response, UNSOLICITED, VERSION,
+    WireError, decode_request, encode_response, split_frame,
+};
+
+pub(super) struct Connection<'a> {
+    stream: &'a Arc<UnixStream>,
+    shared: &'a Arc<Shared>,
+    greeted: bool,
+    in_flight: Arc<AtomicUsize>,
+    /// Answers held back, to be given in reverse order.
+    held: Vec<Response>,
+}
+
+/// The connection is to be closed.
+struct Close;
+
+impl<'a> Connection<'a> {
+    pub(super) fn new(stream: &'a Arc<UnixStream>, shared: &'a Arc<Shared>) -> Self {
+        Self { stream, shared, greeted: false, in_flight: Arc::default(), held: Vec::new() }
+    }
+
+    /// Serves until the peer or a fault closes the connection.
+    pub(super) fn serve(mut self) {
+        let (mut received, mut chunk) = (Vec::new(), [0; 16 * 1024]);
+        while let Ok(len @ 1..) = (&mut &**self.stream).read(&mut chunk) {
+            received.extend_from_slice(chunk.get(..len).unwrap_or_default());
+            let mut unread = received.as_slice();
+            // A daemon reads all that is there before it answers, and so does this one: that is
+            // what makes the number of requests in flight visible.
+            let mut requests = Vec::new();
+            loop {
+                match split_frame(unread, MAX_REQUEST_LEN) {
+                    Ok(Some((body, rest))) => {
+                        requests.push(body);
+                        unread = rest;
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string());
+                        return self.send(UNSOLICITED, Reply::Error(error));
+                    }
+                }
+            }
+            let now = self.in_flight.fetch_add(requests.len(), Ordering::Relaxed) + requests.len();
+            if self.greeted {
+                self.shared.count(|counts| {
+                    counts.requests += u64::try_from(requests.len()).unwrap_or(0);
+                    counts.peak_in_flight = counts.peak_in_flight.max(now);
+                });
+            }
+            for body in requests {
+                if self.request(body).is_err() {
+                    return;
+                }
+            }
+            let left = unread.len();
+            received.drain(..received.len() - left);
+        }
+    }
+
+    fn request(&mut self, body: &[u8]) -> Result<(), Close> {
+        let request = match decode_request(body) {
+            Ok(request) => request,
+            Err(refused) => {
+                self.send(refused.id, Reply::Error(refused.error));
+                return Ok(());
+            }
+        };
+        if !self.greeted {
+            return self.hello(&request);
+        }
+        if let Call::Segment { timeout_ms, .. } | Call::Snowflake { timeout_ms, .. } = request.call
+        {
+            self.shared.count(|counts| counts.last_timeout_ms = Some(timeout_ms));
+        }
+        let (fault, limit) =
+            self.shared.switches(|switches| (switches.next_fault(), switches.max_in_flight));
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        if self.in_flight.load(Ordering::Relaxed) > limit {
+            let error = WireError::new(ErrorCode::TooManyInFlight, "too many requests in flight");
+            self.send(request.id, Reply::Error(error));
+            return Ok(());
+        }
+        match fault {
+            Some(fault) => self.meet(fault, request.id, || self.shared.reply(&request.call)),
+            None => {
+                let reply = self.shared.reply(&request.call);
+                self.answer(Response { id: request.id, reply });
+                Ok(())
+            }
+        }
+    }
+
+    fn hello(&mut self, request: &Request<'_>) -> Result<(), Close> {
+        let (fault, max_count, max_in_flight) = self.shared.switches(|switches| {
+            (switches.on_hello.clone(), switches.max_count, switches.max_in_flight)
+        });
+        let welcome = Reply::Hello { version: VERSION, max_count, max_in_flight };
+        let refusal = match request.call {
+            Call::Hello { magic: MAGIC, version: VERSION.. } => None,
+            Call::Hello { magic: MAGIC, .. } => Some(
+                WireError::new(ErrorCode::VersionUnsupported, "this version is not spoken")
+                    .with_detail(u64::from(VERSION)),
+            ),
+            Call::Hello { .. } => Some(WireError::new(ErrorCode::BadMagic, "not LEAF")),
+            _ => Some(WireError::new(ErrorCode::HelloExpected, "a call before Hello")),
+        };
+        if let Some(error) = refusal {
+            self.send(request.id, Reply::Error(error));
+            return Err(Close);
+        }
+        if let Some(fault) = fault {
+            let refuses = matches!(fault, Fault::Refuse(_));
+            self.meet(fault, request.id, || welcome)?;
+            self.greeted = true;
+            return if refuses { Err(Close) } else { Ok(()) };
+        }
+        self.greeted = true;
+        self.send(request.id, welcome);
+        Ok(())
+    }
+
+    fn meet(&self, fault: Fault, id: u64, reply: impl FnOnce() -> Reply) -> Result<(), Close> {
+        match fault {
+            Fault::Close => return Err(Close),
+            Fault::Silence => {}
+            Fault::Late(delay) => {
+                let response = Response { id, reply: reply() };
+                let (stream, in_flight) = (Arc::clone(self.stream), Arc::clone(&self.in_flight));
+                let late = move || {
+                    std::thread::sleep(delay);
+                    write(&stream, &in_flight, &response);
+                };
+                // Without a thread it is never answered, which is as late as can be.
+                let _ = std::thread::Builder::new().name("fake-leafd-late".into()).spawn(late);
+            }
+            Fault::Refuse(error) => self.send(id, Reply::Error(error)),
+            Fault::CloseWith(error) => {
+                self.send(UNSOLICITED, Reply::Error(error));
+                return Err(Close);
+            }
+            Fault::Raw(bytes) => {
+                self.in_flight.fetch_sub(1, Ordering::Relaxed);
+                let _ = (&**self.stream).write_all(&bytes);
+            }
+            Fault::GoodbyeThenAnswer => {
+                self.send(UNSOLICITED, Reply::Goodbye);
+                self.send(id, reply());
+                return Err(Close);
+            }
+            Fault::GoodbyeThenClose => {
+                self.send(UNSOLICITED, Reply::Goodbye);
+                return Err(Close);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an answer, or holds it back until enough are due to be given in reverse order.
+    fn answer(&mut self, response: Response) {
+        self.held.push(response);
+        if self.held.len() >= self.shared.switches(|switches| switches.reverse) {
+            while let Some(response) = self.held.pop() {
+                write(self.stream, &self.in_flight, &response);
+            }
+        }
+    }
+
+    fn send(&self, id: u64, reply: Reply) {
+        write(self.stream, &self.in_flight, &Response { id, reply });
+    }
+}
+
+fn write(stream: &UnixStream, in_flight: &AtomicUsize, response: &Response) {
+    let mut out = Vec::new();
+    encode_response(response, &mut out);
+    if response.id != UNSOLICITED {
+        in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+    // A peer that is gone shows at the next read.
+    let _ = (&*stream).write_all(&out);
+}

@@ -1,0 +1,223 @@
+//! What the fake daemon knows: a counter per tag, the last snowflake ID. From a call to a reply,
+//! without a socket.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::layout::Layout;
+use crate::wire::{
+    Call, DaemonStatus, ErrorCode, Reply, Run, SegmentTotals, SnowflakeState, SnowflakeStatus,
+    TagStatus, WireError,
+};
+
+const WORKER: u64 = 1;
+const DEFAULT_STEP: u32 = 1000;
+
+#[derive(Debug)]
+struct Tag {
+    step: u32,
+    next: u64,
+    first: u64,
+    description: String,
+}
+
+/// The fake daemon's memory.
+#[derive(Debug, Default)]
+pub(super) struct Model {
+    tags: BTreeMap<String, Tag>,
+    /// Time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
+    snowflake: (u64, u64),
+    snowflakes_issued: u64,
+}
+
+impl Model {
+    /// The reply to `call`; `requests` and `connections` are for the status.
+    pub(super) fn reply(
+        &mut self,
+        call: &Call<'_>,
+        max_count: u32,
+        requests: u64,
+        connections: u32,
+    ) -> Reply {
+        let reply = match call {
+            Call::Hello { .. } => Err(error(ErrorCode::Malformed, "a second Hello")),
+            Call::Segment { count, .. } | Call::Snowflake { count, .. }
+                if *count == 0 || *count > max_count =>
+            {
+                Err(error(ErrorCode::BadCount, "the count is not within the limit")
+                    .with_detail(u64::from(max_count)))
+            }
+            Call::Segment { tag, count, .. } => Ok(self.segment(tag, *count)),
+            Call::Snowflake { count, .. } => self.snowflake(*count, unix_ms()),
+            Call::Time => Ok(Reply::Time { unix_ms: unix_ms() }),
+            Call::Status => Ok(self.status(requests, connections)),
+            Call::TagList { after, limit } => Ok(self.list(after, *limit)),
+            Call::TagShow { tag } => self.show(tag),
+            Call::TagCreate { tag, step, first, description } => {
+                self.create(tag, *step, *first, description)
+            }
+            Call::TagSetStep { tag, step } => self.set_step(tag, *step),
+        };
+        reply.unwrap_or_else(Reply::Error)
+    }
+
+    fn segment(&mut self, tag: &str, count: u32) -> Reply {
+        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| Tag::new(0, 1, ""));
+        let first = tag.next;
+        tag.next = first.saturating_add(u64::from(count));
+        Reply::Ids { first: Run { first, count }, more: Vec::new() }
+    }
+
+    fn snowflake(&mut self, count: u32, now_ms: u64) -> Result<Reply, WireError> {
+        let layout = Layout::LEAF;
+        if self.snowflake.0 < now_ms {
+            self.snowflake = (now_ms, 0);
+        }
+        let (mut runs, mut wanted) = (Vec::new(), u64::from(count));
+        while wanted > 0 {
+            let (ms, sequence) = self.snowflake;
+            let here = wanted.min(layout.max_sequence() + 1 - sequence);
+            let first = ms
+                .checked_sub(layout.epoch_ms())
+                .and_then(|time| layout.compose(time, WORKER, sequence))
+                .ok_or_else(|| error(ErrorCode::TimeExhausted, "the clock is out of range"))?;
+            runs.push(Run { first, count: u32::try_from(here).unwrap_or(u32::MAX) });
+            wanted -= here;
+            self.snowflake = if sequence + here > layout.max_sequence() {
+                (ms + 1, 0)
+            } else {
+                (ms, sequence + here)
+            };
+        }
+        self.snowflakes_issued += u64::from(count);
+        let mut runs = runs.into_iter();
+        let first = runs.next().ok_or_else(|| error(ErrorCode::BadCount, "no IDs"))?;
+        Ok(Reply::Ids { first, more: runs.collect() })
+    }
+
+    fn list(&self, after: &str, limit: u32) -> Reply {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let later = self.tags.iter().filter(|(name, _)| name.as_str() > after);
+        Reply::Tags(later.take(limit).map(|(name, tag)| tag.status(name)).collect())
+    }
+
+    fn show(&self, name: &str) -> Result<Reply, WireError> {
+        let tag = self.tags.get(name).ok_or_else(|| unknown(name))?;
+        Ok(Reply::Tags(vec![tag.status(name)]))
+    }
+
+    fn create(
+        &mut self,
+        name: &str,
+        step: u32,
+        first: u64,
+        description: &str,
+    ) -> Result<Reply, WireError> {
+        if self.tags.contains_key(name) {
+            return Err(error(ErrorCode::TagExists, "the tag exists already"));
+        }
+        self.tags.insert(name.to_owned(), Tag::new(step, first, description));
+        self.show(name)
+    }
+
+    fn set_step(&mut self, name: &str, step: u32) -> Result<Reply, WireError> {
+        self.tags.get_mut(name).ok_or_else(|| unknown(name))?.step = step;
+        self.show(name)
+    }
+
+    fn status(&self, requests: u64, connections: u32) -> Reply {
+        let issued = self.tags.values().map(|tag| tag.next.saturating_sub(tag.first)).sum();
+        Reply::Status(Box::new(DaemonStatus {
+            version: concat!("fake ", env!("CARGO_PKG_VERSION")).into(),
+            pid: std::process::id(),
+            uptime_ms: 0,
+            connections,
+            requests,
+            state_dir: String::new(),
+            segments: SegmentTotals {
+                store: "memory".into(),
+                store_error: String::new(),
+                tags: u64::try_from(self.tags.len()).unwrap_or(u64::MAX),
+                waiting: 0,
+                issued,
+                leases: 0,
+            },
+            snowflake: SnowflakeStatus {
+                state: SnowflakeState::Serving,
+                worker: Some(WORKER),
+                registry: "fixed".into(),
+                layout: Layout::LEAF.to_string(),
+                ceiling_unix_ms: 0,
+                last_unix_ms: self.snowflake.0,
+                clock_unix_ms: unix_ms(),
+                issued: self.snowflakes_issued,
+            },
+        }))
+    }
+}
+
+impl Tag {
+    fn new(step: u32, first: u64, description: &str) -> Self {
+        let step = if step == 0 { DEFAULT_STEP } else { step };
+        Self { step, next: first, first, description: description.to_owned() }
+    }
+
+    fn status(&self, name: &str) -> TagStatus {
+        TagStatus {
+            tag: name.to_owned(),
+            row_step: u64::from(self.step),
+            step: u64::from(self.step),
+            max_id: self.next,
+            description: self.description.clone(),
+            current: None,
+            next: None,
+            position: self.next,
+            remaining: 0,
+            issued: self.next.saturating_sub(self.first),
+            leases: 0,
+            last_lease_ms_ago: None,
+            last_lease_size: 0,
+            waiting: 0,
+            lease_error: String::new(),
+        }
+    }
+}
+
+fn error(code: ErrorCode, message: &str) -> WireError {
+    WireError::new(code, message)
+}
+
+fn unknown(name: &str) -> WireError {
+    WireError::new(ErrorCode::UnknownTag, format!("no tag {name:?}"))
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snowflake_ids_rise_and_roll_over_into_the_next_millisecond() {
+        let (mut model, now, mut last) = (Model::default(), 1_600_000_000_000, 0);
+        // The clock goes back in between; the IDs do not.
+        for (now, count) in [(now, 4000), (now, 200), (now - 5, 10_000), (now + 1, 1)] {
+            let Ok(Reply::Ids { first, more }) = model.snowflake(count, now) else {
+                panic!("no IDs");
+            };
+            let mut total = 0;
+            for run in [first].into_iter().chain(more) {
+                assert!(run.first > last);
+                last = run.first + u64::from(run.count) - 1;
+                let (low, high) =
+                    (Layout::LEAF.decode(run.first).unwrap(), Layout::LEAF.decode(last).unwrap());
+                assert_eq!((low.unix_ms, low.worker), (high.unix_ms, WORKER));
+                total += run.count;
+            }
+            assert_eq!(total, count);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What the fake daemon's threads share, and the thread that accepts.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::connection::Connection;
+use super::fault::Fault;
+use super::model::Model;
+use crate::wire::{Reply, Response, UNSOLICITED, encode_response};
+
+/// How the daemon is told to behave.
+#[derive(Debug)]
+pub(super) struct Switches {
+    pub(super) max_count: u32,
+    pub(super) max_in_flight: u32,
+    /// Requests still to pass, and what the one after them meets.
+    pub(super) faults: Vec<(u64, Fault)>,
+    pub(super) always: Option<Fault>,
+    pub(super) on_hello: Option<Fault>,
+    pub(super) reverse: usize,
+}
+
+impl Switches {
+    /// What the request that has just come meets.
+    pub(super) fn next_fault(&mut self) -> Option<Fault> {
+        let due = self.faults.iter().position(|(requests, _)| *requests == 0);
+        let due = due.map(|at| self.faults.remove(at).1);
+        for (requests, _) in &mut self.faults {
+            *requests = requests.saturating_sub(1);
+        }
+        due.or_else(|| self.always.clone())
+    }
+}
+
+/// What the daemon has seen.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Counts {
+    pub(super) connections: u64,
+    pub(super) requests: u64,
+    pub(super) peak_in_flight: usize,
+    pub(super) open: usize,
+    pub(super) last_timeout_ms: Option<u32>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    stopping: bool,
+    switches: Switches,
+    model: Model,
+    counts: Counts,
+    streams: HashMap<u64, Arc<UnixStream>>,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self {
+            max_count: 100_000,
+            max_in_flight: 1024,
+            faults: Vec::new(),
+            always: None,
+            on_hello: None,
+            reverse: 0,
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn switches<T>(&self, change: impl FnOnce(&mut Switches) -> T) -> T {
+        change(&mut self.state().switches)
+    }
+
+    pub(super) fn count<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.state().counts)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state().counts.clone()
+    }
+
+    pub(super) fn reply(&self, call: &crate::wire::Call<'_>) -> Reply {
+        let state = &mut *self.state();
+        let connections = u32::try_from(state.counts.open).unwrap_or(u32::MAX);
+        state.model.reply(call, state.switches.max_count, state.counts.requests, connections)
+    }
+
+    /// Notes a connection; `None` when the daemon is stopping.
+    fn opened(&self, stream: &Arc<UnixStream>) -> Option<u64> {
+        let state = &mut *self.state();
+        if state.stopping {
+            return None;
+        }
+        state.counts.connections += 1;
+        state.counts.open += 1;
+        let number = state.counts.connections;
+        state.streams.insert(number, Arc::clone(stream));
+        Some(number)
+    }
+
+    fn closed(&self, number: u64) {
+        let state = &mut *self.state();
+        if state.streams.remove(&number).is_some() {
+            state.counts.open -= 1;
+        }
+    }
+
+    /// Makes the accepting thread look up: it sleeps until somebody connects.
+    pub(super) fn stop_listening(&self, path: &Path) {
+        self.state().stopping = true;
+        let _ = UnixStream::connect(path);
+    }
+
+    pub(super) fn close_all(&self) {
+        for stream in self.take_streams() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(super) fn goodbye_all(&self) {
+        let mut out = Vec::new();
+        encode_response(&Response { id: UNSOLICITED, reply: Reply::Goodbye }, &mut out);
+        for stream in self.take_streams() {
+            let _ = (&*stream).write_all(&out);
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn take_streams(&self) -> Vec<Arc<UnixStream>> {
+        let state = &mut *self.state();
+        state.counts.open = 0;
+        state.streams.drain().map(|(_, stream)| stream).collect()
+    }
+}
+
+/// Listens on `path` and starts the thread that accepts.
+pub(super) fn listen(path: &Path, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let listener = UnixListener::bind(path)?;
+    shared.state().stopping = false;
+    let shared = Arc::clone(shared);
+    std::thread::Builder::new().name("fake-leafd".into()).spawn(move || accept(&listener, &shared))
+}
+
+fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream.map(Arc::new) else { continue };
+        let Some(number) = shared.opened(&stream) else { return };
+        let shared_too = Arc::clone(shared);
+        let serve = move || {
+            Connection::new(&stream, &shared_too).serve();
+            // Others may hold the stream; the peer must see the end now.
+            let _ = stream.shutdown(Shutdown::Both);
+            shared_too.closed(number);
+        };
+        if std::thread::Builder::new().name("fake-leafd-peer".into()).spawn(serve).is_err() {
+            shared.closed(number);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What each call gives, and what it refuses before asking.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
+
+mod common;
+
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
+
+use common::{patient, with_both};
+use leaf_client::testing::Fault;
+use leaf_client::wire::SnowflakeState;
+use leaf_client::{Error, ErrorCode, Invalid, Layout, WireError};
+
+#[test]
+fn segment_ids_are_dense_per_tag() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        assert_eq!(client.next("order").unwrap(), 1);
+        let ids = client.next_many("order", 10_000).unwrap();
+        assert_eq!((ids.len(), ids.first()), (10_000, 2));
+        assert!(ids.into_iter().eq(2..10_002));
+        assert_eq!(client.next("user").unwrap(), 1);
+        assert_eq!(client.next("order").unwrap(), 10_002);
+        assert_eq!(daemon.connections(), 1);
+    });
+}
+
+#[test]
+fn snowflake_ids_are_distinct_and_can_be_taken_apart() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        let before = SystemTime::now();
+        let ids = client.snowflake_many(10_000).unwrap();
+        assert!(ids.runs().len() > 1, "10,000 do not fit into a millisecond");
+        let mut seen: HashSet<u64> = ids.into_iter().collect();
+        assert_eq!(seen.len(), 10_000);
+        let id = client.snowflake().unwrap();
+        assert!(seen.insert(id));
+        let unix_ms = Layout::LEAF.decode(id).unwrap().unix_ms;
+        let before = before.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        assert!(u128::from(unix_ms) >= before);
+    });
+}
+
+#[test]
+fn time_and_status_come_from_the_daemon() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        assert!(client.time().unwrap() > SystemTime::UNIX_EPOCH);
+        client.next_many("order", 5).unwrap();
+        let status = client.status().unwrap();
+        assert_eq!((status.connections, status.segments.issued), (1, 5));
+        assert_eq!(status.snowflake.state, SnowflakeState::Serving);
+    });
+}
+
+#[test]
+fn tags_are_made_listed_shown_and_changed() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        for tag in ["b", "a", "c"] {
+            let made = client.tag_create(tag, 50, 1000, "for people").unwrap();
+            assert_eq!((made.row_step, made.max_id), (50, 1000));
+        }
+        assert_eq!(client.next("b").unwrap(), 1000);
+        let names = |tags: Vec<leaf_client::TagStatus>| {
+            tags.into_iter().map(|tag| tag.tag).collect::<Vec<_>>()
+        };
+        assert_eq!(names(client.tag_list("", 2).unwrap()), ["a", "b"]);
+        assert_eq!(names(client.tag_list("b", 2).unwrap()), ["c"]);
+        assert_eq!(client.tag_set_step("c", 70).unwrap().row_step, 70);
+        assert_eq!(client.tag_show("c").unwrap().row_step, 70);
+        let again = client.tag_create("a", 50, 1, "").unwrap_err();
+        assert_eq!(again.code(), Some(ErrorCode::TagExists));
+        assert_eq!(client.tag_show("d").unwrap_err().code(), Some(ErrorCode::UnknownTag));
+    });
+}
+
+#[test]
+fn what_can_never_be_right_is_refused_without_asking() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        let invalid = |result: Result<(), Error>| match result {
+            Err(Error::Invalid(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(invalid(client.next("").map(drop)), Invalid::EmptyTag);
+        assert_eq!(invalid(client.next_many("a", 0).map(drop)), Invalid::CountZero);
+        assert_eq!(invalid(client.tag_list("", 101).map(drop)), Invalid::PageSize(101));
+        assert_eq!(invalid(client.tag_set_step("a", 0).map(drop)), Invalid::StepZero);
+        assert_eq!(daemon.connections(), 0);
+    });
+}
+
+#[test]
+fn a_refusal_comes_as_the_daemon_wrote_it() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        let error = client.next_many("order", 100_001).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::BadCount));
+        assert!(!error.is_temporary());
+
+        let refusal = WireError::new(ErrorCode::StoreUnavailable, "no range of \"order\"")
+            .with_detail(7)
+            .with_retry_after_ms(250);
+        daemon.fault_after(0, Fault::Refuse(refusal.clone()));
+        let error = client.next("order").unwrap_err();
+        assert!(error.is_temporary() && error.to_string().contains("no range of \"order\""));
+        assert_eq!(error.retry_after(), Some(Duration::from_millis(250)));
+        assert!(matches!(error, Error::Refused(same) if same == refusal));
+        assert_eq!(client.next("order").unwrap(), 1, "the connection is as good as before");
+        assert_eq!(daemon.connections(), 1);
+    });
+}
+
+#[test]
+fn an_error_number_of_the_future_is_carried_as_it_is() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        for (number, temporary) in [(399, true), (4242, false)] {
+            let refusal = WireError { code: number, ..WireError::new(ErrorCode::BadTag, "new") };
+            daemon.fault_after(0, Fault::Refuse(refusal));
+            let error = client.time().unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::Other(number)));
+            assert_eq!(error.is_temporary(), temporary);
+            assert_eq!(error.to_string(), format!("leafd refused: error {number}: new"));
+        }
+    });
+}
+
+#[test]
+fn the_daemon_is_told_how_long_the_caller_waits() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon).timeout(Duration::from_secs(3600)));
+        client.next("order").unwrap();
+        let told = daemon.last_timeout_ms().unwrap();
+        // Less than the timeout, but not by much: the machine may be busy, not for ten minutes.
+        assert!((3_000_000..3_600_000).contains(&told), "{told}");
+    });
+}

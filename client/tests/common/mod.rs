@@ -1,0 +1,82 @@
+//! The two clients behind one face, since they make the same promises.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::time::{Duration, SystemTime};
+
+use leaf_client::testing::FakeDaemon;
+use leaf_client::{Client, DaemonStatus, Error, Ids, Options, TagStatus, blocking};
+use tokio::runtime::Runtime;
+
+macro_rules! api {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+        /// Every call of a client.
+        pub(crate) trait Api: Send {
+            $(fn $name(&mut self, $($arg: $type),*) -> Result<$result, Error>;)*
+            fn set_timeout(&mut self, timeout: Duration);
+        }
+
+        impl Api for blocking::Client {
+            $(fn $name(&mut self, $($arg: $type),*) -> Result<$result, Error> {
+                self.$name($($arg),*)
+            })*
+            fn set_timeout(&mut self, timeout: Duration) {
+                self.set_timeout(timeout);
+            }
+        }
+
+        impl Api for (Runtime, Client) {
+            $(fn $name(&mut self, $($arg: $type),*) -> Result<$result, Error> {
+                self.0.block_on(self.1.$name($($arg),*))
+            })*
+            fn set_timeout(&mut self, timeout: Duration) {
+                self.1 = self.1.with_timeout(timeout);
+            }
+        }
+    };
+}
+
+api! {
+    next(tag: &str) -> u64;
+    next_many(tag: &str, count: u32) -> Ids;
+    snowflake() -> u64;
+    snowflake_many(count: u32) -> Ids;
+    time() -> SystemTime;
+    status() -> DaemonStatus;
+    tag_list(after: &str, limit: u32) -> Vec<TagStatus>;
+    tag_show(tag: &str) -> TagStatus;
+    tag_create(tag: &str, step: u32, first: u64, description: &str) -> TagStatus;
+    tag_set_step(tag: &str, step: u32) -> TagStatus;
+}
+
+/// Makes a client.
+pub(crate) type Make = fn(Options) -> Box<dyn Api>;
+
+/// Runs a test with the one client and then with the other, each with a daemon of its own.
+pub(crate) fn with_both(test: impl Fn(FakeDaemon, Make)) {
+    let clients: [Make; 2] = [
+        |options| Box::new(blocking::Client::new(options)),
+        |options| Box::new((runtime(), Client::new(options))),
+    ];
+    for (name, make) in ["blocking", "async"].into_iter().zip(clients) {
+        eprintln!("with the {name} client");
+        test(FakeDaemon::start().unwrap(), make);
+    }
+}
+
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Options for calls that are meant to succeed: patient, so that a busy machine fails nothing.
+pub(crate) fn patient(daemon: &FakeDaemon) -> Options {
+    Options::at(daemon.path()).timeout(Duration::from_secs(30))
+}
+
+/// Long enough for a busy machine to connect, short enough to wait for.
+pub(crate) const SOON: Duration = Duration::from_millis(250);
+
+/// Options for calls that are meant to run into their timeout.
+pub(crate) fn hasty(daemon: &FakeDaemon) -> Options {
+    Options::at(daemon.path()).timeout(SOON)
+}

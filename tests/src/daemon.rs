@@ -1,0 +1,228 @@
+//! A real leafd in a folder of its own.
+
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use leaf_client::{Options, blocking};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::binaries::program;
+use crate::faketime::FakeTime;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a daemon is started with. The folder outlives the daemon: start another on it.
+#[derive(Debug, Clone)]
+pub struct Home {
+    folder: PathBuf,
+    variables: Vec<(String, String)>,
+    wrapper: Vec<String>,
+}
+
+impl Home {
+    /// A daemon that keeps everything in `folder`.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), variables: Vec::new(), wrapper: Vec::new() }
+    }
+
+    /// Sets a key of the configuration, by its variable: `("SNOWFLAKE_CEILING_AHEAD", "200ms")`.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.variables.push((format!("LEAFD_{key}"), value.to_owned()));
+        self
+    }
+
+    /// Lets the daemon see a clock of the test's own.
+    #[must_use]
+    pub fn with_clock(mut self, clock: &FakeTime) -> Self {
+        self.variables.extend(clock.variables());
+        self
+    }
+
+    /// Starts the daemon through another program, as in `strace …`.
+    #[must_use]
+    pub fn through(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("leafd.sock")
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    /// The log of all daemons that were started here.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    /// How clients of this daemon are made.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        Options::at(self.socket())
+    }
+
+    /// A command line of leafd here, for checks that end by themselves.
+    #[must_use]
+    pub fn command(&self, program_name: &str) -> Command {
+        let program = program(program_name);
+        let mut command = match self.wrapper.split_first() {
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEAFD_")) {
+            command.env_remove(name);
+        }
+        command
+            .env("LEAFD_SOCKET", self.socket())
+            .env("LEAFD_STATE_DIR", self.state())
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a daemon and does not wait for it.
+    ///
+    /// # Panics
+    /// When the program does not start.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn spawn(&self) -> Daemon {
+        std::fs::create_dir_all(&self.folder).expect("the folder");
+        let log = File::options().create(true).append(true).open(self.folder.join("log"));
+        let log = log.expect("the log");
+        let child = self.command("leafd").stdout(Stdio::null()).stderr(log).spawn();
+        Daemon { home: self.clone(), child: Some(child.expect("leafd starts")) }
+    }
+
+    /// Starts a daemon and waits until it serves.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn start(&self) -> Daemon {
+        let mut daemon = self.spawn();
+        daemon.wait_ready();
+        daemon
+    }
+}
+
+/// A running daemon. Dropping it kills it.
+#[derive(Debug)]
+pub struct Daemon {
+    home: Home,
+    child: Option<Child>,
+}
+
+impl Daemon {
+    /// Where it lives.
+    #[must_use]
+    pub const fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// A blocking client of it.
+    #[must_use]
+    pub fn client(&self) -> blocking::Client {
+        blocking::Client::new(self.home.options())
+    }
+
+    /// Its process ID.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
+    fn wait_ready(&mut self) {
+        let began = Instant::now();
+        loop {
+            let options = self.home.options().timeout(Duration::from_secs(5));
+            if blocking::Client::connect(options).is_ok() {
+                return;
+            }
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let log = self.home.log();
+            assert!(ended.is_none(), "leafd ended at its start: {ended:?}\n{log}");
+            assert!(began.elapsed() < PATIENCE, "leafd does not get ready\n{log}");
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It may have ended by itself; whoever waits for it will see.
+        let _ = kill(Pid::from_raw(self.pid().cast_signed()), signal);
+    }
+
+    /// `kill -9`, as at a crash.
+    pub fn kill(mut self) {
+        self.signal(Signal::SIGKILL);
+        let status = self.wait();
+        assert_eq!(status.signal(), Some(9), "{status}\n{}", self.home.log());
+    }
+
+    /// Asks it to stop, and waits.
+    ///
+    /// # Panics
+    /// When it does not stop with 0.
+    pub fn stop(mut self) {
+        self.signal(Signal::SIGTERM);
+        let status = self.wait();
+        assert!(status.success(), "{status}\n{}", self.home.log());
+    }
+
+    /// Sends any signal.
+    pub fn send(&self, signal: Signal) {
+        self.signal(signal);
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    #[expect(clippy::expect_used, reason = "a test cannot go on")]
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut child = self.child.take().expect("it runs");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().expect("wait") {
+                return status;
+            }
+            if began.elapsed() > PATIENCE {
+                let _ = child.kill();
+                let _ = child.wait();
+                assert!(began.elapsed() < PATIENCE, "it does not end\n{}", self.home.log());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

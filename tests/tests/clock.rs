@@ -1,0 +1,159 @@
+//! The clock is stepped while leafd runs and while it is down: no snowflake ID comes twice, the
+//! caller is told how far the clock is behind, segments are served all the while, and it goes on
+//! by itself when the clock has caught up.
+
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{ErrorCode, SnowflakeState};
+use leaf_client::{Error, blocking};
+use leafd_tests::Seen;
+use leafd_tests::daemon::Home;
+use leafd_tests::faketime::FakeTime;
+use leafd_tests::load::{Load, SNOWFLAKE};
+
+const HOUR: i64 = 3_600_000;
+const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
+
+/// What leafd does while its clock is stepped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Running,
+    Killed,
+    Stopped,
+}
+
+/// The refusal of a snowflake request, as code and detail.
+fn refusal(client: &mut blocking::Client, seen: &Seen) -> Option<(ErrorCode, u64)> {
+    match client.snowflake_many(10) {
+        Ok(ids) => {
+            seen.add(SNOWFLAKE, &ids);
+            None
+        }
+        Err(Error::Refused(error)) => Some((error.code(), error.detail)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Asks until it is served.
+fn wait_served(client: &mut blocking::Client, seen: &Seen) {
+    let began = Instant::now();
+    while let Some(refused) = refusal(client, seen) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{refused:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = Home::new(folder.path())
+        .with_clock(&clock)
+        .with("SNOWFLAKE_CEILING_AHEAD", "200ms")
+        .with("SNOWFLAKE_START_WAIT", "500ms");
+    let seen = Seen::default();
+    let options = home.options().timeout(Duration::from_secs(20));
+    let mut daemon = home.start();
+    let load = Load::start(&options, &seen, &[SNOWFLAKE, SNOWFLAKE, "orders"], 5000);
+    let (mut offset, mut highest, mut steps) = (0, 0, 0);
+    for how in [How::Running, How::Killed, How::Stopped] {
+        let mut order = STEPS;
+        fastrand::shuffle(&mut order);
+        for step in order {
+            offset += step;
+            highest = highest.max(offset);
+            steps += 1;
+            daemon = match how {
+                How::Running => {
+                    clock.set_offset_ms(offset);
+                    daemon
+                }
+                How::Killed | How::Stopped => {
+                    if how == How::Killed {
+                        daemon.kill()
+                    } else {
+                        daemon.stop()
+                    }
+                    clock.set_offset_ms(offset);
+                    home.start()
+                }
+            };
+            std::thread::sleep(Duration::from_millis(fastrand::u64(50..400)));
+            seen.add("orders", &daemon.client().next_many("orders", 1).unwrap());
+            assert!(!load.is_broken(), "{how:?}, {step} ms\n{}", home.log());
+        }
+        // The clock catches up with the furthest that it was ahead.
+        offset = highest;
+        clock.set_offset_ms(offset);
+        wait_served(&mut daemon.client(), &seen);
+        println!("{how:?}: {} snowflake IDs so far", seen.count(SNOWFLAKE));
+    }
+    let failures = load.finish();
+    daemon.stop();
+    println!(
+        "{steps} steps, {} IDs received ({} snowflake), {failures} calls refused",
+        seen.total(),
+        seen.count(SNOWFLAKE)
+    );
+    assert!(seen.count(SNOWFLAKE) > 100_000);
+}
+
+#[test]
+fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let daemon = Home::new(folder.path()).with_clock(&clock).start();
+    let seen = Seen::default();
+    let mut client = daemon.client();
+    wait_served(&mut client, &seen);
+    clock.set_offset_ms(-3);
+    assert_eq!(refusal(&mut client, &seen), None);
+    for back in [4000, HOUR] {
+        clock.set_offset_ms(-3);
+        wait_served(&mut client, &seen);
+        clock.set_offset_ms(-3 - back);
+        let (code, behind) = refusal(&mut client, &seen).unwrap();
+        assert_eq!(code, ErrorCode::ClockBackwards);
+        // Some of it has passed before the request came.
+        let back = u64::try_from(back).unwrap();
+        assert!(behind <= back && behind > back - 3000, "{behind} of {back}");
+        let status = client.status().unwrap().snowflake;
+        assert!(matches!(status.state, SnowflakeState::ClockBehind { .. }), "{:?}", status.state);
+        assert_eq!(client.next_many("orders", 1).unwrap().len(), 1, "segments are served");
+    }
+    clock.set_offset_ms(0);
+    wait_served(&mut client, &seen);
+}
+
+#[test]
+fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_caught_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = Home::new(folder.path()).with_clock(&clock);
+    let seen = Seen::default();
+    let daemon = home.start();
+    wait_served(&mut daemon.client(), &seen);
+    daemon.stop();
+    clock.set_offset_ms(-HOUR);
+    let daemon = home.start();
+    let mut client = daemon.client();
+    let (code, behind) = refusal(&mut client, &seen).unwrap();
+    assert_eq!(code, ErrorCode::ClockBackwards);
+    assert!(behind > 3_500_000, "{behind}");
+    assert!(home.log().contains("the clock is behind"), "{}", home.log());
+    client.next("orders").unwrap();
+    clock.set_offset_ms(0);
+    wait_served(&mut client, &seen);
+}
+
+#[test]
+fn a_clean_stop_and_start_serves_snowflakes_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SNOWFLAKE_START_WAIT", "20ms");
+    let seen = Seen::default();
+    for _ in 0..5 {
+        let daemon = home.start();
+        assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());
+        daemon.stop();
+    }
+}

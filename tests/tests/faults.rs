@@ -1,0 +1,129 @@
+//! The process is killed before and after every single write, sync and rename that it does to its
+//! state, and the disk refuses them, by strace's fault injection into the real daemon. (A write
+//! cut off in its middle is tried at every byte in the unit tests of the files.)
+
+use std::time::{Duration, Instant};
+
+use leaf_client::blocking::Client;
+use leafd_tests::Seen;
+use leafd_tests::daemon::Home;
+
+/// The files whose system calls are counted and hit.
+const FILES: [&str; 9] = [
+    "",
+    "segments.journal",
+    "segments.journal.new",
+    "worker.properties",
+    "worker.properties.new",
+    "owner.properties.new",
+    "leafd.db",
+    "leafd.db-wal",
+    "leafd.db-journal",
+];
+
+fn under_strace(home: &Home, injection: &str) -> Home {
+    let paths: Vec<_> =
+        FILES.iter().map(|file| home.state().join(file).display().to_string()).collect();
+    let mut words = vec!["strace", "-f", "-qqq", "-o", "/dev/null", "-e", injection];
+    for path in &paths {
+        words.extend(["-P", path.trim_end_matches('/')]);
+    }
+    home.clone().through(&words)
+}
+
+/// The process that holds the state directory; strace is only its parent.
+fn kill_holder(home: &Home) {
+    let lock = std::fs::read_to_string(home.state().join("lock")).unwrap_or_default();
+    if let Ok(pid) = lock.trim().parse() {
+        let pid = nix::unistd::Pid::from_raw(pid);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+    }
+}
+
+/// Asks for IDs of both schemes. Says whether all was answered.
+fn use_it(home: &Home, seen: &Seen, timeout: Duration) -> bool {
+    let mut client = Client::new(home.options().timeout(timeout));
+    for tag in ["a", "b", "a", "a", "b"] {
+        match client.next_many(tag, 150) {
+            Ok(ids) => seen.add(tag, &ids),
+            Err(_) => return false,
+        }
+    }
+    match client.snowflake_many(5000) {
+        Ok(ids) => seen.add("snowflake", &ids),
+        Err(_) => return false,
+    }
+    true
+}
+
+#[test]
+fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
+    let (mut deaths, mut ids) = (0, 0);
+    for call in ["write", "pwrite64", "fdatasync", "fsync", "rename", "ftruncate"] {
+        for nth in 1..=40 {
+            let folder = tempfile::tempdir().unwrap();
+            let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
+            let seen = Seen::default();
+            let injection = format!("inject={call}:signal=KILL:when={nth}");
+            let mut daemon = under_strace(&home, &injection).spawn();
+            let survived = use_it(&home, &seen, Duration::from_secs(1));
+            if survived {
+                kill_holder(&home);
+            } else {
+                deaths += 1;
+            }
+            daemon.wait();
+            // Two lives after it, the first of which ends in a crash as well.
+            for clean in [false, true] {
+                let daemon = home.start();
+                assert!(
+                    use_it(&home, &seen, Duration::from_secs(20)),
+                    "{injection}\n{}",
+                    home.log()
+                );
+                if clean { daemon.stop() } else { daemon.kill() }
+            }
+            ids += seen.total();
+            if survived {
+                // So many of this call there are not.
+                break;
+            }
+        }
+    }
+    println!("{deaths} deaths at a system call, {ids} IDs");
+    assert!(deaths > 20, "{deaths}: the injection does not hit");
+}
+
+#[test]
+fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers() {
+    for (call, error) in [
+        ("fdatasync", "EIO"),
+        ("fsync", "EIO"),
+        ("write", "ENOSPC"),
+        ("rename", "EROFS"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
+        let seen = Seen::default();
+        // Made in good order first: a first start that cannot write is refused.
+        home.start().stop();
+        let injection = format!("inject={call}:error={error}:when=4..9");
+        let mut daemon = under_strace(&home, &injection).spawn();
+        let began = Instant::now();
+        let mut refused = 0;
+        while !use_it(&home, &seen, Duration::from_millis(700)) {
+            refused += 1;
+            let log = home.log();
+            assert!(began.elapsed() < Duration::from_secs(40), "{injection}\n{log}");
+        }
+        kill_holder(&home);
+        daemon.wait();
+        let daemon = home.start();
+        assert!(use_it(&home, &seen, Duration::from_secs(20)), "{}", home.log());
+        daemon.stop();
+        let log = home.log();
+        let hit = ["cannot be written", "the store fails"].iter().any(|told| log.contains(told));
+        assert!(hit, "{injection} does not hit\n{log}");
+        println!("{injection}: {refused} rounds refused, {} IDs", seen.total());
+    }
+}

@@ -1,0 +1,214 @@
+//! The embedded store is made unavailable: what is leased is served, restart or not; what is not
+//! gets a clear error at the deadline, and it goes on by itself when the store is back.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use leaf_client::Error;
+use leaf_client::wire::{ErrorCode, WireError};
+use leafd_tests::daemon::Home;
+use leafd_tests::{Daemon, Seen};
+
+fn database(home: &Home) -> PathBuf {
+    home.state().join("leafd.db")
+}
+
+/// Takes the database away while leafd is down.
+fn hide(home: &Home) {
+    for suffix in ["", "-wal", "-shm"] {
+        let path = home.state().join(format!("leafd.db{suffix}"));
+        if path.exists() {
+            std::fs::rename(&path, home.state().join(format!("hidden{suffix}"))).unwrap();
+        }
+    }
+}
+
+fn bring_back(home: &Home) {
+    for suffix in ["", "-wal", "-shm"] {
+        let path = home.state().join(format!("hidden{suffix}"));
+        if path.exists() {
+            std::fs::rename(&path, home.state().join(format!("leafd.db{suffix}"))).unwrap();
+        }
+    }
+}
+
+fn next(daemon: &Daemon, seen: &Seen, count: u32) -> Result<(), WireError> {
+    let options = daemon.home().options().timeout(Duration::from_secs(2));
+    match leaf_client::blocking::Client::new(options).next_many("orders", count) {
+        Ok(ids) => {
+            seen.add("orders", &ids);
+            Ok(())
+        }
+        Err(Error::Refused(error)) => Err(error),
+        Err(error) => panic!("{error}\n{}", daemon.home().log()),
+    }
+}
+
+fn wait_served(daemon: &Daemon, seen: &Seen) {
+    let began = Instant::now();
+    while let Err(error) = next(daemon, seen, 1) {
+        assert!(began.elapsed() < Duration::from_secs(30), "{error}\n{}", daemon.home().log());
+    }
+}
+
+#[test]
+fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_or_not() {
+    for crash in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path());
+        let seen = Seen::default();
+        let daemon = home.start();
+        next(&daemon, &seen, 10).unwrap();
+        if crash {
+            daemon.kill()
+        } else {
+            daemon.stop()
+        }
+        hide(&home);
+        let daemon = home.start();
+        let mut served = 0;
+        let error = loop {
+            match next(&daemon, &seen, 10) {
+                Ok(()) => served += 10,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
+        assert!(error.retry_after_ms > 0 && error.message.contains("leafd.db"), "{error:?}");
+        // The first lease was 1..=1000: none is lost by a clean stop, a window by a crash.
+        let lost = 1000 - 10 - served;
+        assert!(if crash { lost <= 100 } else { lost == 0 }, "{lost} lost, crash: {crash}");
+        assert!(home.log().contains("the store fails"), "{}", home.log());
+        let status = daemon.client().status().unwrap().segments;
+        assert!(status.store_error.contains("missing"), "{}", status.store_error);
+        // The store comes back while leafd runs.
+        bring_back(&home);
+        wait_served(&daemon, &seen);
+        assert!(home.log().contains("the store works again"), "{}", home.log());
+        daemon.stop();
+        println!("crash: {crash}; {served} IDs served without the store, {lost} lost");
+    }
+}
+
+#[test]
+fn a_first_start_with_a_store_that_cannot_be_opened_serves_snowflakes_and_recovers() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    // A directory stands in the place of the database.
+    std::fs::create_dir_all(database(&home)).unwrap();
+    let daemon = home.start();
+    let error = next(&daemon, &seen, 1).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
+    daemon.client().snowflake().unwrap();
+    std::fs::remove_dir(database(&home)).unwrap();
+    wait_served(&daemon, &seen);
+}
+
+#[test]
+fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_can_serve() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("STORE_TIMEOUT", "300ms");
+    let seen = Seen::default();
+    let daemon = home.start();
+    next(&daemon, &seen, 1).unwrap();
+    // Holds the write lock until its standard input ends.
+    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+                  c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read()";
+    let mut locker = std::process::Command::new("python3")
+        .args(["-c", script, database(&home).to_str().unwrap()])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut word = [0; 6];
+    std::io::Read::read_exact(locker.stdout.as_mut().unwrap(), &mut word).unwrap();
+    let mut served = 0;
+    let error = loop {
+        match next(&daemon, &seen, 1) {
+            Ok(()) => served += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(served, 999, "all that memory had");
+    assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
+    drop(locker.stdin.take());
+    locker.wait().unwrap();
+    wait_served(&daemon, &seen);
+    assert_eq!(seen.highest("orders"), Some(1001), "nothing was lost in between");
+}
+
+#[test]
+fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    let daemon = home.start();
+    for _ in 0..15 {
+        next(&daemon, &seen, 100).unwrap();
+    }
+    for statement in [
+        "UPDATE leaf_alloc SET max_id = 1",
+        "DELETE FROM leaf_alloc",
+        "UPDATE leaf_alloc SET max_id = max_id / 2, step = 7",
+    ] {
+        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+                      c.execute(sys.argv[2]); c.commit()";
+        let status = std::process::Command::new("python3")
+            .args(["-c", script, database(&home).to_str().unwrap(), statement])
+            .status();
+        assert!(status.unwrap().success());
+        for _ in 0..100 {
+            next(&daemon, &seen, 100).unwrap();
+        }
+    }
+    assert!(home.log().contains("went backwards"), "{}", home.log());
+    daemon.stop();
+}
+
+#[test]
+fn an_older_copy_of_the_database_gives_no_id_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    let daemon = home.start();
+    next(&daemon, &seen, 1).unwrap();
+    daemon.stop();
+    let backup = std::fs::read(database(&home)).unwrap();
+    let daemon = home.start();
+    next(&daemon, &seen, 50_000).unwrap();
+    daemon.stop();
+    std::fs::write(database(&home), backup).unwrap();
+    let daemon = home.start();
+    for _ in 0..10 {
+        next(&daemon, &seen, 50_000).unwrap();
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    let daemon = home.start();
+    next(&daemon, &seen, 1).unwrap();
+    let edit = |statement: &str| {
+        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+                      c.execute(sys.argv[2]); c.commit()";
+        let status = std::process::Command::new("python3")
+            .args(["-c", script, database(&home).to_str().unwrap(), statement])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    edit("UPDATE leaf_alloc SET step = -5");
+    let error = loop {
+        if let Err(error) = next(&daemon, &seen, 500) {
+            break error;
+        }
+    };
+    assert_eq!(error.code(), ErrorCode::BadRow, "{error}");
+    assert!(error.message.contains("-5"), "{error}");
+    edit("UPDATE leaf_alloc SET step = 1000");
+    wait_served(&daemon, &seen);
+}
