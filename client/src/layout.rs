@@ -84,7 +84,7 @@ impl Layout {
     /// Twitter's: as Leaf's, with the worker bits split into 5 of data centre and 5 of worker.
     pub const TWITTER: Self = Self { datacenter_bits: 5, ..Self::LEAF };
 
-    /// Baidu's: 28 bits of seconds since 2016-05-20 (UTC), 22 of worker, 13 of sequence.
+    /// Baidu's: 28 bits of seconds since 2016-05-20 (in Shanghai), 22 of worker, 13 of sequence.
     ///
     /// Its time field ended on 2024-11-20. New IDs need a later epoch, as in
     /// `baidu@1767225600000`.
