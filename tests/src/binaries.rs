@@ -20,7 +20,6 @@ pub fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-#[expect(clippy::panic, reason = "a test cannot go on")]
 fn build() -> PathBuf {
     let release = !cfg!(debug_assertions);
     let mut cargo = Command::new(env!("CARGO"));

@@ -104,7 +104,6 @@ impl Home {
     /// # Panics
     /// When the program does not start.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a test cannot go on")]
     pub fn spawn(&self) -> Daemon {
         std::fs::create_dir_all(&self.folder).expect("the folder");
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
@@ -150,7 +149,6 @@ impl Daemon {
     /// # Panics
     /// When it has ended.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "a test cannot go on")]
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
@@ -200,7 +198,6 @@ impl Daemon {
     ///
     /// # Panics
     /// When it does not end.
-    #[expect(clippy::expect_used, reason = "a test cannot go on")]
     pub fn wait(&mut self) -> ExitStatus {
         let mut child = self.child.take().expect("it runs");
         let began = Instant::now();

@@ -31,7 +31,6 @@ impl FakeTime {
     ///
     /// # Panics
     /// When the file cannot be written.
-    #[expect(clippy::expect_used, reason = "a test cannot go on")]
     pub fn set_offset_ms(&self, offset_ms: i64) {
         let sign = if offset_ms < 0 { '-' } else { '+' };
         let ms = offset_ms.unsigned_abs();

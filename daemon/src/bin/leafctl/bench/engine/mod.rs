@@ -1,0 +1,134 @@
+//! The measuring instrument. It shares its cores with what it measures, so it is one thread that
+//! makes no allocation, and no system call but the read and the write themselves, per batch of
+//! answers. It knows bytes, time and counts; what they mean to people is the report's.
+
+mod course;
+mod link;
+mod many;
+mod meter;
+mod single;
+mod socket;
+mod watchdog;
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use self::course::Measured;
+use self::course::{Course, Turn};
+pub(crate) use self::meter::{Errors, Meter};
+use super::plan::Plan;
+use super::verify::Verifier;
+use crate::exit::Failure;
+use crate::output::grouped;
+
+/// Nanoseconds since the start of the run.
+type Nanos = u64;
+
+/// How often the engine looks up from its sockets: at signals, progress, pauses, lost connections.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What the daemon gets beyond the time it was given for a request, before a connection counts as
+/// lost.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Requests of a window that surely fit into a socket's buffer, in bytes. A blocking write of more
+/// could wait for a daemon that itself waits for its answers to be read.
+const MAX_BLOCKING_WRITE: usize = 32 * 1024;
+
+/// Room for the answers of one read. Little of it is touched as long as the daemon keeps up.
+const READ_LEN: usize = 64 * 1024;
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// Carries out `plan`; a set `stop` ends it early with what has been measured until then.
+///
+/// # Errors
+/// `Usage`, `Protocol` and `Unavailable` when going on makes no sense. A connection that breaks
+/// is made again and counted, which is no error.
+pub(crate) fn run(
+    plan: &Plan,
+    verifier: Option<Verifier>,
+    stop: &AtomicBool,
+) -> Result<(Measured, Meter), Failure> {
+    let mut run = Run {
+        plan,
+        started: Instant::now(),
+        course: Course::new(plan),
+        meter: Meter::new(verifier)?,
+        stop,
+        next_look: 0,
+        reported: (0, 0),
+    };
+    if plan.connections == 1 && plan.requests().total_len() <= MAX_BLOCKING_WRITE {
+        single::drive(&mut run)?;
+    } else {
+        many::drive(&mut run)?;
+    }
+    Ok((run.course.measured().unwrap_or_default(), run.meter))
+}
+
+/// What all connections of a run share.
+#[derive(Debug)]
+struct Run<'a> {
+    plan: &'a Plan,
+    started: Instant,
+    course: Course,
+    meter: Meter,
+    stop: &'a AtomicBool,
+    next_look: Nanos,
+    /// When progress was last reported, and how many answers there were.
+    reported: (Nanos, u64),
+}
+
+impl Run<'_> {
+    #[inline]
+    fn now(&self) -> Nanos {
+        nanos(self.started.elapsed())
+    }
+
+    /// Whether nothing new is to be sent.
+    fn is_over(&self) -> bool {
+        self.course.measured().is_some()
+    }
+
+    /// How long a connection may be silent.
+    fn patience(&self) -> Duration {
+        self.plan.timeout.saturating_add(GRACE)
+    }
+
+    /// To be called with every reading of the clock, before what came with it is counted.
+    #[inline]
+    fn tick(&mut self, now: Nanos) {
+        if now >= self.next_look {
+            self.look(now);
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, now: Nanos) {
+        if self.stop.load(Ordering::Relaxed) {
+            self.course.stop(now, self.meter.answered());
+        }
+        if self.course.step(now, self.meter.answered()) == Turn::Record {
+            self.meter.start_recording();
+        }
+        let (at, answered) = self.reported;
+        if self.plan.progress && !self.is_over() && now - at >= nanos(Duration::from_secs(1)) {
+            let rate = (self.meter.answered() - answered) as f64 / (now - at) as f64 * 1e9;
+            // Progress that cannot be shown is no reason to stop measuring.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{:>6} s  {:>12} requests/s  errors {}  disconnects {}",
+                now / 1_000_000_000,
+                grouped(rate as u64),
+                self.meter.error_count(),
+                self.meter.disconnects(),
+            );
+            self.reported = (now, self.meter.answered());
+        }
+        self.next_look = self.course.next_turn().min(now + nanos(TICK));
+    }
+}

@@ -1,0 +1,45 @@
+//! Making connections, and waiting ever longer while that fails.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::link::Link;
+use crate::connect::dial;
+
+const SHORTEST_WAIT: Duration = Duration::from_millis(10);
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
+/// A connection, not blocking, on which the greeting has been sent. Never waits.
+pub(super) fn open(path: &Path) -> io::Result<UnixStream> {
+    let mut stream = dial(path)?;
+    let hello = Link::hello();
+    // The buffer of a new socket has room for the greeting as a whole.
+    match stream.write(&hello)? {
+        len if len == hello.len() => Ok(stream),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Time between attempts: doubles up to half a second.
+#[derive(Debug)]
+pub(super) struct BackOff(Duration);
+
+impl BackOff {
+    pub(super) fn new() -> Self {
+        Self(SHORTEST_WAIT)
+    }
+
+    /// How long to wait before the next attempt.
+    pub(super) fn next(&mut self) -> Duration {
+        let wait = self.0;
+        self.0 = (wait * 2).min(LONGEST_WAIT);
+        wait
+    }
+}
+
+/// Whether a read or write is to be made again later.
+pub(super) fn is_not_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

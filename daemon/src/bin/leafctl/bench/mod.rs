@@ -1,0 +1,118 @@
+//! `leafctl bench`: throughput, latency and uniqueness of a running daemon.
+
+mod engine;
+mod interrupt;
+mod plan;
+mod report;
+mod verify;
+
+use std::io::{self, IsTerminal, Write};
+
+use leaf_client::Layout;
+
+use self::plan::{Plan, Target};
+use self::report::Report;
+use self::verify::Verifier;
+use crate::cli::{BenchArgs, DaemonArgs};
+use crate::connect;
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// How far behind the newest one a snowflake ID may be before it counts as wrong. Timestamps
+/// never go back, so this only has to cover what is under way.
+const SNOWFLAKE_WINDOW_MS: u64 = 60_000;
+
+/// Measures and prints the report.
+///
+/// # Errors
+/// When the daemon cannot be reached or refuses the first request; when not one request was
+/// answered; `Duplicates`, after the report, when the check for uniqueness failed.
+pub(crate) fn run<W: Write>(
+    daemon: &DaemonArgs,
+    args: &BenchArgs,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let progress = args.progress || (!args.json && io::stderr().is_terminal());
+    let plan = Plan::new(daemon, args, progress);
+    let verifier = prepare(daemon, &plan, args.verify)?;
+    let (measured, meter) = engine::run(&plan, verifier, &interrupt::flag())?;
+    Report::new(&plan, measured, &meter).print(args.json, out)?;
+    out.finish()?;
+    verdict(meter.verifier())?;
+    if measured.requests == 0 {
+        let why = meter.last_break().unwrap_or("none came");
+        return Err(Failure::Unavailable(format!(
+            "no request was answered at {}: {why}",
+            plan.socket.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Tries the request once with the ordinary client, so that what cannot work is said at once and
+/// in full; makes the check for uniqueness if it is wanted.
+fn prepare(daemon: &DaemonArgs, plan: &Plan, verify: bool) -> Result<Option<Verifier>, Failure> {
+    let mut client = connect::prompt(daemon)?;
+    match &plan.target {
+        Target::Tag(tag) => client.next_many(tag, plan.count)?,
+        Target::Snowflake => client.snowflake_many(plan.count)?,
+    };
+    if !verify {
+        return Ok(None);
+    }
+    Ok(Some(match &plan.target {
+        Target::Tag(_) => Verifier::unordered(),
+        Target::Snowflake => Verifier::rising(window(&client.status()?.snowflake.layout)?),
+    }))
+}
+
+/// The window of the check in IDs of this layout.
+fn window(layout: &str) -> Result<u64, Failure> {
+    let layout: Layout = layout.parse().map_err(|error| {
+        Failure::Protocol(format!("the daemon's layout cannot be read: {error}"))
+    })?;
+    let ids_per_unit = (layout.max_worker() + 1).saturating_mul(layout.max_sequence() + 1);
+    // At least one whole unit, where units are long.
+    let units = (SNOWFLAKE_WINDOW_MS / layout.unit_ms()).max(1);
+    Ok(ids_per_unit.saturating_mul(units))
+}
+
+fn verdict(verifier: Option<&Verifier>) -> Result<(), Failure> {
+    let Some(verifier) = verifier else { return Ok(()) };
+    let (duplicates, too_old) = (verifier.duplicates(), verifier.too_old());
+    if duplicates + too_old == 0 {
+        return Ok(());
+    }
+    let examples: Vec<String> = verifier.examples().iter().map(ToString::to_string).collect();
+    let mut text = format!("{duplicates} IDs came twice");
+    if too_old > 0 {
+        text.push_str(&format!(", {too_old} are too old to be new"));
+    }
+    Err(Failure::Duplicates(format!("{text}; the first: {}", examples.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_is_a_minute_of_ids_in_any_layout() {
+        assert_eq!(window("41/10/12@1288834974657/1ms").unwrap(), 60_000 << 22);
+        assert_eq!(window("baidu").unwrap(), 60 << 35);
+        assert_eq!(window("?").unwrap_err().code(), 76);
+    }
+
+    #[test]
+    fn duplicates_are_named_and_leave_status_1() {
+        let mut verifier = Verifier::rising(100);
+        verifier.add(1, 500);
+        assert!(verdict(Some(&verifier)).is_ok());
+        verifier.add(490, 3);
+        verifier.add(7, 1);
+        let failure = verdict(Some(&verifier)).unwrap_err();
+        let text = failure.to_string();
+        assert_eq!(failure.code(), 1);
+        assert!(text.contains("3 IDs came twice, 1 are too old"), "{text}");
+        assert!(text.ends_with("490 to 492, 7"), "{text}");
+    }
+}

@@ -1,0 +1,263 @@
+//! What a run came to, for people and as JSON.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::engine::{Errors, Measured, Meter};
+use super::plan::{Plan, Target};
+use super::verify::Verifier;
+use crate::exit::Failure;
+use crate::output::{Output, grouped, harmless};
+
+/// The figures of a run. Its fields are the JSON of `leafctl bench --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    /// The tag; none for snowflake.
+    tag: Option<String>,
+    connections: u32,
+    in_flight: u32,
+    count: u32,
+    /// Length of the measurement, without the warm-up.
+    duration_seconds: f64,
+    /// Requests answered with IDs.
+    requests: u64,
+    ids: u64,
+    requests_per_second: f64,
+    ids_per_second: f64,
+    latency_us: Latency,
+    /// Requests, or connections, that were answered with an error.
+    errors: u64,
+    /// The same by name.
+    errors_by_name: BTreeMap<String, u64>,
+    /// Connections that broke.
+    disconnects: u64,
+    /// Attempts to make one again that failed.
+    failed_connects: u64,
+    /// Requests that were in flight on those that broke.
+    unanswered: u64,
+    #[serde(flatten)]
+    verification: Option<Verification>,
+    /// The last message of each error, and why a connection broke last.
+    #[serde(skip)]
+    remarks: Vec<String>,
+}
+
+/// From before the write of a request to after the read of its answer, in µs.
+#[derive(Debug, Serialize)]
+struct Latency {
+    min: f64,
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p99: f64,
+    p99_9: f64,
+    max: f64,
+}
+
+/// What the check for uniqueness found, over the whole run with its warm-up.
+#[derive(Debug, Serialize)]
+struct Verification {
+    /// IDs looked at.
+    verified: u64,
+    /// IDs that had come before.
+    duplicates: u64,
+    /// IDs far below those that came before them: rightly issued, they would be higher.
+    too_old: u64,
+    /// The first IDs that failed, as `[first, last]`.
+    failed: Vec<[u64; 2]>,
+}
+
+impl Report {
+    pub(crate) fn new(plan: &Plan, measured: Measured, meter: &Meter) -> Self {
+        let seconds = Duration::from_nanos(measured.elapsed).as_secs_f64();
+        let per_second =
+            |count: u64| if seconds > 0.0 { rounded(count as f64 / seconds, 1) } else { 0.0 };
+        let ids = measured.requests * u64::from(plan.count);
+        let remark = |errors: &Errors| format!("{}: {}", errors.name, errors.message);
+        let broke = meter.last_break().map(|why| format!("connection: {why}"));
+        Self {
+            tag: match &plan.target {
+                Target::Tag(tag) => Some(tag.clone()),
+                Target::Snowflake => None,
+            },
+            connections: plan.connections,
+            in_flight: plan.in_flight,
+            count: plan.count,
+            duration_seconds: rounded(seconds, 6),
+            requests: measured.requests,
+            ids,
+            requests_per_second: per_second(measured.requests),
+            ids_per_second: per_second(ids),
+            latency_us: Latency::new(meter.latencies()),
+            errors: meter.error_count(),
+            errors_by_name: meter
+                .errors()
+                .iter()
+                .map(|(number, errors)| (error_name(*number, errors), errors.count))
+                .collect(),
+            disconnects: meter.disconnects(),
+            failed_connects: meter.failed_connects(),
+            unanswered: meter.unanswered(),
+            verification: meter.verifier().map(Verification::new),
+            remarks: meter.errors().values().map(remark).chain(broke).collect(),
+        }
+    }
+
+    /// Prints the figures.
+    ///
+    /// # Errors
+    /// `Output`.
+    pub(crate) fn print<W: Write>(&self, json: bool, out: &mut Output<W>) -> Result<(), Failure> {
+        if json {
+            return out.json(self);
+        }
+        out.line(format_args!(
+            "{}: connections {}, in flight on each {}, IDs per request {}, measured for {:.1} s",
+            self.tag
+                .as_ref()
+                .map_or("snowflake".to_owned(), |tag| format!("tag {}", harmless(tag))),
+            self.connections,
+            self.in_flight,
+            self.count,
+            self.duration_seconds,
+        ))?;
+        out.line(format_args!("requests/s   {}", grouped(self.requests_per_second as u64)))?;
+        out.line(format_args!("IDs/s        {}", grouped(self.ids_per_second as u64)))?;
+        let Latency { p50, p90, p99, p99_9, max, .. } = self.latency_us;
+        out.line(format_args!(
+            "latency      p50 {p50:.1}  p90 {p90:.1}  p99 {p99:.1}  p99.9 {p99_9:.1}  max {max:.1} µs"
+        ))?;
+        out.line(format_args!("errors       {}", grouped(self.errors)))?;
+        if self.disconnects + self.failed_connects > 0 {
+            out.line(format_args!(
+                "disconnects  {}, requests left unanswered {}, failed attempts to connect {}",
+                grouped(self.disconnects),
+                grouped(self.unanswered),
+                grouped(self.failed_connects),
+            ))?;
+        }
+        for remark in &self.remarks {
+            out.line(format_args!("             {}", harmless(remark)))?;
+        }
+        if let Some(verification) = &self.verification {
+            out.line(format_args!(
+                "verified     {}, duplicates {}",
+                grouped(verification.verified),
+                grouped(verification.duplicates)
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+impl Latency {
+    fn new(histogram: &Histogram<u64>) -> Self {
+        let us = |ns: f64| rounded(ns / 1000.0, 3);
+        let quantile = |q: f64| us(histogram.value_at_quantile(q) as f64);
+        Self {
+            min: us(histogram.min() as f64),
+            mean: us(histogram.mean()),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p99_9: quantile(0.999),
+            max: us(histogram.max() as f64),
+        }
+    }
+}
+
+impl Verification {
+    fn new(verifier: &Verifier) -> Self {
+        Self {
+            verified: verifier.verified(),
+            duplicates: verifier.duplicates(),
+            too_old: verifier.too_old(),
+            failed: verifier.examples().iter().map(|ids| [ids.first, ids.last]).collect(),
+        }
+    }
+}
+
+/// The error's name, or its number where this leafctl does not know it.
+fn error_name(number: u16, errors: &Errors) -> String {
+    if errors.name == "Other" { number.to_string() } else { errors.name.to_owned() }
+}
+
+fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::plan::tests::plan;
+    use leaf_client::wire::{ErrorCode, WireError};
+
+    fn report(verifier: Option<Verifier>) -> Report {
+        let mut meter = Meter::new(verifier).unwrap();
+        meter.start_recording();
+        for (sent_at, first) in [(1000, 1), (1000, 4), (5000, 4)] {
+            meter.answer(sent_at, first, 3, 13_345);
+        }
+        meter.settle(13_345);
+        meter.error(WireError::new(ErrorCode::StoreUnavailable, "away"));
+        meter.error(WireError::new(ErrorCode::Other(999), "new"));
+        meter.disconnect("reset".to_owned(), 2);
+        Report::new(&plan(64), Measured { elapsed: 500_000_000, requests: 3 }, &meter)
+    }
+
+    #[test]
+    fn json_is_one_object_with_rates_latencies_and_errors() {
+        let value = serde_json::to_value(report(None)).unwrap();
+        assert_eq!(value["tag"], "bench");
+        assert_eq!(value["requests_per_second"], 6.0);
+        assert_eq!(value["ids_per_second"], 18.0);
+        assert_eq!(value["errors"], 2);
+        assert_eq!(value["errors_by_name"]["StoreUnavailable"], 1);
+        assert_eq!(value["errors_by_name"]["999"], 1);
+        assert_eq!((&value["disconnects"], &value["unanswered"]), (&1.into(), &2.into()));
+        for name in ["min", "mean", "p50", "p90", "p99", "p99_9", "max"] {
+            let us = value["latency_us"][name].as_f64().unwrap();
+            assert!((8.0..12.5).contains(&us), "{name}: {us}");
+        }
+        // Below a microsecond there is still something to see.
+        assert!(value["latency_us"]["p50"].as_f64().unwrap().fract() > 0.0);
+        for absent in ["verified", "duplicates", "remarks"] {
+            assert!(value.get(absent).is_none(), "{absent}");
+        }
+    }
+
+    #[test]
+    fn json_of_a_verified_run_names_the_duplicates() {
+        let value = serde_json::to_value(report(Some(Verifier::unordered()))).unwrap();
+        assert_eq!((&value["verified"], &value["duplicates"]), (&9.into(), &3.into()));
+        assert_eq!(value["failed"], serde_json::json!([[4, 6]]));
+    }
+
+    #[test]
+    fn a_run_without_an_answer_has_figures_too() {
+        let meter = Meter::new(None).unwrap();
+        let report = Report::new(&plan(1), Measured::default(), &meter);
+        let value = serde_json::to_value(report).unwrap();
+        assert_eq!((&value["requests_per_second"], &value["requests"]), (&0.0.into(), &0.into()));
+        assert_eq!(value["latency_us"]["max"], 0.0);
+    }
+
+    #[test]
+    fn people_see_the_figures_and_what_went_wrong() {
+        let mut bytes = Vec::new();
+        let mut out = Output::to(&mut bytes);
+        report(Some(Verifier::unordered())).print(false, &mut out).unwrap();
+        out.finish().unwrap();
+        drop(out);
+        let text = String::from_utf8(bytes).unwrap();
+        for part in ["tag bench: connections 1,", "StoreUnavailable: away", "reset", "duplicates 3"]
+        {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+    }
+}

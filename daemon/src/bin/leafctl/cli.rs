@@ -1,0 +1,230 @@
+//! The command line: what can be asked of leafctl and how it is written. Checks that need only
+//! the words are made here; nothing is carried out.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use leaf_client::Layout;
+use leafd::duration;
+
+/// Asks leafd for IDs, looks at it, administers its tags and measures it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leafctl",
+    version,
+    max_term_width = 100,
+    after_help = "Exit status: 0 done, 1 duplicates found by bench --verify, 64 wrong use or a \
+                  refusal, 69 leafd not reachable or not able now, 74 output not writable, 76 \
+                  the peer does not speak the protocol."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) daemon: DaemonArgs,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Where leafd is and how patient to be.
+#[derive(Debug, Args)]
+pub(crate) struct DaemonArgs {
+    /// leafd's socket [env: LEAFD_SOCKET] [default: that of the user's own leafd if there is one,
+    /// else /run/leafd/leafd.sock]
+    // The variable is read where the default is made, so that every client treats it the same.
+    #[arg(long, global = true, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// How long to wait for each answer, as in 500ms or 5s
+    #[arg(long, global = true, value_name = "DURATION", default_value = "5s",
+        value_parser = duration::parse_positive)]
+    pub(crate) timeout: Duration,
+}
+
+impl DaemonArgs {
+    /// The socket to connect to.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(leaf_client::default_socket_path)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Prints IDs of a biz tag, one per line
+    Next {
+        /// The biz tag
+        tag: String,
+        /// How many IDs
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
+            value_parser = clap::value_parser!(u64).range(1..))]
+        count: u64,
+    },
+    /// Prints snowflake IDs, one per line
+    Snowflake {
+        /// How many IDs
+        #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
+            value_parser = clap::value_parser!(u64).range(1..))]
+        count: u64,
+    },
+    /// Takes snowflake IDs apart, without asking leafd
+    Decode(DecodeArgs),
+    /// Tells how leafd is: its ranges, its worker ID, its clock
+    Status {
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lists and administers biz tags
+    #[command(subcommand)]
+    Tag(TagCommand),
+    /// Measures leafd: throughput and latency, and with --verify uniqueness
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DecodeArgs {
+    /// The IDs, in decimal
+    // Taken as text so that a wrong one is named as it was written.
+    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    pub(crate) ids: Vec<String>,
+
+    /// leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits, as in
+    /// 41/10/12@1288834974657
+    #[arg(long, default_value = "leaf")]
+    pub(crate) layout: Layout,
+
+    /// Prints one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TagCommand {
+    /// Lists all tags
+    List {
+        /// Prints one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes a tag
+    Create {
+        /// The tag, up to 128 characters
+        tag: String,
+        /// IDs per lease [default: the daemon's]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        step: Option<u32>,
+        /// The first ID that the tag gives
+        #[arg(long, value_name = "N", default_value_t = 1,
+            value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+        first: u64,
+        /// For people, up to 256 characters
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        description: String,
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Changes how many IDs a tag leases at a time
+    SetStep {
+        /// The tag
+        tag: String,
+        /// IDs per lease
+        #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        step: u32,
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows one tag
+    Show {
+        /// The tag
+        tag: String,
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Connections at the same time
+    #[arg(long, short = 'c', value_name = "C", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) connections: u32,
+
+    /// Requests in flight on each connection
+    #[arg(long, short = 'f', value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) in_flight: u32,
+
+    /// IDs per request
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: u32,
+
+    /// The biz tag to take IDs of
+    #[arg(long, default_value = "bench")]
+    pub(crate) tag: String,
+
+    /// Takes snowflake IDs instead
+    #[arg(long, conflicts_with = "tag")]
+    pub(crate) snowflake: bool,
+
+    /// How long to measure
+    #[arg(long, short = 'd', value_name = "DURATION", default_value = "5s",
+        value_parser = duration::parse_positive)]
+    pub(crate) duration: Duration,
+
+    /// How long to run before measuring
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
+    pub(crate) warm_up: Duration,
+
+    /// Checks that no ID comes twice over the whole run
+    #[arg(long)]
+    pub(crate) verify: bool,
+
+    /// Prints one JSON object, and no progress unless asked for
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Reports progress on stderr each second, which is the default on a terminal
+    #[arg(long)]
+    pub(crate) progress: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_daemon_may_follow_the_command() {
+        let cli = Cli::try_parse_from(["leafctl", "status", "--socket", "/s", "--timeout", "1m"])
+            .unwrap();
+        assert_eq!(cli.daemon.socket(), PathBuf::from("/s"));
+        assert_eq!(cli.daemon.timeout, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_count_of_zero_is_refused() {
+        for args in [
+            &["leafctl", "next", "t", "--count", "0"][..],
+            &["leafctl", "snowflake", "-n", "0"],
+            &["leafctl", "bench", "--count", "0"],
+            &["leafctl", "tag", "set-step", "t", "0"],
+        ] {
+            assert!(Cli::try_parse_from(args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn a_negative_id_reaches_the_decoder_to_be_named() {
+        let cli = Cli::try_parse_from(["leafctl", "decode", "-5"]).unwrap();
+        assert!(matches!(cli.command, Command::Decode(args) if args.ids == ["-5"]));
+    }
+}

@@ -1,0 +1,146 @@
+//! How leafctl ends: what it says on stderr and which status it leaves, by sysexits.h.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use leaf_client::Error;
+use leaf_client::wire::WireError;
+
+/// `EX_USAGE`: wrong use, here or in the eyes of the daemon.
+const USAGE: u8 = 64;
+const DUPLICATES: u8 = 1;
+const UNAVAILABLE: u8 = 69;
+const OUTPUT: u8 = 74;
+const PROTOCOL: u8 = 76;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// What was asked for cannot be; asking again is of no use.
+    #[error("{0}")]
+    Usage(String),
+    /// leafd is not there, or cannot do it now.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The peer does not keep to the protocol.
+    #[error("{0}")]
+    Protocol(String),
+    /// An ID came twice.
+    #[error("{0}")]
+    Duplicates(String),
+    /// The result could not be written.
+    #[error("cannot write the result: {0}")]
+    Output(io::Error),
+}
+
+impl Failure {
+    /// The daemon understood and said no.
+    pub(crate) fn refused(error: &WireError) -> Self {
+        let text = format!("leafd refused: {error}");
+        match error.code {
+            100..=199 => Self::Protocol(text),
+            200..=299 => Self::Usage(text),
+            _ => Self::Unavailable(text),
+        }
+    }
+
+    /// The exit status.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => USAGE,
+            Self::Unavailable(_) => UNAVAILABLE,
+            Self::Protocol(_) => PROTOCOL,
+            Self::Duplicates(_) => DUPLICATES,
+            Self::Output(_) => OUTPUT,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let text = error.to_string();
+        match error {
+            Error::Refused(error) => Self::refused(&error),
+            Error::Unavailable { source, .. } => Self::Unavailable(format!(
+                "{text}\n{}",
+                if source.kind() == io::ErrorKind::PermissionDenied {
+                    "This user may not connect: join the group of the socket, or ask who runs leafd."
+                } else {
+                    "Is leafd running? Start it (systemctl start leafd, or leafd by hand), or \
+                     point --socket or LEAFD_SOCKET at its socket."
+                }
+            )),
+            Error::DeadlineExceeded { .. } => Self::Unavailable(format!(
+                "{text}; leafctl status tells what it waits for, --timeout lets it take longer"
+            )),
+            Error::Protocol(_) => Self::Protocol(text),
+            Error::Invalid(_) => Self::Usage(text),
+            // The list is open; what is new there is at least not leafctl's misuse.
+            _ => Self::Unavailable(text),
+        }
+    }
+}
+
+/// Says what went wrong and gives the status to leave with.
+pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // `leafctl next … | head`: whoever reads has had enough, which is no failure.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            complain(&failure.to_string());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// What clap has to say: help goes to stdout and is no error.
+pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(error) => status(Err(Failure::Output(error))),
+        Ok(()) if error.use_stderr() => ExitCode::from(USAGE),
+        Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+fn complain(text: &str) {
+    // Where even stderr is closed, the status has to tell.
+    let _ = writeln!(io::stderr(), "leafctl: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leaf_client::wire::ErrorCode;
+    use std::sync::Arc;
+
+    #[test]
+    fn refusals_leave_the_status_of_their_kind() {
+        for (code, status) in [
+            (ErrorCode::Malformed, 76),
+            (ErrorCode::UnknownTag, 64),
+            (ErrorCode::Forbidden, 64),
+            (ErrorCode::StoreUnavailable, 69),
+            (ErrorCode::Other(999), 69),
+        ] {
+            let failure = Failure::from(Error::Refused(WireError::new(code, "no")));
+            assert_eq!(failure.code(), status, "{code:?}");
+        }
+        assert_eq!(Failure::Output(io::ErrorKind::StorageFull.into()).code(), 74);
+    }
+
+    #[test]
+    fn an_absent_daemon_is_named_with_its_socket_and_a_remedy() {
+        let unavailable = |kind: io::ErrorKind| {
+            let source = Arc::new(io::Error::from(kind));
+            Failure::from(Error::Unavailable { path: "/run/x.sock".into(), source })
+        };
+        let failure = unavailable(io::ErrorKind::NotFound);
+        let text = failure.to_string();
+        assert!(text.contains("/run/x.sock") && text.contains("LEAFD_SOCKET"), "{text}");
+        assert_eq!(failure.code(), 69);
+        assert!(unavailable(io::ErrorKind::PermissionDenied).to_string().contains("group"));
+    }
+}

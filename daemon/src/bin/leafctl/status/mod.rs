@@ -1,0 +1,180 @@
+//! `leafctl status`: how the daemon is, for people and for programs.
+
+mod view;
+
+use std::io::Write;
+
+use leaf_client::blocking::Client;
+use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus};
+use leafd::duration::rough;
+
+use self::view::StatusView;
+use crate::exit::Failure;
+use crate::output::{Output, grouped, harmless};
+use crate::tag;
+use crate::time::rfc3339;
+
+/// Prints the status; that the daemon answers is success, whatever it answers.
+///
+/// # Errors
+/// What the daemon answers, and `Output`.
+pub(crate) fn run<W: Write>(
+    client: &mut Client,
+    json: bool,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let status = client.status()?;
+    let tags = tag::all(|after, limit| client.tag_list(after, limit))?;
+    print(&status, &tags, json, out)
+}
+
+fn print<W: Write>(
+    status: &DaemonStatus,
+    tags: &[TagStatus],
+    json: bool,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    if json {
+        return out.json(&StatusView::new(status, tags));
+    }
+    out.line(format_args!(
+        "leafd      {}, pid {}, up {}, connections {}, requests {}, state in {}",
+        harmless(&status.version),
+        status.pid,
+        rough(status.uptime_ms),
+        grouped(status.connections.into()),
+        grouped(status.requests),
+        harmless(&status.state_dir),
+    ))?;
+    segments(&status.segments, out)?;
+    snowflake(&status.snowflake, out)?;
+    if tags.is_empty() {
+        return Ok(());
+    }
+    out.line("")?;
+    tag::print_ranges(tags, out)
+}
+
+fn segments<W: Write>(totals: &SegmentTotals, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format_args!(
+        "segments   {}; tags {}, IDs issued {}, leases {}, waiting {}",
+        harmless(&totals.store),
+        grouped(totals.tags),
+        grouped(totals.issued),
+        grouped(totals.leases),
+        grouped(totals.waiting),
+    ))?;
+    if !totals.store_error.is_empty() {
+        out.line(format_args!("           the store failed: {}", harmless(&totals.store_error)))?;
+    }
+    Ok(())
+}
+
+fn snowflake<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<(), Failure> {
+    let state = match &status.state {
+        SnowflakeState::Serving => "serving".to_owned(),
+        SnowflakeState::ClockBehind { behind_ms } => {
+            format!("waiting: the clock is {} behind", rough(*behind_ms))
+        }
+        SnowflakeState::Refused { reason } => format!("refused: {}", harmless(reason)),
+    };
+    out.line(format_args!("snowflake  {state}"))?;
+    let worker = status
+        .worker
+        .map_or_else(|| "no worker ID".to_owned(), |worker| format!("worker {worker}"));
+    out.line(format_args!(
+        "           {worker} by {}, layout {}, IDs issued {}",
+        harmless(&status.registry),
+        harmless(&status.layout),
+        grouped(status.issued),
+    ))?;
+    for (name, unix_ms) in [
+        ("clock", status.clock_unix_ms),
+        ("last ID", status.last_unix_ms),
+        ("ceiling", status.ceiling_unix_ms),
+    ] {
+        if unix_ms > 0 {
+            out.line(format_args!("           {name:<8} {}", rfc3339(unix_ms)))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(state: SnowflakeState) -> DaemonStatus {
+        DaemonStatus {
+            version: "0.1.0".to_owned(),
+            pid: 7,
+            uptime_ms: 3_600_000,
+            connections: 3,
+            requests: 1_234_567,
+            state_dir: "/var/lib/leafd".to_owned(),
+            segments: SegmentTotals {
+                store: "sqlite".to_owned(),
+                store_error: "disk full\x1b".to_owned(),
+                tags: 1,
+                waiting: 0,
+                issued: 42,
+                leases: 2,
+            },
+            snowflake: SnowflakeStatus {
+                state,
+                worker: Some(513),
+                registry: "fixed".to_owned(),
+                layout: "41/10/12@1288834974657/1ms".to_owned(),
+                ceiling_unix_ms: 1_600_000_003_000,
+                last_unix_ms: 0,
+                clock_unix_ms: 1_600_000_000_000,
+                issued: 0,
+            },
+        }
+    }
+
+    fn printed(status: &DaemonStatus, json: bool) -> String {
+        let mut bytes = Vec::new();
+        let mut out = Output::to(&mut bytes);
+        print(status, &[tag::tests::tag("order")], json, &mut out).unwrap();
+        out.finish().unwrap();
+        drop(out);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn people_see_the_daemon_its_store_its_worker_and_every_tag() {
+        let text = printed(&status(SnowflakeState::Serving), false);
+        for part in [
+            "0.1.0, pid 7, up 1 h 0 min, connections 3, requests 1,234,567",
+            "disk full\\u{1b}",
+            "snowflake  serving",
+            "worker 513 by fixed",
+            "ceiling  2020-09-13T12:26:43.000Z",
+            "order",
+        ] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+        assert!(!text.contains("last ID"), "{text}");
+    }
+
+    #[test]
+    fn json_is_one_object_with_four_parts() {
+        let behind = SnowflakeState::ClockBehind { behind_ms: 80 };
+        let text = printed(&status(behind), true);
+        assert_eq!(text.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["daemon"]["requests"], 1_234_567);
+        assert_eq!(value["segments"]["store_error"], "disk full\x1b");
+        assert_eq!(value["snowflake"]["state"], "clock-behind");
+        assert_eq!(value["snowflake"]["behind_ms"], 80);
+        assert_eq!(value["snowflake"]["worker"], 513);
+        assert_eq!(value["tags"][0]["tag"], "order");
+    }
+
+    #[test]
+    fn a_refusal_comes_with_its_reason() {
+        let refused = SnowflakeState::Refused { reason: "no worker ID".to_owned() };
+        assert!(printed(&status(refused), false).contains("refused: no worker ID"));
+    }
+}

@@ -1,0 +1,126 @@
+//! The daemon's status as JSON.
+
+use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus};
+use serde::Serialize;
+
+use crate::tag::TagView;
+
+/// All of `leafctl status --json`.
+#[derive(Debug, Serialize)]
+pub(super) struct StatusView<'a> {
+    daemon: DaemonView<'a>,
+    segments: SegmentsView<'a>,
+    snowflake: SnowflakeView<'a>,
+    tags: Vec<TagView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct DaemonView<'a> {
+    version: &'a str,
+    pid: u32,
+    uptime_ms: u64,
+    connections: u32,
+    requests: u64,
+    state_dir: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct SegmentsView<'a> {
+    store: &'a str,
+    store_error: &'a str,
+    tags: u64,
+    waiting: u64,
+    issued: u64,
+    leases: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SnowflakeView<'a> {
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    behind_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    worker: Option<u64>,
+    registry: &'a str,
+    layout: &'a str,
+    ceiling_unix_ms: u64,
+    last_unix_ms: u64,
+    clock_unix_ms: u64,
+    issued: u64,
+}
+
+impl<'a> StatusView<'a> {
+    pub(super) fn new(status: &'a DaemonStatus, tags: &'a [TagStatus]) -> Self {
+        // Taken apart in full, so that a new field cannot be forgotten here.
+        let DaemonStatus {
+            version,
+            pid,
+            uptime_ms,
+            connections,
+            requests,
+            state_dir,
+            segments,
+            snowflake,
+        } = status;
+        Self {
+            daemon: DaemonView {
+                version,
+                pid: *pid,
+                uptime_ms: *uptime_ms,
+                connections: *connections,
+                requests: *requests,
+                state_dir,
+            },
+            segments: SegmentsView::from(segments),
+            snowflake: SnowflakeView::from(snowflake),
+            tags: tags.iter().map(TagView::from).collect(),
+        }
+    }
+}
+
+impl<'a> From<&'a SegmentTotals> for SegmentsView<'a> {
+    fn from(totals: &'a SegmentTotals) -> Self {
+        let SegmentTotals { store, store_error, tags, waiting, issued, leases } = totals;
+        Self {
+            store,
+            store_error,
+            tags: *tags,
+            waiting: *waiting,
+            issued: *issued,
+            leases: *leases,
+        }
+    }
+}
+
+impl<'a> From<&'a SnowflakeStatus> for SnowflakeView<'a> {
+    fn from(status: &'a SnowflakeStatus) -> Self {
+        let SnowflakeStatus {
+            state,
+            worker,
+            registry,
+            layout,
+            ceiling_unix_ms,
+            last_unix_ms,
+            clock_unix_ms,
+            issued,
+        } = status;
+        let (state, behind_ms, reason) = match state {
+            SnowflakeState::Serving => ("serving", None, None),
+            SnowflakeState::ClockBehind { behind_ms } => ("clock-behind", Some(*behind_ms), None),
+            SnowflakeState::Refused { reason } => ("refused", None, Some(reason.as_str())),
+        };
+        Self {
+            state,
+            behind_ms,
+            reason,
+            worker: *worker,
+            registry,
+            layout,
+            ceiling_unix_ms: *ceiling_unix_ms,
+            last_unix_ms: *last_unix_ms,
+            clock_unix_ms: *clock_unix_ms,
+            issued: *issued,
+        }
+    }
+}

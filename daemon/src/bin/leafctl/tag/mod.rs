@@ -1,0 +1,143 @@
+//! `leafctl tag`: lists and administers biz tags, and the paging that `status` shares.
+
+mod view;
+
+use std::io::Write;
+
+use leaf_client::blocking::Client;
+use leaf_client::wire::{MAX_TAGS_PER_PAGE, TagStatus};
+
+use crate::cli::TagCommand;
+use crate::exit::Failure;
+use crate::output::Output;
+
+pub(crate) use self::view::{TagView, print_ranges};
+
+/// Carries out one command.
+///
+/// # Errors
+/// What the daemon answers, and `Output`.
+pub(crate) fn run<W: Write>(
+    client: &mut Client,
+    command: &TagCommand,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let (tag, json) = match command {
+        TagCommand::List { json } => {
+            let tags = all(|after, limit| client.tag_list(after, limit))?;
+            if *json {
+                return out.json(&tags.iter().map(TagView::from).collect::<Vec<_>>());
+            }
+            return view::print_rows(&tags, out);
+        }
+        TagCommand::Create { tag, step, first, description, json } => {
+            // 0 leaves the step to the daemon.
+            (client.tag_create(tag, step.unwrap_or(0), *first, description)?, *json)
+        }
+        TagCommand::SetStep { tag, step, json } => (client.tag_set_step(tag, *step)?, *json),
+        TagCommand::Show { tag, json } => (client.tag_show(tag)?, *json),
+    };
+    if json { out.json(&TagView::from(&tag)) } else { view::print_all(&tag, out) }
+}
+
+/// Every tag, page by page; `page` gives the tags after one name, up to a limit.
+///
+/// # Errors
+/// Those of `page`; `Protocol` when the pages do not advance, which would never end.
+pub(crate) fn all<E>(
+    mut page: impl FnMut(&str, u32) -> Result<Vec<TagStatus>, E>,
+) -> Result<Vec<TagStatus>, Failure>
+where
+    Failure: From<E>,
+{
+    let mut tags: Vec<TagStatus> = Vec::new();
+    loop {
+        let after = tags.last().map_or("", |tag| tag.tag.as_str());
+        let more = page(after, MAX_TAGS_PER_PAGE)?;
+        // One request more than needed, and no rule about short pages.
+        if more.is_empty() {
+            return Ok(tags);
+        }
+        if !more.is_sorted_by(|a, b| a.tag < b.tag)
+            || more.first().is_some_and(|tag| tag.tag.as_str() <= after)
+        {
+            return Err(Failure::Protocol(format!(
+                "the page of tags after {after:?} is not in the order of their names"
+            )));
+        }
+        tags.extend(more);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use leaf_client::wire::Span;
+
+    /// A tag in the middle of its first range.
+    pub(crate) fn tag(name: &str) -> TagStatus {
+        TagStatus {
+            tag: name.to_owned(),
+            row_step: 1000,
+            step: 2000,
+            max_id: 3001,
+            description: "orders\x07".to_owned(),
+            current: Some(Span { start: 1, end: 1001 }),
+            next: Some(Span { start: 1001, end: 3001 }),
+            position: 43,
+            remaining: 2958,
+            issued: 42,
+            leases: 2,
+            last_lease_ms_ago: Some(61_000),
+            last_lease_size: 2000,
+            waiting: 0,
+            lease_error: String::new(),
+        }
+    }
+
+    fn paged(tags: &[String]) -> Result<Vec<String>, Failure> {
+        let pages = |after: &str, limit: u32| {
+            let after = tags.iter().filter(|name| name.as_str() > after);
+            Ok::<_, Failure>(after.take(limit as usize).map(|name| tag(name)).collect())
+        };
+        Ok(all(pages)?.into_iter().map(|tag| tag.tag).collect())
+    }
+
+    #[test]
+    fn all_pages_are_read_also_when_the_last_one_is_full_or_empty() {
+        for count in [0, 1, 99, 100, 101, 200, 10_000] {
+            let names: Vec<String> = (0..count).map(|i| format!("tag-{i:05}")).collect();
+            assert_eq!(paged(&names).unwrap(), names);
+        }
+    }
+
+    #[test]
+    fn pages_that_do_not_advance_are_an_error_and_no_endless_loop() {
+        let page: Vec<TagStatus> = (0..100).map(|i| tag(&format!("{i:03}"))).collect();
+        let failure = all(|_, _| Ok::<_, Failure>(page.clone())).unwrap_err();
+        assert_eq!(failure.code(), 76);
+    }
+
+    #[test]
+    fn a_tag_is_shown_without_obeying_its_control_characters() {
+        let mut bytes = Vec::new();
+        let mut out = Output::to(&mut bytes);
+        print_ranges(&[tag("order")], &mut out).unwrap();
+        view::print_rows(&[tag("order")], &mut out).unwrap();
+        view::print_all(&tag("order"), &mut out).unwrap();
+        out.finish().unwrap();
+        drop(out);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains("[1001, 3001)") && text.contains("2,000 IDs, 1 min 1 s ago"));
+        assert!(!text.contains('\x07'), "{text}");
+    }
+
+    #[test]
+    fn json_has_every_field_of_a_tag() {
+        let value = serde_json::to_value(TagView::from(&tag("order"))).unwrap();
+        assert_eq!(value["tag"], "order");
+        assert_eq!(value["current"]["end"], 1001);
+        assert_eq!(value["last_lease_ms_ago"], 61_000);
+        assert_eq!(value.as_object().unwrap().len(), 15);
+    }
+}

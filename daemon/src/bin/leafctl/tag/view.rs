@@ -1,0 +1,170 @@
+//! A tag as leafctl shows it: JSON for programs, lines and a table for people.
+
+use std::io::Write;
+
+use leaf_client::wire::{Span, TagStatus};
+use leafd::duration::rough;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::output::{Output, grouped, harmless};
+use crate::table::{Align, Table};
+
+/// A half-open range `[start, end)`, as JSON.
+#[derive(Debug, Serialize)]
+struct SpanView {
+    start: u64,
+    end: u64,
+}
+
+impl From<Span> for SpanView {
+    fn from(Span { start, end }: Span) -> Self {
+        Self { start, end }
+    }
+}
+
+/// A tag, as JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct TagView<'a> {
+    tag: &'a str,
+    description: &'a str,
+    row_step: u64,
+    step: u64,
+    max_id: u64,
+    current: Option<SpanView>,
+    next: Option<SpanView>,
+    position: u64,
+    remaining: u64,
+    issued: u64,
+    leases: u64,
+    last_lease_ms_ago: Option<u64>,
+    last_lease_size: u64,
+    waiting: u64,
+    lease_error: &'a str,
+}
+
+impl<'a> From<&'a TagStatus> for TagView<'a> {
+    fn from(status: &'a TagStatus) -> Self {
+        // Taken apart in full, so that a new field cannot be forgotten here.
+        let TagStatus {
+            tag,
+            row_step,
+            step,
+            max_id,
+            description,
+            current,
+            next,
+            position,
+            remaining,
+            issued,
+            leases,
+            last_lease_ms_ago,
+            last_lease_size,
+            waiting,
+            lease_error,
+        } = status;
+        Self {
+            tag,
+            description,
+            row_step: *row_step,
+            step: *step,
+            max_id: *max_id,
+            current: current.map(Into::into),
+            next: next.map(Into::into),
+            position: *position,
+            remaining: *remaining,
+            issued: *issued,
+            leases: *leases,
+            last_lease_ms_ago: *last_lease_ms_ago,
+            last_lease_size: *last_lease_size,
+            waiting: *waiting,
+            lease_error,
+        }
+    }
+}
+
+fn span(span: Option<Span>) -> String {
+    span.map_or_else(|| "-".to_owned(), |Span { start, end }| format!("[{start}, {end})"))
+}
+
+fn position(tag: &TagStatus) -> String {
+    if tag.position == 0 { "-".to_owned() } else { tag.position.to_string() }
+}
+
+fn last_lease(tag: &TagStatus) -> String {
+    tag.last_lease_ms_ago.map_or_else(
+        || "-".to_owned(),
+        |age| format!("{} IDs, {} ago", grouped(tag.last_lease_size), rough(age)),
+    )
+}
+
+/// Prints what memory holds of each tag: a line each.
+pub(crate) fn print_ranges<W: Write>(
+    tags: &[TagStatus],
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let mut table = Table::new([
+        ("TAG", Align::Left),
+        ("CURRENT", Align::Left),
+        ("NEXT", Align::Left),
+        ("POSITION", Align::Right),
+        ("STEP", Align::Right),
+        ("REMAINING", Align::Right),
+        ("LAST LEASE", Align::Left),
+        ("ERROR", Align::Left),
+    ]);
+    for tag in tags {
+        table.row([
+            harmless(&tag.tag),
+            span(tag.current),
+            span(tag.next),
+            position(tag),
+            grouped(tag.step),
+            grouped(tag.remaining),
+            last_lease(tag),
+            harmless(&tag.lease_error),
+        ]);
+    }
+    table.print(out)
+}
+
+/// Prints what the store holds of each tag: a line each.
+pub(crate) fn print_rows<W: Write>(tags: &[TagStatus], out: &mut Output<W>) -> Result<(), Failure> {
+    let mut table = Table::new([
+        ("TAG", Align::Left),
+        ("STEP", Align::Right),
+        ("MAX_ID", Align::Right),
+        ("ISSUED", Align::Right),
+        ("DESCRIPTION", Align::Left),
+    ]);
+    for tag in tags {
+        table.row([
+            harmless(&tag.tag),
+            tag.row_step.to_string(),
+            tag.max_id.to_string(),
+            grouped(tag.issued),
+            harmless(&tag.description),
+        ]);
+    }
+    table.print(out)
+}
+
+/// Prints all that is known of one tag: a line each.
+pub(crate) fn print_all<W: Write>(tag: &TagStatus, out: &mut Output<W>) -> Result<(), Failure> {
+    out.line(format_args!("tag          {}", harmless(&tag.tag)))?;
+    out.line(format_args!("description  {}", harmless(&tag.description)))?;
+    out.line(format_args!("step         {} in the row, {} next", tag.row_step, tag.step))?;
+    out.line(format_args!("max_id       {}", tag.max_id))?;
+    out.line(format_args!("current      {}", span(tag.current)))?;
+    out.line(format_args!("next         {}", span(tag.next)))?;
+    out.line(format_args!("position     {}", position(tag)))?;
+    out.line(format_args!("remaining    {}", grouped(tag.remaining)))?;
+    out.line(format_args!("issued       {}", grouped(tag.issued)))?;
+    out.line(format_args!("leases       {}", grouped(tag.leases)))?;
+    out.line(format_args!("last lease   {}", last_lease(tag)))?;
+    out.line(format_args!("waiting      {}", tag.waiting))?;
+    if !tag.lease_error.is_empty() {
+        out.line(format_args!("error        {}", harmless(&tag.lease_error)))?;
+    }
+    Ok(())
+}
