@@ -18,6 +18,8 @@ use crate::runs::Runs;
 use crate::segment::service::{Outcome as SegmentOutcome, Tag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
+const HELLO_FIRST: &str = "say Hello before anything else";
+
 /// A request that waits, and then its ID and answer.
 pub(super) type Later = Pin<Box<dyn Future<Output = (u64, Reply)> + Send>>;
 
@@ -55,6 +57,11 @@ impl Caller {
                 put(output, UNSOLICITED, error(ErrorCode::Malformed, text));
                 return false;
             }
+            // A call of which nothing is known is one all the same.
+            Err(bad) if !self.said_hello && bad.error.code() == ErrorCode::UnknownCall => {
+                put(output, bad.id, error(ErrorCode::HelloExpected, HELLO_FIRST));
+                return false;
+            }
             Err(bad) => {
                 put(output, bad.id, Reply::Error(bad.error));
                 return self.said_hello && bad.id != UNSOLICITED;
@@ -86,7 +93,7 @@ impl Caller {
 
     fn hello(&mut self, call: &Call<'_>) -> (Reply, bool) {
         let Call::Hello { magic, version } = *call else {
-            return (error(ErrorCode::HelloExpected, "say Hello before anything else"), false);
+            return (error(ErrorCode::HelloExpected, HELLO_FIRST), false);
         };
         if magic != MAGIC {
             let text = format!("the magic is {magic:02x?} and not {MAGIC:02x?} (\"LEAF\")");

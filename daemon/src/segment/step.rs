@@ -36,13 +36,13 @@ impl StepRule {
         if self.leases < 2 {
             return 0;
         }
-        let age = now.saturating_sub(self.last);
-        let adapted = if age < DOUBLE_BELOW {
-            self.step.saturating_mul(2).min(self.max_step.max(self.step))
-        } else if age < HALVE_FROM {
-            self.step
-        } else {
-            self.step / 2
+        let adapted = match now.checked_sub(self.last) {
+            Some(age) if age < DOUBLE_BELOW => {
+                self.step.saturating_mul(2).min(self.max_step.max(self.step))
+            }
+            Some(age) if age >= HALVE_FROM => self.step / 2,
+            // Also when time seems to run backwards, which says nothing about the load.
+            Some(_) | None => self.step,
         };
         adapted.max(self.row_step)
     }
@@ -146,6 +146,13 @@ mod tests {
         let rule = rule();
         // A failed lease is one that `leased` is not called for: asking again changes nothing.
         assert_eq!((0..10).map(|_| rule.next(MINUTE)).max(), Some(4000));
+    }
+
+    #[test]
+    fn a_clock_that_runs_backwards_does_not_double_the_step() {
+        let mut rule = rule();
+        rule.leased(60 * MINUTE, 4000, 2000);
+        assert_eq!(rule.next(MINUTE), 4000);
     }
 
     #[test]

@@ -1,0 +1,113 @@
+//! `leafctl` as people type it.
+
+use std::process::{Command, Output};
+
+use leafd_tests::daemon::Home;
+use serde_json::Value;
+
+fn leafctl(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        home.command("leafctl").args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[test]
+fn the_first_conversation_of_the_readme() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    let ask = |arguments: &[&str]| {
+        let (code, out, errors) = leafctl(&home, arguments);
+        assert_eq!((code, errors.as_str()), (Some(0), ""), "{arguments:?}");
+        out
+    };
+    assert_eq!(ask(&["next", "orders"]), "1\n");
+    assert_eq!(ask(&["next", "orders"]), "2\n");
+    assert_eq!(ask(&["next", "orders", "--count", "5"]), "3\n4\n5\n6\n7\n");
+    let id = ask(&["snowflake"]);
+    let decoded: Value = serde_json::from_str(&ask(&["decode", id.trim(), "--json"])).unwrap();
+    assert_eq!(decoded["worker"], 0, "{decoded}");
+    assert_eq!(ask(&["snowflake", "--count", "250000"]).lines().count(), 250_000);
+    let status: Value = serde_json::from_str(&ask(&["status", "--json"])).unwrap();
+    let tag = &status["tags"][0];
+    assert_eq!((&tag["tag"], &tag["position"]), (&Value::from("orders"), &Value::from(8)));
+    assert!(ask(&["status"]).contains("orders"));
+}
+
+#[test]
+fn tags_are_administered() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    let create = ["tag", "create", "users", "--step", "500", "--first", "100"];
+    assert_eq!(leafctl(&home, &create).0, Some(0));
+    let (code, _, errors) = leafctl(&home, &create);
+    assert_eq!(code, Some(64));
+    assert!(errors.contains("users"), "{errors}");
+    assert_eq!(leafctl(&home, &["next", "users"]).1, "100\n");
+    assert_eq!(leafctl(&home, &["tag", "set-step", "users", "900"]).0, Some(0));
+    let (_, shown, _) = leafctl(&home, &["tag", "show", "users", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["row_step"], 900, "{shown}");
+    assert!(leafctl(&home, &["tag", "list"]).1.contains("users"));
+}
+
+#[test]
+fn the_exit_code_tells_unavailable_from_wrong_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let (code, out, errors) = leafctl(&home, &["--timeout", "200ms", "next", "orders"]);
+    assert_eq!((code, out.as_str()), (Some(69), ""));
+    assert!(errors.contains(home.socket().to_str().unwrap()), "{errors}");
+    assert_eq!(leafctl(&home, &["status"]).0, Some(69));
+    assert_eq!(leafctl(&home, &["next"]).0, Some(64));
+    assert_eq!(leafctl(&home, &["decode", "many"]).0, Some(64));
+    let _daemon = home.start();
+    let (code, out, errors) = leafctl(&home, &["next", &"x".repeat(129)]);
+    assert_eq!((code, out.as_str()), (Some(64), ""));
+    assert!(errors.contains("128"), "{errors}");
+}
+
+#[test]
+fn a_reader_that_has_enough_ends_it_without_a_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    let program = leafd_tests::binaries::program("leafctl");
+    let line = format!("{} next orders --count 1000000 | head -n 1", program.display());
+    let output =
+        Command::new("sh").args(["-c", &line]).env("LEAFD_SOCKET", home.socket()).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "1\n");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn a_bench_verifies_every_id_and_prints_one_json_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    for what in [&["--tag", "a"][..], &["--snowflake"], &["--tag", "b", "--count", "100"]] {
+        let mut arguments = vec![
+            "bench",
+            "--connections",
+            "3",
+            "--in-flight",
+            "16",
+            "--duration",
+            "1s",
+            "--verify",
+            "--json",
+        ];
+        arguments.extend(what);
+        let (code, out, errors) = leafctl(&home, &arguments);
+        assert_eq!(code, Some(0), "{out}{errors}");
+        let result: Value = serde_json::from_str(&out).unwrap();
+        assert!(result["requests_per_second"].as_f64().unwrap() > 0.0, "{result}");
+        assert!(result["ids_per_second"].as_f64().unwrap() > 0.0, "{result}");
+        assert!(result["latency_us"]["p99_9"].as_f64().unwrap() > 0.0, "{result}");
+        assert_eq!(result["duplicates"], 0, "{result}");
+        assert_eq!(result["errors"], 0, "{result}");
+        println!("{what:?}: {} IDs verified", result["verified"]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Tags come, change and go in the store, and leafd follows.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::ErrorCode;
+use leaf_client::{Error, blocking};
+use leafd_tests::Seen;
+use leafd_tests::daemon::Home;
+
+fn sql(home: &Home, statement: &str) {
+    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], 20); \
+                  c.execute(sys.argv[2]); c.commit()";
+    let database = home.state().join("leafd.db");
+    let status = Command::new("python3")
+        .args(["-c", script, database.to_str().unwrap(), statement])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
+    match outcome {
+        Ok(_) => None,
+        Err(Error::Refused(error)) => Some(error.code()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(30), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_new_user_gets_1_then_2_then_3_to_7() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Home::new(folder.path()).start();
+    let mut client = daemon.client();
+    assert_eq!(client.next("orders").unwrap(), 1);
+    assert_eq!(client.next("orders").unwrap(), 2);
+    let ids: Vec<u64> = client.next_many("orders", 5).unwrap().into_iter().collect();
+    assert_eq!(ids, [3, 4, 5, 6, 7]);
+}
+
+#[test]
+fn an_unknown_tag_is_refused_unless_tags_are_made_on_first_use_and_found_when_it_appears() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path())
+        .with("SEGMENT_AUTO_CREATE", "false")
+        .with("SEGMENT_UNKNOWN_FOR", "100ms");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    assert_eq!(refused(client.next("orders")), Some(ErrorCode::UnknownTag));
+    // By the daemon: at once.
+    client.tag_create("orders", 50, 1000, "made here").unwrap();
+    assert_eq!(client.next("orders").unwrap(), 1000);
+    // By hand: after the short time that a name is remembered as unknown.
+    assert_eq!(refused(client.next("users")), Some(ErrorCode::UnknownTag));
+    sql(&home, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('users', 1, 10)");
+    wait_until("users is found", || client.next("users").is_ok());
+}
+
+#[test]
+fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_repeats_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path())
+        .with("SEGMENT_AUTO_CREATE", "false")
+        .with("SEGMENT_UNKNOWN_FOR", "0s")
+        .with("SEGMENT_REFRESH", "200ms");
+    let daemon = home.start();
+    let seen = Seen::default();
+    let mut client = daemon.client();
+    client.tag_create("orders", 1000, 1, "").unwrap();
+    seen.add("orders", &client.next_many("orders", 10).unwrap());
+    sql(&home, "DELETE FROM leaf_alloc");
+    wait_until("orders ends", || match client.next_many("orders", 1) {
+        Ok(ids) => {
+            seen.add("orders", &ids);
+            false
+        }
+        Err(Error::Refused(error)) => {
+            assert_eq!(error.code(), ErrorCode::UnknownTag);
+            true
+        }
+        Err(error) => panic!("{error}"),
+    });
+    assert!(home.log().contains("gone from the store"), "{}", home.log());
+    sql(&home, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)");
+    wait_until("orders is back", || {
+        client.next_many("orders", 1).is_ok_and(|ids| {
+            seen.add("orders", &ids);
+            true
+        })
+    });
+    seen.add("orders", &client.next_many("orders", 5000).unwrap());
+}
+
+#[test]
+fn a_changed_step_is_used_from_the_next_lease_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Home::new(folder.path()).start();
+    let mut client = daemon.client();
+    client.tag_create("orders", 10, 1, "").unwrap();
+    client.next("orders").unwrap();
+    let status = client.tag_set_step("orders", 5000).unwrap();
+    assert_eq!(status.row_step, 5000);
+    client.next_many("orders", 100).unwrap();
+    assert_eq!(client.tag_show("orders").unwrap().last_lease_size, 5000);
+}
+
+#[test]
+fn a_burst_against_a_step_of_10_serves_everybody_with_few_leases() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Home::new(folder.path()).start();
+    let mut client = daemon.client();
+    client.tag_create("burst", 10, 1, "").unwrap();
+    let seen = Seen::default();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut client = blocking::Client::new(daemon.home().options());
+                for _ in 0..2000 {
+                    seen.add("burst", &client.next_many("burst", 10).unwrap());
+                }
+            });
+        }
+    });
+    let status = client.tag_show("burst").unwrap();
+    println!("burst: {} IDs in {} leases", seen.count("burst"), status.leases);
+    assert_eq!(seen.count("burst"), 160_000);
+    // Doubling from 10 reaches 160,000 in 14 leases; some more cover who waited.
+    assert!(status.leases < 40, "{} leases", status.leases);
+}
+
+#[test]
+fn the_list_of_many_tags_comes_in_pages_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Home::new(folder.path()).start();
+    let mut client = daemon.client();
+    let mut expected: Vec<String> = (0..250).map(|n| format!("tag {n}")).collect();
+    for tag in &expected {
+        client.next(tag).unwrap();
+    }
+    expected.sort_unstable();
+    let mut listed: Vec<String> = Vec::new();
+    loop {
+        let after = listed.last().cloned().unwrap_or_default();
+        let page = client.tag_list(&after, 100).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page.into_iter().map(|status| status.tag));
+    }
+    assert_eq!(listed, expected);
+}
+
+#[test]
+fn odd_names_are_tags_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    let long = "é".repeat(128);
+    let names = ["a", "A", "a ", " a", "á", "a.b/c'd\"e", "🦀", "a%20b", "-", long.as_str()];
+    for name in names {
+        assert_eq!(daemon.client().next(name).unwrap(), 1, "{name:?}");
+    }
+    daemon.stop();
+    let daemon = home.start();
+    for name in names {
+        assert_eq!(daemon.client().next(name).unwrap(), 2, "{name:?} after a restart");
+    }
+}
