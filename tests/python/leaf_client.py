@@ -238,23 +238,21 @@ class Client:
     def call(self, call: Call, timeout: float = 5.0) -> Reply:
         """One call, repeated while that may help. A repeated `TagCreate` may find its own tag.
 
-        Raises `LeafError`, `ProtocolError`, `OSError`; of these `TimeoutError` when there is no answer at all.
+        Asks for no more IDs than one request may. Raises `LeafError`, `ProtocolError` or `OSError`; of these
+        `TimeoutError` when there is no answer at all.
         """
         deadline, pause = time.monotonic() + timeout, 0.05
         while True:
             try:
                 return self._attempt(call, deadline)
-            except LeafError as error:
-                if not error.transient:
+            except (LeafError, ConnectionError, FileNotFoundError, BlockingIOError) as error:
+                told = error.wait if isinstance(error, LeafError) else 0.0
+                wait = told or pause * random.uniform(0.5, 1.0)
+                hopeless = isinstance(error, LeafError) and not error.transient
+                if hopeless or time.monotonic() + wait >= deadline:
                     raise
-                failure, wait = error, error.wait
-            except (ConnectionError, FileNotFoundError, BlockingIOError) as error:
-                failure, wait = error, 0.0
-            wait = wait or pause * random.uniform(0.5, 1.0)
-            pause = min(2 * pause, 2.0)
-            if time.monotonic() + wait >= deadline:
-                raise failure
             time.sleep(wait)
+            pause = min(2 * pause, 2.0)
 
     def close(self) -> None:
         """End the connection; the next call makes a new one."""
@@ -263,14 +261,20 @@ class Client:
 
     def _attempt(self, call: Call, deadline: float) -> Reply:
         connection = self._connected(deadline)
-        if isinstance(call, Segment | Snowflake):
-            left = deadline - time.monotonic()
-            call = replace(call, timeout_ms=min(max(int(left * 1000), 1), 2**32 - 1))
-        return connection.call(call, deadline + GRACE)
+        if not isinstance(call, Segment | Snowflake):
+            return connection.call(call, deadline + GRACE)
+        left_ms = max(int((deadline - time.monotonic()) * 1000), 1)
+        count = min(call.count, connection.hello.max_count)
+        call = replace(call, count=count, timeout_ms=min(left_ms, 2**32 - 1))
+        reply = connection.call(call, deadline + GRACE)
+        if not isinstance(reply, Ids) or reply.count != count:
+            raise ProtocolError(f"{count} IDs asked for, the answer is {reply}")
+        return reply
 
     def _connected(self, deadline: float) -> Connection:
         """The connection to use now. A forked child leaves that of its parent alone."""
         if self._connection is None or not self._connection.usable or self._process != os.getpid():
+            self.close()
             self._connection = Connection(self._path, deadline + GRACE)
             self._process = os.getpid()
         return self._connection
@@ -278,9 +282,6 @@ class Client:
     def _ids(self, call: Segment | Snowflake, count: int, timeout: float) -> list[int]:
         deadline, ids = time.monotonic() + timeout, list[int]()
         while len(ids) < count:
-            some = min(count - len(ids), self._connected(deadline).hello.max_count)
-            reply = self.call(replace(call, count=some), deadline - time.monotonic())
-            if not isinstance(reply, Ids) or reply.count != some:
-                raise ProtocolError(f"{some} IDs asked for, the answer is {reply}")
-            ids += reply.ids()
+            reply = self.call(replace(call, count=count - len(ids)), deadline - time.monotonic())
+            ids += reply.ids() if isinstance(reply, Ids) else []
         return ids

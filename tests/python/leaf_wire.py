@@ -249,16 +249,16 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 @cache
-def _least(kind: Any) -> int:
+def least_size(kind: Any) -> int:
     """The fewest bytes that a value of this type takes."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return args[1].size
+        return int(args[1].size)
     if kind is str or origin is tuple:
         return LENGTH.size
     if origin in (Union, UnionType):
-        return 1 if NoneType in args else VARIANT.size + min(map(_least, args))
-    return sum(map(_least, _fields(kind).values()))
+        return 1 if NoneType in args else VARIANT.size + min(map(least_size, args))
+    return sum(map(least_size, _fields(kind).values()))
 
 
 def _put(kind: Any, value: Any, out: bytearray) -> None:
@@ -305,7 +305,7 @@ class _Reader:
             return self.take(self.number(LENGTH)).decode()
         if origin is tuple:
             length = self.number(LENGTH)
-            if length * _least(args[0]) > len(self.rest):
+            if length * least_size(args[0]) > len(self.rest):
                 raise ProtocolError(f"a list of {length} elements does not fit")
             return tuple(self.get(args[0]) for _ in range(length))
         if origin in (Union, UnionType) and NoneType in args:

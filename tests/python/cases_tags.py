@@ -1,0 +1,83 @@
+"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`."""
+
+from __future__ import annotations
+
+from daemon_case import DaemonTest, fresh
+from leaf_wire import (
+    ErrorCode,
+    Segment,
+    Span,
+    TagCreate,
+    TagList,
+    Tags,
+    TagSetStep,
+    TagShow,
+    TagStatus,
+)
+
+
+class TagCalls(DaemonTest):
+    def test_a_created_tag_begins_at_its_first_id(self) -> None:
+        peer, tag = self.connect(), fresh("made")
+        made = self.one_tag(peer.ask(TagCreate(tag, step=50, first=1_000, description="für Leute")))
+        self.assertEqual(made, TagStatus(
+            tag=tag, row_step=50, step=50, max_id=1_000, description="für Leute", current=None, next=None,
+            position=0, remaining=0, issued=0, leases=0, last_lease_ms_ago=None, last_lease_size=0, waiting=0,
+            lease_error="",
+        ))  # fmt: skip
+        self.assertEqual(self.one_tag(peer.ask(TagShow(tag))), made)
+        self.assertEqual(self.ids(peer, Segment(tag, count=2)), [1_000, 1_001])
+
+    def test_show_tells_where_a_tag_stands(self) -> None:
+        peer, tag = self.connect(), fresh("shown")
+        self.one_tag(peer.ask(TagCreate(tag, step=50)))
+        self.ids(peer, Segment(tag, count=2))
+        shown = self.one_tag(peer.ask(TagShow(tag)))
+        self.assertEqual(shown.current, Span(1, 51))
+        self.assertEqual((shown.position, shown.issued), (3, 2))
+        ahead = shown.next.end - shown.next.start if shown.next else 0
+        self.assertEqual(shown.remaining, 48 + ahead)
+        self.assertGreaterEqual(shown.leases, 1)
+        self.assertGreaterEqual(shown.last_lease_size, 50)
+        self.assertIsNotNone(shown.last_lease_ms_ago)
+        self.assertGreaterEqual(shown.max_id, 51)
+        self.assertEqual((shown.waiting, shown.lease_error), (0, ""))
+
+    def test_a_step_of_0_is_the_default_and_a_step_is_changed_for_the_next_lease(self) -> None:
+        peer, tag = self.connect(), fresh("step")
+        self.assertGreater(self.one_tag(peer.ask(TagCreate(tag, step=0))).row_step, 0)
+        changed = self.one_tag(peer.ask(TagSetStep(tag, step=77)))
+        self.assertEqual((changed.tag, changed.row_step), (tag, 77))
+        self.assertEqual(self.one_tag(peer.ask(TagShow(tag))).row_step, 77)
+        self.assertEqual(self.ids(peer, Segment(tag)), [1])
+        self.assertEqual(self.one_tag(peer.ask(TagShow(tag))).current, Span(1, 78))
+
+    def test_a_list_of_more_than_100_tags_comes_page_by_page_in_byte_order(self) -> None:
+        peer = self.connect()
+        prefix = fresh("list-")
+        made = [f"{prefix}{i:03}" for i in range(110)] + [
+            prefix + end for end in ("Z", "é", "\uff5e", "\U0001f600")
+        ]
+        for tag in made:
+            self.one_tag(peer.ask(TagCreate(tag)))
+        for limit in (100, 7):
+            with self.subTest(limit=limit):
+                listed: list[str] = []
+                after = prefix
+                while page := self.expect(Tags, peer.ask(TagList(after, limit))).tags:
+                    self.assertLessEqual(len(page), limit)
+                    self.assertGreater(page[0].tag.encode(), after.encode())
+                    listed += [tag.tag for tag in page]
+                    after = listed[-1]
+                self.assertEqual(listed, sorted(listed, key=str.encode))
+                ours = [tag for tag in listed if tag.startswith(prefix)]
+                self.assertEqual(ours, sorted(made, key=str.encode))
+        everything = self.expect(Tags, peer.ask(TagList("", 100))).tags
+        self.assertEqual(len(everything), 100)
+        self.assertEqual(peer.ask(TagList("\U0010ffff", 100)), Tags(()))
+
+    def test_show_and_set_step_make_no_tag(self) -> None:
+        peer, tag = self.connect(), fresh("absent")
+        for call in (TagShow(tag), TagSetStep(tag, 5), TagShow(tag)):
+            self.assert_refused(peer.ask(call), ErrorCode.UNKNOWN_TAG)
+        self.assertEqual(self.one_tag(peer.ask(TagCreate(tag))).tag, tag)
