@@ -193,7 +193,7 @@ impl Default for Socket {
             path: None,
             mode: 0o660,
             group: None,
-            max_connections: 20_000,
+            max_connections: 16_384,
             max_in_flight: 1024,
             max_count: 100_000,
             max_request_bytes: 4096,

@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use leaf_client::wire::{
-    Call, ErrorCode, MAGIC, MAX_TAGS_PER_PAGE, Reply, Request, Response, UNSOLICITED, VERSION,
-    WireError, decode_request, encode_response,
+    Call, ErrorCode, MAGIC, Reply, Request, Response, UNSOLICITED, VERSION, WireError,
+    decode_request, encode_response,
 };
 use tokio::time::Instant;
 
 use super::Service;
+use super::administration::{Turns, administrate};
 use crate::runs::Runs;
 use crate::segment::service::{Outcome as SegmentOutcome, Tag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
-
-const HELLO_FIRST: &str = "say Hello before anything else";
 
 /// A request that waits, and then its ID and answer.
 pub(super) type Later = Pin<Box<dyn Future<Output = (u64, Reply)> + Send>>;
@@ -29,11 +28,13 @@ pub(super) struct Caller {
     said_hello: bool,
     /// Most connections ask for one tag again and again.
     last_tag: Option<Arc<Tag>>,
+    /// Few connections administrate.
+    turns: Option<Arc<Turns>>,
 }
 
 impl Caller {
     pub(super) const fn new(service: Arc<Service>) -> Self {
-        Self { service, said_hello: false, last_tag: None }
+        Self { service, said_hello: false, last_tag: None, turns: None }
     }
 
     pub(super) const fn has_said_hello(&self) -> bool {
@@ -55,11 +56,6 @@ impl Caller {
             Ok(_) => {
                 let text = "request ID 0 is the daemon's own; number requests from 1";
                 put(output, UNSOLICITED, error(ErrorCode::Malformed, text));
-                return false;
-            }
-            // A call of which nothing is known is one all the same.
-            Err(bad) if !self.said_hello && bad.error.code() == ErrorCode::UnknownCall => {
-                put(output, bad.id, error(ErrorCode::HelloExpected, HELLO_FIRST));
                 return false;
             }
             Err(bad) => {
@@ -84,7 +80,8 @@ impl Caller {
             }
             call => {
                 if self.may_wait(id, output, later) {
-                    later.push(administrate(Arc::clone(&self.service), id, &call));
+                    let turns = Arc::clone(self.turns.get_or_insert_default());
+                    later.push(administrate(Arc::clone(&self.service), turns, id, &call));
                 }
             }
         }
@@ -93,7 +90,7 @@ impl Caller {
 
     fn hello(&mut self, call: &Call<'_>) -> (Reply, bool) {
         let Call::Hello { magic, version } = *call else {
-            return (error(ErrorCode::HelloExpected, HELLO_FIRST), false);
+            return (error(ErrorCode::HelloExpected, "say Hello before anything else"), false);
         };
         if magic != MAGIC {
             let text = format!("the magic is {magic:02x?} and not {MAGIC:02x?} (\"LEAF\")");
@@ -141,17 +138,15 @@ impl Caller {
         if let Some(first) = self.service.segments.take(tag, count) {
             return put(output, id, ids(Runs::one(first, count)));
         }
-        let tag = Arc::clone(tag);
+        // Kept only as long as it serves: one that the store does not know may be forgotten by
+        // memory, and must not live on here beside its successor.
+        let Some(tag) = self.last_tag.take() else { return };
         if !self.may_wait(id, output, later) {
             return;
         }
         match self.service.segments.request(&tag, count, self.deadline(now, timeout_ms)) {
             SegmentOutcome::Now(runs) => put(output, id, ids(runs)),
-            SegmentOutcome::Refused(refused) => {
-                // Memory may have forgotten the tag, or the store may get it.
-                self.last_tag = None;
-                put(output, id, Reply::Error(refused));
-            }
+            SegmentOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
             SegmentOutcome::Later(waiting) => later.push(Box::pin(async move {
                 (id, waiting.outcome().await.map_or_else(Reply::Error, ids))
             })),
@@ -230,51 +225,4 @@ fn ids(runs: Runs) -> Reply {
 
 fn error(code: ErrorCode, text: impl Into<String>) -> Reply {
     Reply::Error(WireError::new(code, text))
-}
-
-/// The calls that are not about IDs; one at a time over all connections.
-fn administrate(service: Arc<Service>, id: u64, call: &Call<'_>) -> Later {
-    enum Task {
-        Status,
-        List { after: String, limit: u32 },
-        Show(String),
-        Create { tag: String, step: u32, first: u64, description: String },
-        SetStep { tag: String, step: u32 },
-    }
-    let task = match *call {
-        Call::TagList { after, limit } => Task::List { after: after.to_owned(), limit },
-        Call::TagShow { tag } => Task::Show(tag.to_owned()),
-        Call::TagCreate { tag, step, first, description } => {
-            Task::Create { tag: tag.to_owned(), step, first, description: description.to_owned() }
-        }
-        Call::TagSetStep { tag, step } => Task::SetStep { tag: tag.to_owned(), step },
-        // The others have been answered.
-        _ => Task::Status,
-    };
-    Box::pin(async move {
-        let _turn = service.administration.acquire().await;
-        // Others come first between two of these.
-        tokio::task::yield_now().await;
-        let segments = &service.segments;
-        let one = |outcome: Result<_, WireError>| {
-            outcome.map_or_else(Reply::Error, |status| Reply::Tags(vec![status]))
-        };
-        let reply = match task {
-            Task::Status => Reply::Status(Box::new(service.status())),
-            Task::List { limit, .. } if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) => {
-                let text = format!("limit {limit} is not between 1 and {MAX_TAGS_PER_PAGE}");
-                Reply::Error(
-                    WireError::new(ErrorCode::BadCount, text)
-                        .with_detail(u64::from(MAX_TAGS_PER_PAGE)),
-                )
-            }
-            Task::List { after, limit } => Reply::Tags(segments.list(&after, limit as usize).await),
-            Task::Show(tag) => one(segments.show(&tag).await),
-            Task::Create { tag, step, first, description } => {
-                one(segments.create(&tag, step, first, &description).await)
-            }
-            Task::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
-        };
-        (id, reply)
-    })
 }

@@ -36,8 +36,12 @@ pub(super) struct Connection {
     /// Requests that wait.
     later: FuturesUnordered<Later>,
     state: State,
-    last_input: Instant,
-    /// Set off late and rarely: it looks at `last_input` and sleeps on.
+    /// The hello or a request has begun and not ended.
+    unfinished: bool,
+    /// When that began, or when the last request came: what is allowed counts from here, and
+    /// sending a byte now and then gains nothing.
+    since: Instant,
+    /// Set off late and rarely: it looks at `since` and sleeps on.
     timer: Pin<Box<Sleep>>,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
 }
@@ -74,7 +78,8 @@ impl Connection {
             output: Vec::new(),
             later: FuturesUnordered::new(),
             state: State::Open,
-            last_input: now,
+            unfinished: true,
+            since: now,
             timer,
             stop: Box::pin(stop.cancelled_owned()),
         }
@@ -117,7 +122,11 @@ impl Connection {
             if !self.input.is_empty() && self.output.len() < MOST_OUTPUT && self.has_frame() {
                 let input = std::mem::take(&mut self.input);
                 self.answer(&input);
-            } else if self.output.len() < MOST_OUTPUT
+                // Around once more: nobody has looked yet at what it put aside and at the socket,
+                // so nothing would wake us.
+                return Poll::Ready(Wake::Work);
+            }
+            if self.output.len() < MOST_OUTPUT
                 && let Poll::Ready(wake) = self.poll_read(cx)
             {
                 return Poll::Ready(wake);
@@ -172,7 +181,6 @@ impl Connection {
     /// Answers the requests in `input`, and keeps what is left of it.
     fn answer(&mut self, mut input: &[u8]) {
         let now = Instant::now();
-        self.last_input = now;
         let mut requests = 0;
         while self.output.len() < MOST_OUTPUT && self.state == State::Open {
             match split_frame(input, self.service.limits.max_request_bytes) {
@@ -194,10 +202,14 @@ impl Connection {
             }
         }
         self.service.requests.fetch_add(requests, Ordering::Relaxed);
+        if requests > 0 || !self.unfinished {
+            self.since = now;
+        }
+        self.unfinished = !input.is_empty() || !self.caller.has_said_hello();
         if self.state == State::Open && !input.is_empty() {
             self.input = input.to_vec();
             // A request that has begun has to end.
-            self.timer.as_mut().reset(now + self.service.limits.request_timeout);
+            self.timer.as_mut().reset(self.since + self.service.limits.request_timeout);
         }
     }
 
@@ -212,9 +224,8 @@ impl Connection {
 
     fn look_at_the_time(&mut self) {
         let limits = &self.service.limits;
-        let unfinished = !self.input.is_empty() || !self.caller.has_said_hello();
-        let allowed = if unfinished { limits.request_timeout } else { limits.idle_timeout };
-        let due = self.last_input + allowed;
+        let allowed = if self.unfinished { limits.request_timeout } else { limits.idle_timeout };
+        let due = self.since + allowed;
         if !self.later.is_empty() {
             // It waits for us, not we for it.
             self.timer.as_mut().reset(Instant::now() + allowed);
@@ -233,6 +244,10 @@ impl Connection {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Whoever does not read keeps no more than what is meant for them.
+                    let rest = rest.to_vec();
+                    scratch::give_output(std::mem::replace(&mut self.output, rest));
+                    written = 0;
                     let writable = self.stream.writable();
                     tokio::time::timeout(self.service.limits.write_timeout, writable).await??;
                 }

@@ -1,7 +1,9 @@
 //! Connections in, calls out. [`socket`] makes the listening socket, [`accept`] takes connections
-//! within bounds, [`connection`] moves bytes, and [`calls`] says what they mean.
+//! within bounds, [`connection`] moves bytes, and [`calls`] and [`administration`] say what they
+//! mean.
 
 pub mod accept;
+mod administration;
 mod calls;
 mod connection;
 mod scratch;
@@ -11,9 +13,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leaf_client::wire::DaemonStatus;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::administration::Turns;
 use crate::clock::Clock;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
@@ -56,8 +58,8 @@ pub struct Service {
     started: Instant,
     connections: AtomicU32,
     requests: AtomicU64,
-    /// Administration is done one call at a time, so that it cannot crowd out who wants IDs.
-    administration: Semaphore,
+    /// For administration.
+    turns: Turns,
 }
 
 impl Service {
@@ -79,7 +81,7 @@ impl Service {
             started: Instant::now(),
             connections: AtomicU32::new(0),
             requests: AtomicU64::new(0),
-            administration: Semaphore::new(1),
+            turns: Turns::default(),
         }
     }
 

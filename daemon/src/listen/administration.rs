@@ -1,0 +1,103 @@
+//! The calls that are not about IDs. They are done one at a time, so that they cannot crowd out who
+//! wants IDs, and connections take turns, so that one with many such calls cannot crowd out others.
+
+use std::sync::Arc;
+
+use leaf_client::wire::{Call, ErrorCode, MAX_TAGS_PER_PAGE, Reply, TagStatus, WireError};
+use tokio::sync::Semaphore;
+
+use super::Service;
+use super::calls::Later;
+
+/// Whose turn it is, once per connection and once for all of them. Who has the turn of its
+/// connection queues for that of all, so that a connection has one place in that queue.
+pub(super) struct Turns {
+    /// What memory answers does not wait for what the store answers.
+    memory: Semaphore,
+    store: Semaphore,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { memory: Semaphore::new(1), store: Semaphore::new(1) }
+    }
+}
+
+enum Task {
+    Status,
+    List { after: String, limit: u32 },
+    Show(String),
+    Create { tag: String, step: u32, first: u64, description: String },
+    SetStep { tag: String, step: u32 },
+}
+
+impl Task {
+    fn of(call: &Call<'_>) -> Self {
+        match *call {
+            Call::TagList { after, limit } => Self::List { after: after.to_owned(), limit },
+            Call::TagShow { tag } => Self::Show(tag.to_owned()),
+            Call::TagCreate { tag, step, first, description } => {
+                let (tag, description) = (tag.to_owned(), description.to_owned());
+                Self::Create { tag, step, first, description }
+            }
+            Call::TagSetStep { tag, step } => Self::SetStep { tag: tag.to_owned(), step },
+            // The others have been answered.
+            _ => Self::Status,
+        }
+    }
+
+    const fn turn<'a>(&self, turns: &'a Turns) -> &'a Semaphore {
+        match self {
+            Self::Status => &turns.memory,
+            _ => &turns.store,
+        }
+    }
+
+    async fn reply(self, service: &Service) -> Reply {
+        let segments = &service.segments;
+        let one = |outcome: Result<TagStatus, WireError>| {
+            outcome.map_or_else(Reply::Error, |status| Reply::Tags(vec![status]))
+        };
+        match self {
+            Self::Status => Reply::Status(Box::new(service.status())),
+            Self::List { limit, .. } if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) => {
+                let text = format!("limit {limit} is not between 1 and {MAX_TAGS_PER_PAGE}");
+                Reply::Error(
+                    WireError::new(ErrorCode::BadCount, text)
+                        .with_detail(u64::from(MAX_TAGS_PER_PAGE)),
+                )
+            }
+            Self::List { after, limit } => Reply::Tags(segments.list(&after, limit as usize).await),
+            Self::Show(tag) => one(segments.show(&tag).await),
+            Self::Create { tag, step, first, description } => {
+                one(segments.create(&tag, step, first, &description).await)
+            }
+            Self::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
+        }
+    }
+}
+
+/// Does `call` when it is its turn. `turns` are those of its connection.
+pub(super) fn administrate(
+    service: Arc<Service>,
+    turns: Arc<Turns>,
+    id: u64,
+    call: &Call<'_>,
+) -> Later {
+    let task = Task::of(call);
+    Box::pin(async move {
+        let turn = async {
+            let own = task.turn(&turns).acquire().await;
+            (own, task.turn(&service.turns).acquire().await)
+        };
+        // The call itself has the time that the store has.
+        let Ok(_turn) = tokio::time::timeout(service.limits.wait, turn).await else {
+            let text = "calls of administration are done one at a time, and too many are ahead";
+            let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);
+            return (id, Reply::Error(error));
+        };
+        // Others come first between two of these.
+        tokio::task::yield_now().await;
+        (id, task.reply(&service).await)
+    })
+}
