@@ -34,6 +34,10 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
+    pub(super) fn config(what: impl Into<String>) -> Self {
+        Self::new(EX_CONFIG, what)
+    }
+
     pub(super) fn output(error: std::io::Error) -> Self {
         Self::new(EX_IOERR, format!("cannot write to standard output: {error}"))
     }

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// The command that asks the daemon on `socket` for an ID, given where clients look by default,
-/// the directories of `PATH`, and where this program is.
+/// The command that asks the daemon on `socket` for an ID, given where every client looks by
+/// itself, the directories of `PATH`, and where this program is.
 pub(super) fn first_command(
     socket: &Path,
-    clients_look_at: &Path,
+    clients_look_at: Option<&Path>,
     search: &[PathBuf],
     program: Option<&Path>,
 ) -> String {
@@ -18,7 +18,7 @@ pub(super) fn first_command(
     } else {
         "cargo run --release --bin leafctl --".to_owned()
     };
-    if socket == clients_look_at {
+    if clients_look_at == Some(socket) {
         format!("{leafctl} next orders")
     } else {
         format!("{leafctl} --socket {} next orders", socket.display())
@@ -34,14 +34,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let socket = Path::new("/run/leafd/leafd.sock");
         let program = dir.path().join("leafd");
-        let hint = |search: &[PathBuf]| first_command(socket, socket, search, Some(&program));
+        let hint = |search: &[PathBuf]| first_command(socket, Some(socket), search, Some(&program));
         assert_eq!(hint(&[]), "cargo run --release --bin leafctl -- next orders");
         let leafctl = dir.path().join("leafctl");
         std::fs::write(&leafctl, "").unwrap();
         assert_eq!(hint(&[]), format!("{} next orders", leafctl.display()));
         let search = [dir.path().to_owned()];
         assert_eq!(hint(&search), "leafctl next orders");
-        let other = first_command(Path::new("/s"), socket, &search, None);
-        assert_eq!(other, "leafctl --socket /s next orders");
+        for (own, looked_at) in [("/s", Some(socket)), ("/s", None)] {
+            let other = first_command(Path::new(own), looked_at, &search, None);
+            assert_eq!(other, "leafctl --socket /s next orders");
+        }
     }
 }

@@ -20,16 +20,35 @@ use crate::segment::store::SQLITE_SCHEMA;
 /// Where a configuration is looked for when none is named.
 const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
 
+/// Variables that may hold any path.
+const PATHS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
+
 /// The checked configuration, and where it comes from.
 fn load(path: Option<&Path>) -> Result<(Config, String), Failure> {
     let system = Path::new(SYSTEM_CONFIG);
     let path = path.or_else(|| system.exists().then_some(system));
-    // A variable that is not UTF-8 cannot be one of ours.
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let config = config::load(path, variables, Clock::system().now_ms())?;
+    let config = config::load(path, variables()?, Clock::system().now_ms())?;
     let from = path.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
     Ok((config, from))
+}
+
+/// The environment, as far as it is text.
+fn variables() -> Result<Vec<(String, String)>, Failure> {
+    let mut variables = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        // A name that is not UTF-8 cannot be one of ours.
+        let Ok(name) = name.into_string() else { continue };
+        match value.into_string() {
+            Ok(value) => variables.push((name, value)),
+            // Going on without it would be another configuration than the one meant. These two
+            // are paths, and not keys.
+            Err(value) if name.starts_with("LEAFD_") && !PATHS.contains(&name.as_str()) => {
+                return Err(Failure::config(format!("{name}={value:?} is not UTF-8")));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(variables)
 }
 
 /// `leafd check`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::io::Interest;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -15,7 +16,9 @@ use super::{hint, load, paths};
 use crate::clock::Clock;
 use crate::config::{Config, Registry as RegistryKind, StoreKind};
 use crate::listen::accept::accept;
+use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
+use crate::listen::watched::watched;
 use crate::listen::{Limits, Service};
 use crate::segment::service::{Segments, Settings as SegmentSettings};
 use crate::segment::store::{IfMissing, Sqlite, Store};
@@ -27,7 +30,8 @@ use crate::state::writer::Writer;
 use crate::worker::claim::start_at;
 use crate::worker::registry::{Fixed, Registry};
 
-/// Descriptors that are not connections: files, sockets, the event queue.
+/// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
+/// state needs for a moment.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Serves until SIGTERM or SIGINT.
@@ -43,12 +47,12 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
     for warning in config.warnings(Clock::system().now_ms()) {
         tracing::warn!("{warning}");
     }
-    raise_descriptor_limit(config.socket.max_connections);
+    let room = room_for(config.socket.max_connections);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    runtime.block_on(run(&config))
+    runtime.block_on(run(&config, room))
 }
 
 /// What runs, from the inside out.
@@ -60,7 +64,7 @@ struct Daemon {
     state: StateDir,
 }
 
-async fn run(config: &Config) -> Result<(), Failure> {
+async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
     // Before anything is worth stopping in good order.
     let mut terminate = signal(SignalKind::terminate())
         .map_err(|error| Failure::system("cannot listen for SIGTERM", &error))?;
@@ -75,18 +79,28 @@ async fn run(config: &Config) -> Result<(), Failure> {
             return Err(failure);
         }
     };
-    let listener = socket.listener.try_clone().and_then(tokio::net::UnixListener::from_std);
-    let listener = listener.map_err(|error| Failure::system("cannot listen", &error))?;
+    let listener = socket.listener.try_clone();
+    let listener = listener
+        .and_then(|listener| watched(listener, Interest::READABLE))
+        .map_err(|error| Failure::system("cannot listen", &error))?;
+    let serving = Serving::start(&daemon.fatal)
+        .map_err(|error| Failure::system("cannot start a thread", &error))?;
     let service = Arc::new(Service::new(
         daemon.segments.clone(),
         daemon.issuer.clone(),
         Clock::system(),
-        limits(config),
+        limits(config, max_connections),
         daemon.state.path().display().to_string(),
     ));
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept(listener, service, connections.clone(), stop.clone()));
+    let accepting = tokio::spawn(accept(
+        listener,
+        service,
+        serving.handle().clone(),
+        connections.clone(),
+        stop.clone(),
+    ));
     say_ready(&path, daemon.state.path());
 
     let broken = tokio::select! {
@@ -238,10 +252,10 @@ fn segment_settings(config: &Config) -> SegmentSettings {
     }
 }
 
-fn limits(config: &Config) -> Limits {
+fn limits(config: &Config, max_connections: usize) -> Limits {
     let socket = &config.socket;
     Limits {
-        max_connections: socket.max_connections,
+        max_connections,
         max_in_flight: socket.max_in_flight,
         max_count: socket.max_count,
         max_request_bytes: socket.max_request_bytes,
@@ -257,27 +271,36 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Every connection needs a descriptor, and the usual soft limit is 1024.
-fn raise_descriptor_limit(connections: usize) {
+/// Every connection needs a descriptor, and the usual soft limit is 1024. Returns how many of
+/// `connections` there is room for, so that they never take what the state on disk needs.
+fn room_for(connections: usize) -> usize {
     let wanted = connections as u64 + OTHER_DESCRIPTORS;
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    if soft < wanted {
-        let raised = wanted.min(hard);
-        if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_err() || raised < wanted {
-            tracing::warn!(
-                limit = raised,
-                wanted,
-                "the limit of open files allows fewer connections than socket.max-connections"
-            );
-        }
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return connections };
+    let raised = wanted.min(hard);
+    let limit = match soft >= wanted {
+        false if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() => raised,
+        _ => soft,
+    };
+    let room = limit - OTHER_DESCRIPTORS.min(limit / 2);
+    let room = usize::try_from(room).unwrap_or(usize::MAX).min(connections);
+    if room < connections {
+        tracing::warn!(
+            connections = room,
+            wanted = connections,
+            "the limit of open files, {limit}, allows fewer connections than socket.max-connections"
+        );
     }
+    room
 }
 
 fn say_ready(socket: &Path, state: &Path) {
     let search: Vec<_> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
     let program = std::env::current_exe().ok();
-    let clients_look_at = leaf_client::default_socket_path();
-    let command = hint::first_command(socket, &clients_look_at, &search, program.as_deref());
+    // A variable of ours says nothing about the shell of whoever reads the log.
+    let ours = std::env::var_os(leaf_client::SOCKET_VARIABLE).is_some();
+    let clients_look_at = (!ours).then(leaf_client::default_socket_path);
+    let command =
+        hint::first_command(socket, clients_look_at.as_deref(), &search, program.as_deref());
     tracing::info!(socket = %socket.display(), state = %state.display(), "ready");
     tracing::info!("get an ID: {command}");
 }

@@ -1,12 +1,15 @@
 //! Takes connections within bounds. Nothing that goes wrong with one of them, or with the process'
 //! descriptors, ends the loop.
 
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, Reply, Response, UNSOLICITED, WireError, encode_response};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,12 +23,31 @@ const REST: Duration = Duration::from_millis(50);
 /// The same trouble is told once in so long.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// Accepts until `stop`; every connection is a task of `tasks`.
+/// Accepts until `stop`, and then has the connections say goodbye; every connection is a task of
+/// `tasks` on the runtime `serving`. Itself it needs a runtime with timers.
 pub async fn accept(
-    listener: UnixListener,
+    listener: AsyncFd<UnixListener>,
     service: Arc<Service>,
+    serving: Handle,
     tasks: TaskTracker,
     stop: CancellationToken,
+) {
+    let limits = &service.limits;
+    let shortest = limits.idle_timeout.min(limits.request_timeout).min(limits.write_timeout);
+    // Precise enough for limits that are there to get rid of somebody.
+    let interval = (shortest / 4).clamp(Duration::from_millis(25), Duration::from_secs(1));
+    let watching = tokio::spawn(service.pulses.clone().watch(interval, stop.clone()));
+    accept_all(&listener, &service, &serving, &tasks, &stop).await;
+    service.pulses.stop();
+    let _ = watching.await;
+}
+
+async fn accept_all(
+    listener: &AsyncFd<UnixListener>,
+    service: &Arc<Service>,
+    serving: &Handle,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
 ) {
     let mut last_told: Option<Instant> = None;
     let mut tell = move || {
@@ -38,7 +60,7 @@ pub async fn accept(
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
+            accepted = listener.async_io(Interest::READABLE, UnixListener::accept) => accepted,
         };
         let stream = match accepted {
             Ok((stream, _)) => stream,
@@ -51,33 +73,28 @@ pub async fn accept(
             }
         };
         let limit = service.limits.max_connections;
-        if service.connections.load(Ordering::Relaxed) as usize >= limit {
+        if service.pulses.count() >= limit {
             if tell() {
                 tracing::warn!(limit, "refusing connections (socket.max-connections)");
             }
             refuse(&stream, limit);
             continue;
         }
-        service.connections.fetch_add(1, Ordering::Relaxed);
-        let connection = Connection::new(stream, Arc::clone(&service), stop.clone());
-        let counted = Counted(Arc::clone(&service));
-        tasks.spawn(async move {
-            let _counted = counted;
-            connection.serve().await;
-        });
+        // Counted from here on.
+        let listed = service.pulses.add(Instant::now() + service.limits.request_timeout);
+        let service = Arc::clone(service);
+        let serve = async move {
+            // In here, since it belongs to the runtime that serves.
+            match Connection::new(stream, listed, service) {
+                Ok(connection) => connection.serve().await,
+                Err(error) => tracing::warn!("cannot serve a connection: {error}"),
+            }
+        };
+        tasks.spawn_on(serve, serving);
     }
 }
 
-/// Counts a connection down, also when its task panics.
-struct Counted(Arc<Service>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn refuse(stream: &UnixStream, limit: usize) {
+fn refuse(mut stream: &UnixStream, limit: usize) {
     let text = format!("{limit} connections are open already (socket.max-connections)");
     let error = WireError::new(ErrorCode::TooManyConnections, text)
         .with_detail(limit as u64)
@@ -85,5 +102,5 @@ fn refuse(stream: &UnixStream, limit: usize) {
     let mut out = Vec::new();
     encode_response(&Response { id: UNSOLICITED, reply: Reply::Error(error) }, &mut out);
     // A new socket has room for it; if not, the close says enough.
-    let _ = stream.try_write(&out);
+    let _ = stream.set_nonblocking(true).and_then(|()| stream.write(&out));
 }

@@ -7,7 +7,7 @@ use leaf_client::wire::{Call, ErrorCode, MAX_TAGS_PER_PAGE, Reply, TagStatus, Wi
 use tokio::sync::Semaphore;
 
 use super::Service;
-use super::calls::Later;
+use super::calls::{Later, aside};
 
 /// Whose turn it is, once per connection and once for all of them. Who has the turn of its
 /// connection queues for that of all, so that a connection has one place in that queue.
@@ -85,7 +85,8 @@ pub(super) fn administrate(
     call: &Call<'_>,
 ) -> Later {
     let task = Task::of(call);
-    Box::pin(async move {
+    let with = Arc::clone(&service);
+    aside(&with, id, async move {
         let turn = async {
             let own = task.turn(&turns).acquire().await;
             (own, task.turn(&service.turns).acquire().await)
@@ -94,10 +95,10 @@ pub(super) fn administrate(
         let Ok(_turn) = tokio::time::timeout(service.limits.wait, turn).await else {
             let text = "calls of administration are done one at a time, and too many are ahead";
             let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);
-            return (id, Reply::Error(error));
+            return Reply::Error(error);
         };
         // Others come first between two of these.
         tokio::task::yield_now().await;
-        (id, task.reply(&service).await)
+        Box::pin(task.reply(&service)).await
     })
 }

@@ -12,6 +12,7 @@ use leaf_client::wire::{
     decode_request, encode_response,
 };
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Service;
 use super::administration::{Turns, administrate};
@@ -58,6 +59,10 @@ impl Caller {
                 put(output, UNSOLICITED, error(ErrorCode::Malformed, text));
                 return false;
             }
+            Err(bad) if !self.said_hello && bad.error.code() == ErrorCode::UnknownCall => {
+                put(output, bad.id, hello_expected());
+                return false;
+            }
             Err(bad) => {
                 put(output, bad.id, Reply::Error(bad.error));
                 return self.said_hello && bad.id != UNSOLICITED;
@@ -90,7 +95,7 @@ impl Caller {
 
     fn hello(&mut self, call: &Call<'_>) -> (Reply, bool) {
         let Call::Hello { magic, version } = *call else {
-            return (error(ErrorCode::HelloExpected, "say Hello before anything else"), false);
+            return (hello_expected(), false);
         };
         if magic != MAGIC {
             let text = format!("the magic is {magic:02x?} and not {MAGIC:02x?} (\"LEAF\")");
@@ -147,8 +152,8 @@ impl Caller {
         match self.service.segments.request(&tag, count, self.deadline(now, timeout_ms)) {
             SegmentOutcome::Now(runs) => put(output, id, ids(runs)),
             SegmentOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
-            SegmentOutcome::Later(waiting) => later.push(Box::pin(async move {
-                (id, waiting.outcome().await.map_or_else(Reply::Error, ids))
+            SegmentOutcome::Later(waiting) => later.push(aside(&self.service, id, async {
+                waiting.outcome().await.map_or_else(Reply::Error, ids)
             })),
         }
     }
@@ -169,8 +174,8 @@ impl Caller {
         match self.service.issuer.request(count, now, self.deadline(now, timeout_ms)) {
             SnowflakeOutcome::Now(runs) => put(output, id, ids(runs)),
             SnowflakeOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
-            SnowflakeOutcome::Later(waiting) => later.push(Box::pin(async move {
-                (id, waiting.outcome().await.map_or_else(Reply::Error, ids))
+            SnowflakeOutcome::Later(waiting) => later.push(aside(&self.service, id, async {
+                waiting.outcome().await.map_or_else(Reply::Error, ids)
             })),
         }
     }
@@ -212,6 +217,21 @@ impl Caller {
     }
 }
 
+/// Has a request wait where timers are, which the serving thread has not.
+pub(super) fn aside(
+    service: &Service,
+    id: u64,
+    work: impl Future<Output = Reply> + Send + 'static,
+) -> Later {
+    // When the connection ends, nobody waits any more.
+    let work = AbortOnDropHandle::new(service.background.spawn(work));
+    Box::pin(async move {
+        // It can only fail by a defect, which its panic has told.
+        let reply = work.await;
+        (id, reply.unwrap_or_else(|_| error(ErrorCode::ShuttingDown, "the request was given up")))
+    })
+}
+
 #[inline]
 fn put(output: &mut Vec<u8>, id: u64, reply: Reply) {
     encode_response(&Response { id, reply }, output);
@@ -221,6 +241,10 @@ fn put(output: &mut Vec<u8>, id: u64, reply: Reply) {
 fn ids(runs: Runs) -> Reply {
     // A request for at least one ID is answered with at least one.
     runs.into_reply().unwrap_or_else(|| error(ErrorCode::DeadlineExceeded, "no ID was made"))
+}
+
+fn hello_expected() -> Reply {
+    error(ErrorCode::HelloExpected, "say Hello before anything else")
 }
 
 fn error(code: ErrorCode, text: impl Into<String>) -> Reply {

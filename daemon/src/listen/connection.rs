@@ -2,37 +2,45 @@
 //! can answer takes no task, no await and no allocation; what has to wait is kept aside, so that
 //! answers come out of order rather than late.
 
-use std::future::{Future, poll_fn};
-use std::io;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use leaf_client::wire::{
     ErrorCode, Reply, Response, UNSOLICITED, WireError, encode_response, split_frame,
 };
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
-use tokio::net::UnixStream;
-use tokio::time::{Instant, Sleep};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 use super::calls::{Caller, Later};
+use super::pulse::Listed;
+use super::watched::watched;
 use super::{Service, scratch};
+
+/// After so many bytes of answers without a pause, it is somebody else's turn.
+const TURN: usize = 16 * 1024;
 
 /// With so many bytes of answers, they are written before more requests are looked at.
 const MOST_OUTPUT: usize = 128 * 1024;
 
 pub(super) struct Connection {
-    stream: UnixStream,
+    /// Watched for input alone: a peer that reads its answers would otherwise wake us each time.
+    stream: AsyncFd<UnixStream>,
     service: Arc<Service>,
     caller: Caller,
     /// Bytes read and not yet looked at: the beginning of a request, or what came after the bound
     /// of answers was reached.
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Bytes of answers since it last had nothing to do.
+    busy: usize,
     /// Requests that wait.
     later: FuturesUnordered<Later>,
     state: State,
@@ -41,9 +49,8 @@ pub(super) struct Connection {
     /// When that began, or when the last request came: what is allowed counts from here, and
     /// sending a byte now and then gains nothing.
     since: Instant,
-    /// Set off late and rarely: it looks at `since` and sleeps on.
-    timer: Pin<Box<Sleep>>,
-    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Wakes us late and rarely: we look at `since` then, and sleep on.
+    listed: Listed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,22 +74,26 @@ enum Wake {
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream, service: Arc<Service>, stop: CancellationToken) -> Self {
-        let now = Instant::now();
-        let timer = Box::pin(tokio::time::sleep_until(now + service.limits.request_timeout));
-        Self {
-            stream,
+    /// Takes over a connection within the runtime that serves it.
+    pub(super) fn new(
+        stream: UnixStream,
+        listed: Listed,
+        service: Arc<Service>,
+    ) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream: watched(stream, Interest::READABLE)?,
             caller: Caller::new(Arc::clone(&service)),
             service,
             input: Vec::new(),
             output: Vec::new(),
+            busy: 0,
             later: FuturesUnordered::new(),
             state: State::Open,
             unfinished: true,
-            since: now,
-            timer,
-            stop: Box::pin(stop.cancelled_owned()),
-        }
+            since: Instant::now(),
+            listed,
+        })
     }
 
     pub(super) async fn serve(mut self) {
@@ -94,8 +105,13 @@ impl Connection {
                 Wake::Timer => self.look_at_the_time(),
                 Wake::Gone => return,
             }
+            self.busy += self.output.len();
             if self.flush().await.is_err() {
                 return;
+            }
+            if self.busy >= TURN {
+                self.busy = 0;
+                tokio::task::yield_now().await;
             }
             let done = match self.state {
                 State::Open => false,
@@ -103,7 +119,7 @@ impl Connection {
                 State::Closing => true,
             };
             if done {
-                let _ = self.stream.shutdown().await;
+                let _ = self.stream.get_ref().shutdown(Shutdown::Write);
                 return;
             }
         }
@@ -138,12 +154,13 @@ impl Connection {
         if self.state == State::Finishing && self.later.is_empty() {
             return Poll::Ready(Wake::Work);
         }
-        if self.state == State::Open && self.stop.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Wake::Stop);
-        }
-        if self.timer.as_mut().poll(cx).is_ready() {
+        if self.listed.pulse.poll_due(cx).is_ready() {
             return Poll::Ready(Wake::Timer);
         }
+        if self.state == State::Open && self.listed.pulse.is_stopping() {
+            return Poll::Ready(Wake::Stop);
+        }
+        self.busy = 0;
         // Nothing to hold memory for.
         scratch::give_output(std::mem::take(&mut self.output));
         Poll::Pending
@@ -155,27 +172,41 @@ impl Connection {
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         scratch::with_input(|buffer| {
-            let mut buffer = ReadBuf::new(buffer);
-            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(Err(_)) => Poll::Ready(Wake::Gone),
-                Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
+            let count = match ready!(self.poll_bytes(cx, buffer)) {
+                Ok(0) => {
                     // The peer writes no more; it may still read what it has asked for.
                     self.state = State::Finishing;
-                    Poll::Ready(Wake::Work)
+                    return Poll::Ready(Wake::Work);
                 }
-                Poll::Ready(Ok(())) => {
-                    if self.input.is_empty() {
-                        self.answer(buffer.filled());
-                    } else {
-                        let mut input = std::mem::take(&mut self.input);
-                        input.extend_from_slice(buffer.filled());
-                        self.answer(&input);
-                    }
-                    Poll::Ready(Wake::Work)
-                }
+                Ok(count) => count,
+                Err(_) => return Poll::Ready(Wake::Gone),
+            };
+            let read = buffer.get(..count).unwrap_or_default();
+            if self.input.is_empty() {
+                self.answer(read);
+            } else {
+                let mut input = std::mem::take(&mut self.input);
+                input.extend_from_slice(read);
+                self.answer(&input);
             }
+            Poll::Ready(Wake::Work)
         })
+    }
+
+    fn poll_bytes(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut ready = ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.get_ref().read(buffer) {
+                // All is read that was there; the next byte makes an event of its own.
+                Ok(count) if count > 0 && count < buffer.len() => {
+                    ready.clear_ready();
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return Poll::Ready(outcome),
+            }
+        }
     }
 
     /// Answers the requests in `input`, and keeps what is left of it.
@@ -209,7 +240,7 @@ impl Connection {
         if self.state == State::Open && !input.is_empty() {
             self.input = input.to_vec();
             // A request that has begun has to end.
-            self.timer.as_mut().reset(self.since + self.service.limits.request_timeout);
+            self.listed.pulse.wake_at(self.since + self.service.limits.request_timeout);
         }
     }
 
@@ -228,9 +259,9 @@ impl Connection {
         let due = self.since + allowed;
         if !self.later.is_empty() {
             // It waits for us, not we for it.
-            self.timer.as_mut().reset(Instant::now() + allowed);
+            self.listed.pulse.wake_at(Instant::now() + allowed);
         } else if due > Instant::now() {
-            self.timer.as_mut().reset(due);
+            self.listed.pulse.wake_at(due);
         } else {
             self.state = State::Closing;
         }
@@ -240,7 +271,7 @@ impl Connection {
     async fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
-            match self.stream.try_write(rest) {
+            match self.stream.get_ref().write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -248,13 +279,30 @@ impl Connection {
                     let rest = rest.to_vec();
                     scratch::give_output(std::mem::replace(&mut self.output, rest));
                     written = 0;
-                    let writable = self.stream.writable();
-                    tokio::time::timeout(self.service.limits.write_timeout, writable).await??;
+                    self.wait_for_room().await?;
                 }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
         self.output.clear();
+        Ok(())
+    }
+
+    /// Waits until the peer has read something, or its time for that is up.
+    async fn wait_for_room(&mut self) -> io::Result<()> {
+        let room = self.stream.get_ref().try_clone()?;
+        let room = watched(room, Interest::WRITABLE)?;
+        let pulse = &self.listed.pulse;
+        let now = Instant::now();
+        pulse.wake_at(now + self.service.limits.write_timeout);
+        poll_fn(|cx| match room.poll_write_ready(cx) {
+            Poll::Ready(ready) => Poll::Ready(ready.map(drop)),
+            Poll::Pending => pulse.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+        })
+        .await?;
+        // From here on it is about requests again.
+        pulse.wake_at(now + self.service.limits.request_timeout);
         Ok(())
     }
 }

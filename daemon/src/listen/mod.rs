@@ -6,16 +6,21 @@ pub mod accept;
 mod administration;
 mod calls;
 mod connection;
+mod pulse;
 mod scratch;
+pub mod serving;
 pub mod socket;
+pub(crate) mod watched;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leaf_client::wire::DaemonStatus;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use self::administration::Turns;
+use self::pulse::Pulses;
 use crate::clock::Clock;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
@@ -55,15 +60,18 @@ pub struct Service {
     pub limits: Limits,
     /// For status.
     pub state_dir: String,
+    /// Where timers, the store and the disk are waited for.
+    background: Handle,
+    pulses: Pulses,
     started: Instant,
-    connections: AtomicU32,
     requests: AtomicU64,
     /// For administration.
     turns: Turns,
 }
 
 impl Service {
-    /// A service that is ready from now on.
+    /// A service that is ready from now on. What has to wait does so on the runtime that this is
+    /// called in.
     #[must_use]
     pub fn new(
         segments: Segments,
@@ -78,8 +86,9 @@ impl Service {
             clock,
             limits,
             state_dir,
+            background: Handle::current(),
+            pulses: Pulses::default(),
             started: Instant::now(),
-            connections: AtomicU32::new(0),
             requests: AtomicU64::new(0),
             turns: Turns::default(),
         }
@@ -91,7 +100,7 @@ impl Service {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            connections: self.connections.load(Ordering::Relaxed),
+            connections: u32::try_from(self.pulses.count()).unwrap_or(u32::MAX),
             requests: self.requests.load(Ordering::Relaxed),
             state_dir: self.state_dir.clone(),
             segments: self.segments.totals(),

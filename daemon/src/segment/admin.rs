@@ -62,7 +62,6 @@ impl Segments {
             }
         }
         *lock(&self.0.rows) = rows;
-        self.forget_unknown();
         Ok(())
     }
 

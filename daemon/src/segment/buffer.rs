@@ -299,7 +299,8 @@ impl Segment {
         self.drop_spent_leases();
         self.unmet() > 0
             || match (self.leases.len(), self.leases.front(), self.position()) {
-                (0, ..) => self.wanted,
+                // After a failure, and with nobody waiting, the store is left alone.
+                (0, ..) => self.wanted && !matches!(self.lease, LeaseState::Resting { .. }),
                 (1, Some(current), Some(position)) => position >= next_wanted_at(*current),
                 _ => false,
             }
@@ -538,6 +539,13 @@ impl Segment {
         }
         self.refuse_beyond_memory(&Refusal::Stopping);
         Record { floor: self.floor, left }
+    }
+
+    /// Whether nothing is known of the tag but that the store does not have it.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        let absent = matches!(self.lease, LeaseState::Absent { .. });
+        absent && self.floor == 0 && self.waiters.is_empty()
     }
 
     /// What people want to know.

@@ -41,7 +41,7 @@ impl Segments {
         let absent = inner.segment.view().absent;
         drop(inner);
         if absent {
-            self.forget_unknown();
+            self.note_unknown();
         }
         self.attend(tag);
     }

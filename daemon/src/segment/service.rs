@@ -2,10 +2,12 @@
 //! cannot be answered wait. Locks are short and never held over an await.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leaf_client::wire::{ErrorCode, SegmentTotals, WireError};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -61,9 +63,13 @@ pub(super) struct Shared {
     pub(super) dirty_signal: Notify,
     /// Why the store's last call failed.
     pub(super) store_error: Mutex<Option<String>>,
+    /// Names that the store did not know since they were last forgotten.
+    unknown: AtomicUsize,
     pub(super) leasing: Semaphore,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
+    /// Where leases are taken, whoever finds that one is due.
+    background: Handle,
     started: Instant,
 }
 
@@ -79,6 +85,8 @@ pub(super) struct Inner {
     pub(super) segment: Segment,
     callers: HashMap<Ticket, oneshot::Sender<Result<Runs, Refusal>>>,
     last_ticket: Ticket,
+    /// No longer in the list of tags: whoever holds it still must not ask for it.
+    forgotten: bool,
     /// In the list of those to be looked at by the persister.
     pub(super) listed: bool,
     /// When it was last used, in seconds since 1970.
@@ -147,9 +155,11 @@ impl Segments {
             dirty: Mutex::default(),
             dirty_signal: Notify::new(),
             store_error: Mutex::default(),
+            unknown: AtomicUsize::new(0),
             leasing: Semaphore::new(LEASES_AT_ONCE),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            background: Handle::current(),
             started: Instant::now(),
         }));
         let recent_from = unix_seconds().saturating_sub(RECENT.as_secs());
@@ -210,7 +220,7 @@ impl Segments {
         let name =
             BizTag::new(name).map_err(|bad| WireError::new(ErrorCode::BadTag, bad.to_string()))?;
         if tags.len() >= self.0.settings.max_tags {
-            forget_unknown(&mut tags, 0);
+            self.forget_unknown(&mut tags);
         }
         let limit = self.0.settings.max_tags;
         if tags.len() >= limit {
@@ -228,6 +238,10 @@ impl Segments {
     pub fn request(&self, tag: &Arc<Tag>, count: u32, deadline: Instant) -> Outcome {
         let (sender, receiver) = oneshot::channel();
         let mut inner = tag.lock();
+        if inner.forgotten {
+            // Forgotten this moment, because the store does not know it.
+            return Outcome::Refused(Refusal::UnknownTag.to_wire(&tag.name));
+        }
         inner.last_ticket += 1;
         let ticket = inner.last_ticket;
         let until = deadline.saturating_duration_since(self.0.started);
@@ -257,7 +271,8 @@ impl Segments {
         let list = !std::mem::replace(&mut inner.listed, true);
         drop(inner);
         if let Some(ask) = ask {
-            self.0.tasks.spawn(self.clone().lease(Arc::clone(tag), ask));
+            let lease = self.clone().lease(Arc::clone(tag), ask);
+            self.0.tasks.spawn_on(lease, &self.0.background);
         }
         if list {
             lock(&self.0.dirty).push(Arc::clone(tag));
@@ -265,9 +280,18 @@ impl Segments {
         }
     }
 
-    /// Drops names that the store does not know when there are many.
-    pub(super) fn forget_unknown(&self) {
-        forget_unknown(&mut lock(&self.0.tags), MOST_UNKNOWN);
+    /// Another name that the store does not know: drops them all when they are many.
+    pub(super) fn note_unknown(&self) {
+        if self.0.unknown.fetch_add(1, Ordering::Relaxed) >= MOST_UNKNOWN {
+            self.forget_unknown(&mut lock(&self.0.tags));
+        }
+    }
+
+    fn forget_unknown(&self, tags: &mut HashMap<BizTag, Arc<Tag>>) {
+        // Looking through all tags is not for nothing, nor for every request.
+        if self.0.unknown.swap(0, Ordering::Relaxed) > 0 {
+            tags.retain(|_, tag| !tag.lock().forget_if_unknown());
+        }
     }
 
     /// Figures over all tags.
@@ -314,25 +338,26 @@ impl Segments {
     }
 }
 
-fn forget_unknown(tags: &mut HashMap<BizTag, Arc<Tag>>, most: usize) {
-    let unknown = |tag: &Tag| {
-        let view = tag.lock().segment.view();
-        view.absent && view.floor == 0 && view.waiting == 0
-    };
-    if tags.values().filter(|tag| unknown(tag)).count() > most {
-        tags.retain(|_, tag| !unknown(tag));
-    }
-}
-
 impl Tag {
     fn new(name: BizTag, segment: Segment, used_s: u64) -> Self {
-        let inner =
-            Inner { segment, callers: HashMap::new(), last_ticket: 0, listed: false, used_s };
+        let inner = Inner {
+            segment,
+            callers: HashMap::new(),
+            last_ticket: 0,
+            forgotten: false,
+            listed: false,
+            used_s,
+        };
         Self { name, inner: Mutex::new(inner) }
     }
 }
 
 impl Inner {
+    fn forget_if_unknown(&mut self) -> bool {
+        self.forgotten = self.segment.is_unknown();
+        self.forgotten
+    }
+
     pub(super) fn answer_callers(&mut self) {
         while let Some((ticket, outcome)) = self.segment.poll_done() {
             if let Some(caller) = self.callers.remove(&ticket) {

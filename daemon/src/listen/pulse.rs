@@ -1,0 +1,172 @@
+//! How a connection is woken by something else than its socket: it is to stop, or its time is up.
+//!
+//! The thread that serves has no timers, because waiting for events *with a time limit* costs it
+//! some microseconds per request (see `docs/decisions/003-runtime-and-threads.md`). So each
+//! connection says when it wants to be woken, and one task elsewhere looks at all of them now and
+//! then.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    began: Instant,
+    /// Wake it from this on, in ms after `began`.
+    due_ms: AtomicU64,
+    stopping: AtomicBool,
+    waker: AtomicWaker,
+}
+
+impl Pulse {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Wants to be woken at `due`, and no more at what was said before.
+    pub(super) fn wake_at(&self, due: Instant) {
+        let after = due.saturating_duration_since(self.began).as_millis();
+        self.due_ms.store(u64::try_from(after).unwrap_or(u64::MAX).max(NOW + 1), Ordering::Relaxed);
+    }
+
+    /// Whether the daemon stops.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Ready when it is time. Whoever asks is woken then, and when the daemon stops.
+    pub(super) fn poll_due(&self, cx: &Context<'_>) -> Poll<()> {
+        self.waker.register(cx.waker());
+        if self.due_ms.load(Ordering::Acquire) == NOW { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn look(&self) {
+        let due_ms = self.due_ms.load(Ordering::Relaxed);
+        if due_ms == NOW || due_ms > self.now_ms() {
+            return;
+        }
+        // Unless it has asked for another time in between.
+        let come = self.due_ms.compare_exchange(due_ms, NOW, Ordering::AcqRel, Ordering::Relaxed);
+        if come.is_ok() {
+            self.waker.wake();
+        }
+    }
+}
+
+/// In place of a time: it has come.
+const NOW: u64 = 0;
+
+/// All connections. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pulses(Arc<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    open: Mutex<HashMap<u64, Arc<Pulse>>>,
+    last: AtomicU64,
+    first_came: Notify,
+}
+
+/// Takes a connection out of the list when it ends.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pulses: Pulses,
+    key: u64,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.pulses.lock().remove(&self.key);
+    }
+}
+
+impl Pulses {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Pulse>>> {
+        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new connection, to be woken at `due` at first.
+    pub(super) fn add(&self, due: Instant) -> Listed {
+        let pulse = Arc::new(Pulse {
+            began: Instant::now(),
+            due_ms: AtomicU64::new(u64::MAX),
+            stopping: AtomicBool::new(false),
+            waker: AtomicWaker::new(),
+        });
+        pulse.wake_at(due);
+        let key = self.0.last.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(key, Arc::clone(&pulse));
+        self.0.first_came.notify_one();
+        Listed { pulses: self.clone(), key, pulse }
+    }
+
+    /// Number of open connections.
+    pub(super) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Looks every `interval` whose time has come, until `stop`.
+    pub(super) async fn watch(self, interval: Duration, stop: CancellationToken) {
+        loop {
+            // Without connections there is nothing to wake up for.
+            let nobody = self.lock().is_empty();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.0.first_came.notified(), if nobody => {}
+                () = tokio::time::sleep(interval), if !nobody => {}
+            }
+            let open: Vec<_> = self.lock().values().cloned().collect();
+            for pulse in open {
+                pulse.look();
+            }
+        }
+    }
+
+    /// Wakes all to say goodbye. There must not come any more.
+    pub(super) fn stop(&self) {
+        for pulse in self.lock().values() {
+            pulse.stopping.store(true, Ordering::Release);
+            pulse.waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn due(pulse: &Pulse) {
+        std::future::poll_fn(|cx| pulse.poll_due(cx)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_woken_when_its_time_has_come_and_not_before() {
+        let pulses = Pulses::default();
+        let stop = CancellationToken::new();
+        tokio::spawn(pulses.clone().watch(Duration::from_millis(100), stop.clone()));
+        let began = Instant::now();
+        let listed = pulses.add(began + Duration::from_secs(10));
+        due(&listed.pulse).await;
+        assert!(began.elapsed() >= Duration::from_secs(10));
+        listed.pulse.wake_at(Instant::now() + Duration::from_secs(5));
+        due(&listed.pulse).await;
+        assert!(began.elapsed() >= Duration::from_secs(15));
+        assert!(!listed.pulse.is_stopping());
+        listed.pulse.wake_at(Instant::now() + Duration::from_secs(3600));
+        stop.cancel();
+        pulses.stop();
+        assert!(listed.pulse.is_stopping());
+        assert_eq!(pulses.count(), 1);
+        drop(listed);
+        assert_eq!(pulses.count(), 0);
+    }
+}

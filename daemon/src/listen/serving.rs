@@ -1,0 +1,52 @@
+//! The thread that serves: a runtime of its own with input and output and nothing else. It has no
+//! timers; what needs one runs on the runtime of the main thread.
+
+use std::io;
+use std::thread::JoinHandle;
+
+use tokio::runtime::{Builder, Handle};
+use tokio_util::sync::CancellationToken;
+
+/// The running thread. Dropping it ends the thread and the connections that are left.
+#[derive(Debug)]
+pub struct Serving {
+    handle: Handle,
+    end: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Serving {
+    /// Starts the thread; `fatal` is cancelled when it breaks down.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread or no event queue.
+    pub fn start(fatal: &CancellationToken) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_io().build()?;
+        let handle = runtime.handle().clone();
+        let end = CancellationToken::new();
+        let breakdown = fatal.clone().drop_guard();
+        let ended = end.clone();
+        let thread = std::thread::Builder::new().name("leafd-serve".into()).spawn(move || {
+            runtime.block_on(ended.cancelled());
+            // It was not a panic that got here.
+            drop(breakdown.disarm());
+        })?;
+        Ok(Self { handle, end, thread: Some(thread) })
+    }
+
+    /// Where connections are spawned.
+    #[must_use]
+    pub const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.end.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been told already, as fatal.
+            let _ = thread.join();
+        }
+    }
+}
