@@ -22,16 +22,19 @@ pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
     let state = StateDir::lock(&paths::state_dir(&config))?;
     let identity = config.worker.identity.as_deref().unwrap_or_default();
     let here = Owner::here(config.state.machine_id.as_deref(), identity);
-    let done = state.adopt(&here, Clock::system().now_ms() + MARGIN_MS)?;
-    for line in done {
+    let database = paths::database(&config);
+    let adopted = state.adopt(&here, Clock::system().now_ms() + MARGIN_MS)?;
+    for line in adopted.done {
         print(&format!("{line}\n"))?;
     }
-    let database = paths::database(&config);
-    if !database.exists() {
-        make_database(&database, config.store.timeout)?;
-        print(&format!("{} was missing and is made anew\n", database.display()))?;
+    if database.exists() {
+        return Ok(());
     }
-    Ok(())
+    if !adopted.ends_are_known {
+        return Err(Failure::no_ends(&database));
+    }
+    make_database(&database, config.store.timeout)?;
+    print(&format!("{} was missing and is made anew\n", database.display()))
 }
 
 fn make_database(path: &Path, timeout: std::time::Duration) -> Result<(), Failure> {

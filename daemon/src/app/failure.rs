@@ -50,6 +50,18 @@ impl Failure {
         Self::new(EX_IOERR, format!("{what}: {error}"))
     }
 
+    pub(super) fn no_ends(database: &std::path::Path) -> Self {
+        Self::new(
+            EX_CONFIG,
+            format!(
+                "{} is missing, and the journal does not know all that was issued from it. \
+                 Restore the database from a backup, of any age; or, if the IDs so far may come \
+                 again, remove the state directory",
+                database.display()
+            ),
+        )
+    }
+
     pub(super) fn software(what: &str) -> Self {
         Self::new(EX_SOFTWARE, what)
     }

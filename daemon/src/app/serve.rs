@@ -34,7 +34,10 @@ use crate::worker::registry::{Fixed, Registry};
 /// state needs for a moment.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Serves until SIGTERM or SIGINT.
+/// How long the last writes may take at the stop.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+
+/// Serves until SIGTERM or SIGINT; a second one ends it at once.
 ///
 /// # Errors
 /// When it cannot start, or cannot stop in good order.
@@ -114,17 +117,29 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
         return Err(Failure::software("ended by a defect, see the log; start leafd again"));
     }
     tracing::info!("stopping");
-    // First out of the way, so that whoever connects again meets the successor.
-    socket.remove();
-    stop.cancel();
-    let _ = accepting.await;
-    connections.close();
-    if tokio::time::timeout(config.shutdown.grace, connections.wait()).await.is_err() {
-        tracing::warn!(open = connections.len(), "connections did not end in time");
-    }
-    let segments = daemon.segments.close(config.shutdown.grace).await;
-    let snowflake = daemon.issuer.close().await;
-    segments.and(snowflake).map_err(|error| {
+    let orderly = async {
+        // First out of the way, so that whoever connects again meets the successor.
+        socket.remove();
+        stop.cancel();
+        let _ = accepting.await;
+        connections.close();
+        if tokio::time::timeout(config.shutdown.grace, connections.wait()).await.is_err() {
+            tracing::warn!(open = connections.len(), "connections did not end in time");
+        }
+        let segments = daemon.segments.close(config.shutdown.grace).await;
+        let snowflake = daemon.issuer.close().await;
+        segments.and(snowflake)
+    };
+    // A disk or a store that hangs must not hold up the end, and neither must patience.
+    let limit = config.shutdown.grace * 2 + LAST_WRITE;
+    let outcome = tokio::select! {
+        outcome = tokio::time::timeout(limit, orderly) => {
+            outcome.unwrap_or_else(|_| Err("the disk or the store has not answered".into()))
+        }
+        _ = terminate.recv() => Err("told to stop twice".into()),
+        _ = interrupt.recv() => Err("told to stop twice".into()),
+    };
+    outcome.map_err(|error| {
         Failure::state("the last state could not be written; nothing will be repeated", &error)
     })?;
     tracing::info!("stopped");
@@ -135,15 +150,24 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?;
     let identity = config.worker.identity.clone().unwrap_or_default();
     let here = Owner::here(config.state.machine_id.as_deref(), &identity);
-    let Contents { journal, worker, warnings, .. } = state.open(&here, foreign_policy(config))?;
+    if here.is_anonymous() {
+        tracing::warn!(
+            "this machine has no ID, so a copy of its state directory would not be recognised; \
+             set state.machine-id or worker.identity"
+        );
+    }
+    let Contents { journal, journal_is_whole, worker, generation, warnings } =
+        state.open(&here, foreign_policy(config))?;
     for warning in warnings {
         tracing::error!("state directory {}: {warning}", state.path().display());
     }
     let remembered = journal.tags().clone();
-    let if_missing = if remembered.is_empty() { IfMissing::Create } else { IfMissing::Refuse };
-    let (writer, _thread) = Writer::start(journal, state.worker_file())
-        .map_err(|error| Failure::system("cannot start a thread", &error))?;
+    // Only who knows all that was ever leased knows that it was nothing.
+    let nothing_leased = journal_is_whole && remembered.is_empty();
+    let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
     let fatal = CancellationToken::new();
+    let writer = Writer::start(state.place()?, generation, journal, &fatal)
+        .map_err(|error| Failure::system("cannot start a thread", &error))?;
     let segments = Segments::start(
         segment_settings(config),
         store(config, if_missing),

@@ -9,9 +9,6 @@ const PREFIX: &str = "LEAFD_";
 /// Variables with the prefix that are not keys.
 const OTHERS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
-/// What Kubernetes sets in every container when there is a Service named `leafd`.
-const FOREIGN: [&str; 2] = ["LEAFD_SERVICE_", "LEAFD_PORT"];
-
 /// A variable that cannot be meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadVariable {
@@ -50,12 +47,14 @@ pub(super) fn overlay(
     let keys: Vec<_> =
         keys.map(|(section, key, value)| (variable(section, key), section, key, value)).collect();
     for (name, value) in variables {
-        let foreign = FOREIGN.iter().any(|prefix| name.starts_with(prefix));
-        if !name.starts_with(PREFIX) || OTHERS.contains(&name.as_str()) || foreign {
+        if !name.starts_with(PREFIX) || OTHERS.contains(&name.as_str()) {
             continue;
         }
         let Some((_, section, key, default)) = keys.iter().find(|(known, ..)| *known == name)
         else {
+            if is_of_kubernetes(&name) {
+                continue;
+            }
             return Err(BadVariable::Unknown(name));
         };
         let value = convert(name, value, default)?;
@@ -66,6 +65,12 @@ pub(super) fn overlay(
         }
     }
     Ok(())
+}
+
+/// Kubernetes sets such variables in every container when there is a Service whose name begins
+/// with `leafd`.
+fn is_of_kubernetes(name: &str) -> bool {
+    ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|mark| name.contains(mark))
 }
 
 fn convert(name: String, value: String, default: &Value) -> Result<Value, BadVariable> {
@@ -109,7 +114,14 @@ mod tests {
         assert!(error.contains("LEAFD_WORKER_IDD"));
         let error = laid("LEAFD_WORKER_ID", "many").unwrap_err().to_string();
         assert_eq!(error, "LEAFD_WORKER_ID=\"many\" is not a whole number");
-        for name in ["LEAFD_SOCKET", "PATH", "LEAFD_SERVICE_HOST", "LEAFD_PORT_80_TCP"] {
+        for name in [
+            "LEAFD_SOCKET",
+            "PATH",
+            "LEAFD_SERVICE_HOST",
+            "LEAFD_PORT_80_TCP",
+            "LEAFD_METRICS_SERVICE_PORT_HTTP",
+            "LEAFD_METRICS_PORT",
+        ] {
             assert!(laid(name, "/x").is_ok(), "{name}");
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use leaf_client::wire::{Call, ErrorCode, MAX_TAGS_PER_PAGE, Reply, TagStatus, WireError};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 
 use super::Service;
-use super::calls::{Later, aside};
+use super::calls::{Later, in_background};
 
 /// Whose turn it is, once per connection and once for all of them. Who has the turn of its
 /// connection queues for that of all, so that a connection has one place in that queue.
@@ -85,20 +86,24 @@ pub(super) fn administrate(
     call: &Call<'_>,
 ) -> Later {
     let task = Task::of(call);
-    let with = Arc::clone(&service);
-    aside(&with, id, async move {
-        let turn = async {
-            let own = task.turn(&turns).acquire().await;
-            (own, task.turn(&service.turns).acquire().await)
-        };
-        // The call itself has the time that the store has.
-        let Ok(_turn) = tokio::time::timeout(service.limits.wait, turn).await else {
-            let text = "calls of administration are done one at a time, and too many are ahead";
-            let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);
-            return Reply::Error(error);
-        };
-        // Others come first between two of these.
-        tokio::task::yield_now().await;
-        Box::pin(task.reply(&service)).await
+    let due = Instant::now() + service.limits.wait;
+    Box::pin(async move {
+        // Until the connection has taken the answer: one whose peer does not read gathers none.
+        let _own = task.turn(&turns).acquire().await;
+        let reply = in_background(&service, reply_by(due, Arc::clone(&service), task)).await;
+        (id, reply)
     })
+}
+
+/// The call itself, once it has begun, has the time that the store has.
+async fn reply_by(due: Instant, service: Arc<Service>, task: Task) -> Reply {
+    let turn = timeout_at(due, task.turn(&service.turns).acquire()).await;
+    if turn.is_err() || Instant::now() >= due {
+        let text = "calls of administration are done one at a time, and too many are ahead";
+        let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);
+        return Reply::Error(error);
+    }
+    // Others come first between two of these.
+    tokio::task::yield_now().await;
+    Box::pin(task.reply(&service)).await
 }

@@ -218,18 +218,23 @@ impl Caller {
 }
 
 /// Has a request wait where timers are, which the serving thread has not.
-pub(super) fn aside(
+fn aside(service: &Service, id: u64, work: impl Future<Output = Reply> + Send + 'static) -> Later {
+    let work = in_background(service, work);
+    Box::pin(async move { (id, work.await) })
+}
+
+/// Begins `work` where timers are, and waits for its answer.
+pub(super) fn in_background(
     service: &Service,
-    id: u64,
     work: impl Future<Output = Reply> + Send + 'static,
-) -> Later {
+) -> impl Future<Output = Reply> + Send + 'static {
     // When the connection ends, nobody waits any more.
     let work = AbortOnDropHandle::new(service.background.spawn(work));
-    Box::pin(async move {
+    async move {
         // It can only fail by a defect, which its panic has told.
         let reply = work.await;
-        (id, reply.unwrap_or_else(|_| error(ErrorCode::ShuttingDown, "the request was given up")))
-    })
+        reply.unwrap_or_else(|_| error(ErrorCode::ShuttingDown, "the request was given up"))
+    }
 }
 
 #[inline]

@@ -32,7 +32,8 @@ const MOST_OUTPUT: usize = 128 * 1024;
 
 pub(super) struct Connection {
     /// Watched for input alone: a peer that reads its answers would otherwise wake us each time.
-    stream: AsyncFd<UnixStream>,
+    /// None once it has failed.
+    stream: Option<AsyncFd<UnixStream>>,
     service: Arc<Service>,
     caller: Caller,
     /// Bytes read and not yet looked at: the beginning of a request, or what came after the bound
@@ -82,7 +83,7 @@ impl Connection {
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
-            stream: watched(stream, Interest::READABLE)?,
+            stream: Some(watched(stream, Interest::READABLE)?),
             caller: Caller::new(Arc::clone(&service)),
             service,
             input: Vec::new(),
@@ -119,7 +120,7 @@ impl Connection {
                 State::Closing => true,
             };
             if done {
-                let _ = self.stream.get_ref().shutdown(Shutdown::Write);
+                let _ = self.stream().and_then(|stream| stream.get_ref().shutdown(Shutdown::Write));
                 return;
             }
         }
@@ -166,6 +167,11 @@ impl Connection {
         Poll::Pending
     }
 
+    #[inline]
+    fn stream(&self) -> io::Result<&AsyncFd<UnixStream>> {
+        self.stream.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
     fn has_frame(&self) -> bool {
         !matches!(split_frame(&self.input, self.service.limits.max_request_bytes), Ok(None))
     }
@@ -195,8 +201,9 @@ impl Connection {
 
     fn poll_bytes(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            let mut ready = ready!(self.stream.poll_read_ready(cx))?;
-            match self.stream.get_ref().read(buffer) {
+            let stream = self.stream()?;
+            let mut ready = ready!(stream.poll_read_ready(cx))?;
+            match stream.get_ref().read(buffer) {
                 // All is read that was there; the next byte makes an event of its own.
                 Ok(count) if count > 0 && count < buffer.len() => {
                     ready.clear_ready();
@@ -271,7 +278,7 @@ impl Connection {
     async fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
-            match self.stream.get_ref().write(rest) {
+            match self.stream()?.get_ref().write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -291,8 +298,9 @@ impl Connection {
 
     /// Waits until the peer has read something, or its time for that is up.
     async fn wait_for_room(&mut self) -> io::Result<()> {
-        let room = self.stream.get_ref().try_clone()?;
-        let room = watched(room, Interest::WRITABLE)?;
+        // In turn and not beside: a second descriptor could be one that others need.
+        let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
+        let room = watched(stream.into_inner(), Interest::WRITABLE)?;
         let pulse = &self.listed.pulse;
         let now = Instant::now();
         pulse.wake_at(now + self.service.limits.write_timeout);
@@ -301,6 +309,7 @@ impl Connection {
             Poll::Pending => pulse.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
         })
         .await?;
+        self.stream = Some(watched(room.into_inner(), Interest::READABLE)?);
         // From here on it is about requests again.
         pulse.wake_at(now + self.service.limits.request_timeout);
         Ok(())

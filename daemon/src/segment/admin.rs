@@ -115,8 +115,8 @@ impl Segments {
     ) -> Result<TagStatus, WireError> {
         let name = checked(name)?;
         let step = if step == 0 { self.0.settings.default_step } else { self.step(step)? };
-        if first >= MAX_END {
-            let text = format!("the first ID {first} leaves no room below 2^63 - 1");
+        if !(1..MAX_END).contains(&first) {
+            let text = format!("the first ID {first} is not between 1 and 2^63 - 2");
             return Err(WireError::new(ErrorCode::BadCount, text).with_detail(MAX_END - 1));
         }
         let chars = description.chars().count();

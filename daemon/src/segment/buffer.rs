@@ -131,6 +131,10 @@ enum Persist {
     Closed,
 }
 
+/// Of those who wait, so many are looked at when somebody can be served. More gain little, and a
+/// long queue would cost each request a walk along it.
+const LOOKED_AT: usize = 4096;
+
 /// One tag.
 #[derive(Debug)]
 pub struct Segment {
@@ -228,7 +232,14 @@ impl Segment {
             return Answer::Refused(Refusal::UnknownTag);
         }
         self.wanted = true;
-        if self.waiters.is_empty() && self.ready.total() >= u64::from(count) {
+        // Whoever waits ahead may need more than memory has; then the store is what it waits for.
+        let ahead = self
+            .waiters
+            .iter()
+            .take(LOOKED_AT)
+            .any(|waiter| u64::from(waiter.count) <= self.in_memory())
+            || self.waiters.len() > LOOKED_AT;
+        if !ahead && self.ready.total() >= u64::from(count) {
             return Answer::Now(self.issue(count));
         }
         if self.waiters.len() >= self.rules.max_waiting {
@@ -249,20 +260,31 @@ impl Segment {
         runs
     }
 
-    /// Requests that have been answered, in order of their arrival.
+    /// Requests that have been answered, in order of their arrival; but who needs more than memory
+    /// has, and so waits for a lease, does not hold up who needs less.
     pub fn poll_done(&mut self) -> Option<(Ticket, Result<Runs, Refusal>)> {
-        while let Some(waiter) = self.waiters.front() {
-            let count = waiter.count;
-            if self.ready.total() < u64::from(count) {
-                break;
-            }
-            let ticket = waiter.ticket;
-            self.waiters.pop_front();
-            self.demand -= u64::from(count);
-            let runs = self.issue(count);
-            self.done.push_back((ticket, Ok(runs)));
+        while let Some(waiter) = self.next_to_serve().and_then(|at| self.waiters.remove(at)) {
+            self.demand -= u64::from(waiter.count);
+            let runs = self.issue(waiter.count);
+            self.done.push_back((waiter.ticket, Ok(runs)));
         }
         self.done.pop_front()
+    }
+
+    /// The first of those that memory can serve, if it can be served at once.
+    fn next_to_serve(&self) -> Option<usize> {
+        let memory = self.in_memory();
+        let mut waiters = self.waiters.iter().take(LOOKED_AT).map(|waiter| u64::from(waiter.count));
+        let at = waiters.position(|count| count <= memory)?;
+        let count = u64::from(self.waiters.get(at)?.count);
+        (count <= self.ready.total()).then_some(at)
+    }
+
+    /// How much of memory is asked for by those that it can serve.
+    fn servable(&self) -> u64 {
+        let memory = self.in_memory();
+        let counts = self.waiters.iter().take(LOOKED_AT).map(|waiter| u64::from(waiter.count));
+        counts.fold(0, |sum, count| if sum + count <= memory { sum + count } else { sum })
     }
 
     /// A lease to ask the store for. The outcome goes to [`Self::leased`] or
@@ -277,7 +299,8 @@ impl Segment {
             return None;
         }
         let wanted = self.step.next(now);
-        let starving = self.unmet().min(self.rules.max_step);
+        // All that is asked for, and not less by what memory has: that goes to others meanwhile.
+        let starving = if self.unmet() > 0 { self.demand.min(self.rules.max_step) } else { 0 };
         self.lease = LeaseState::InFlight { wanted };
         Some(LeaseAsk { at_least: wanted.max(starving), floor: self.floor })
     }
@@ -299,8 +322,7 @@ impl Segment {
         self.drop_spent_leases();
         self.unmet() > 0
             || match (self.leases.len(), self.leases.front(), self.position()) {
-                // After a failure, and with nobody waiting, the store is left alone.
-                (0, ..) => self.wanted && !matches!(self.lease, LeaseState::Resting { .. }),
+                (0, ..) => self.wanted,
                 (1, Some(current), Some(position)) => position >= next_wanted_at(*current),
                 _ => false,
             }
@@ -417,7 +439,10 @@ impl Segment {
             return None;
         }
         if grant > 0 {
+            // The new size counts at once: half of it, granted for the old one, would be used up
+            // in no time and make the window grow again.
             self.window.raised(now);
+            let grant = self.grant().max(grant);
             self.granting = self.reserve.take_up_to(grant);
         }
         self.persist = Persist::InFlight { due: false };
@@ -428,10 +453,11 @@ impl Segment {
     /// How many IDs to move below the ceiling now.
     fn grant(&self) -> u64 {
         let ready = self.ready.total();
-        if !self.wanted || (ready > self.window.size() / 2 && self.demand <= ready) {
+        let asked = self.servable();
+        if !self.wanted || (ready > self.window.size() / 2 && asked <= ready) {
             return 0;
         }
-        (self.window.size().max(self.demand).saturating_sub(ready)).min(self.reserve.total())
+        (self.window.size().max(asked).saturating_sub(ready)).min(self.reserve.total())
     }
 
     fn set_alarm(&mut self) {
@@ -439,12 +465,11 @@ impl Segment {
         let writing = matches!(self.persist, Persist::InFlight { .. });
         let for_grant =
             if writing || self.reserve.total() == 0 { 0 } else { self.window.size() / 2 };
-        let for_lease = match (self.leases.len(), self.leases.front(), self.ready.position()) {
-            (1, Some(current), Some(position))
-                if !matches!(self.lease, LeaseState::InFlight { .. }) =>
-            {
-                let distance = next_wanted_at(*current).saturating_sub(position);
-                self.ready.total().saturating_sub(distance)
+        // The last range is the current one, and used so far, when no more than this is left.
+        let behind = self.granting.total() + self.reserve.total();
+        let for_lease = match self.leases.back() {
+            Some(last) if !matches!(self.lease, LeaseState::InFlight { .. }) => {
+                (last.end() - next_wanted_at(*last)).saturating_sub(behind)
             }
             _ => 0,
         };
@@ -485,6 +510,24 @@ impl Segment {
                 self.demand -= count;
                 self.done.push_back((waiter.ticket, Err(refusal)));
             }
+        }
+        self.leave_store_alone();
+    }
+
+    /// Forgets a request whose caller is gone.
+    pub fn withdraw(&mut self, ticket: Ticket) {
+        if let Some(at) = self.waiters.iter().position(|waiter| waiter.ticket == ticket)
+            && let Some(waiter) = self.waiters.remove(at)
+        {
+            self.demand -= u64::from(waiter.count);
+            self.leave_store_alone();
+        }
+    }
+
+    /// With nothing in memory and nobody waiting any more, the store is not asked again and again.
+    fn leave_store_alone(&mut self) {
+        if self.waiters.is_empty() && self.in_memory() == 0 {
+            self.wanted = false;
         }
     }
 

@@ -12,6 +12,8 @@ use super::store::{Leased, StoreError, in_time};
 impl Segments {
     /// Carries out `ask` and what the tag asks for next.
     pub(super) async fn lease(self, tag: Arc<Tag>, ask: LeaseAsk) {
+        // A panic in here would leave the tag waiting for this lease for ever.
+        let breakdown = self.0.fatal.clone().drop_guard();
         let mut next = Some(ask);
         while let Some(ask) = next.take() {
             let outcome = self.lease_once(&tag, ask).await;
@@ -19,6 +21,7 @@ impl Segments {
             self.take_in(&tag, outcome);
             next = self.rest(&tag).await;
         }
+        drop(breakdown.disarm());
     }
 
     fn take_in(&self, tag: &Arc<Tag>, outcome: Result<Leased, StoreError>) {
@@ -66,7 +69,8 @@ impl Segments {
         let store = &self.0.store;
         let closed = || StoreError::Unavailable("leafd is stopping".into());
         // Waiting for one's turn is not the store's fault and not in its time.
-        let _turn = self.0.leasing.acquire().await.map_err(|_| closed())?;
+        let turns = if ask.floor > 0 { &self.0.leasing } else { &self.0.first_leasing };
+        let _turn = turns.acquire().await.map_err(|_| closed())?;
         let lease = || in_time(settings.store_timeout, store.lease(&tag.name, ask));
         match lease().await {
             Err(StoreError::NoSuchTag) if settings.auto_create => {

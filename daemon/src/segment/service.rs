@@ -28,8 +28,11 @@ const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// asking for ever new names fills no memory.
 const MOST_UNKNOWN: usize = 1000;
 
-/// Leases under way at the same time, over all tags.
+/// Leases under way at the same time, over all tags that have been leased before.
 const LEASES_AT_ONCE: usize = 8;
+
+/// The same for tags that are new here: asking for ever new names holds up none that is in use.
+const FIRST_LEASES_AT_ONCE: usize = 2;
 
 /// What the configuration says.
 #[derive(Debug, Clone)]
@@ -66,6 +69,9 @@ pub(super) struct Shared {
     /// Names that the store did not know since they were last forgotten.
     unknown: AtomicUsize,
     pub(super) leasing: Semaphore,
+    pub(super) first_leasing: Semaphore,
+    /// Cancelled when a task breaks down that leafd cannot do without.
+    pub(super) fatal: CancellationToken,
     pub(super) tasks: TaskTracker,
     pub(super) stop: CancellationToken,
     /// Where leases are taken, whoever finds that one is due.
@@ -103,10 +109,11 @@ pub enum Outcome {
     Refused(WireError),
 }
 
-/// A request that waits.
+/// A request that waits. When it is dropped before its answer came, it is withdrawn.
 pub struct Waiting {
     segments: Segments,
     tag: Arc<Tag>,
+    ticket: Ticket,
     receiver: oneshot::Receiver<Result<Runs, Refusal>>,
     deadline: Instant,
 }
@@ -157,6 +164,8 @@ impl Segments {
             store_error: Mutex::default(),
             unknown: AtomicUsize::new(0),
             leasing: Semaphore::new(LEASES_AT_ONCE),
+            first_leasing: Semaphore::new(FIRST_LEASES_AT_ONCE),
+            fatal: fatal.clone(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             background: Handle::current(),
@@ -224,6 +233,7 @@ impl Segments {
         }
         let limit = self.0.settings.max_tags;
         if tags.len() >= limit {
+            let name = name.as_str();
             let text = format!("tag {name:?} would be one more than {limit} (segment.max-tags)");
             return Err(WireError::new(ErrorCode::TooManyTags, text).with_detail(limit as u64));
         }
@@ -256,6 +266,7 @@ impl Segments {
             Answer::Later => Outcome::Later(Waiting {
                 segments: self.clone(),
                 tag: Arc::clone(tag),
+                ticket,
                 receiver,
                 deadline,
             }),
@@ -387,5 +398,14 @@ impl Waiting {
             }
         };
         answer.unwrap_or(Err(Refusal::Deadline)).map_err(|refusal| refusal.to_wire(&self.tag.name))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut inner = self.tag.lock();
+        if inner.callers.remove(&self.ticket).is_some() {
+            inner.segment.withdraw(self.ticket);
+        }
     }
 }

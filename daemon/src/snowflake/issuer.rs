@@ -2,7 +2,6 @@
 //! order, and has the ceiling raised on disk ahead of use. The lock is short and never held over
 //! an await or a wait.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::queue::{Queue, Waiter};
 use super::sequencer::{Rules, Sequencer, Stop};
 use crate::clock::Clock;
 use crate::runs::Runs;
@@ -59,7 +59,7 @@ struct Shared {
 
 struct Inner {
     phase: Phase,
-    waiters: VecDeque<Waiter>,
+    waiters: Queue,
     issued: u64,
     last_request: Instant,
     /// Why the head of the queue waits.
@@ -71,12 +71,6 @@ struct Inner {
 enum Phase {
     On { sequencer: Box<Sequencer>, worker: u64 },
     Off(WireError),
-}
-
-struct Waiter {
-    left: u32,
-    runs: Runs,
-    sender: oneshot::Sender<Result<Runs, WireError>>,
 }
 
 /// The answer to a request.
@@ -124,7 +118,7 @@ impl Issuer {
     fn new(settings: Settings, phase: Phase, clock: Clock, writer: Writer) -> Self {
         let inner = Inner {
             phase,
-            waiters: VecDeque::new(),
+            waiters: Queue::default(),
             issued: 0,
             // As if somebody had asked: the first request then finds a ceiling.
             last_request: Instant::now(),
@@ -186,7 +180,7 @@ impl Issuer {
         }
         inner.last_request = now;
         let (sender, receiver) = oneshot::channel();
-        inner.waiters.push_back(Waiter { left, runs, sender });
+        inner.waiters.push(Waiter { left, runs, sender });
         drop(guard);
         self.0.signal.notify_one();
         Outcome::Later(Waiting { issuer: self.clone(), receiver, deadline })
@@ -270,20 +264,23 @@ impl Issuer {
             return (None, AWAKE);
         };
         let mut wake = Duration::from_millis(ahead_ms / 4);
-        while let Some(waiter) = inner.waiters.front_mut() {
+        while let Some((waiter, count)) = inner.waiters.next() {
             // Whoever has given up leaves a gap.
             let stop = if waiter.sender.is_closed() {
+                waiter.left = 0;
                 Stop::Done
             } else {
                 let before = waiter.runs.total();
-                let stop = sequencer.take(clock_ms, waiter.left, &mut waiter.runs);
+                let stop = sequencer.take(clock_ms, count, &mut waiter.runs);
                 let issued = waiter.runs.total() - before;
                 inner.issued += issued;
                 waiter.left -= u32::try_from(issued).unwrap_or(waiter.left);
                 stop
             };
+            let left = waiter.left;
             inner.last_stop = stop;
             match stop {
+                Stop::Done if left > 0 => inner.waiters.turn(),
                 Stop::Until(at_ms) => {
                     let behind = at_ms.saturating_sub(clock_ms).max(1);
                     wake = wake.min(Duration::from_millis(behind));
@@ -291,7 +288,7 @@ impl Issuer {
                 }
                 Stop::Ceiling => break,
                 Stop::Done | Stop::ClockBackwards { .. } | Stop::TimeExhausted => {
-                    let Some(waiter) = inner.waiters.pop_front() else { break };
+                    let Some(waiter) = inner.waiters.pop() else { break };
                     let outcome = match stop {
                         Stop::Done => Ok(waiter.runs),
                         _ => Err(refusal(stop, None)),
@@ -320,7 +317,7 @@ impl Issuer {
             let mut guard = self.lock();
             let inner = &mut *guard;
             let stopping = || WireError::new(ErrorCode::ShuttingDown, "leafd is stopping");
-            for waiter in inner.waiters.drain(..) {
+            while let Some(waiter) = inner.waiters.pop() {
                 let _ = waiter.sender.send(Err(stopping()));
             }
             match std::mem::replace(&mut inner.phase, Phase::Off(stopping())) {

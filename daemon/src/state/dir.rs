@@ -3,15 +3,15 @@
 //! for new.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 
 use super::durable::{keep_aside, replace, set_aside};
-use super::journal::{self, Journal, Opened};
+use super::journal::{self, Journal, Reading, TagRecord};
 use super::owner::{self, Owner};
 use super::worker_file::{self, WorkerRecord};
 use crate::segment::range::Queue;
@@ -82,11 +82,40 @@ pub enum WorkerPast {
     },
 }
 
-/// An open, locked state directory.
+/// A locked state directory.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
-    _lock: Flock<File>,
+    /// The directory itself is locked, since a file in it could be removed and made anew.
+    lock: Flock<File>,
+}
+
+/// Where the files are, as long as the directory is the one that was locked.
+#[derive(Debug)]
+pub struct Place {
+    path: PathBuf,
+    directory: File,
+}
+
+impl Place {
+    /// The worker file.
+    #[must_use]
+    pub fn worker_file(&self) -> PathBuf {
+        self.path.join(worker_file::FILE)
+    }
+
+    /// Whether the path still leads to the directory that was locked.
+    ///
+    /// # Errors
+    /// When it was removed or replaced: what is in its place is not ours to write to.
+    pub fn check(&self) -> io::Result<()> {
+        let (ours, there) = (self.directory.metadata()?, std::fs::metadata(&self.path)?);
+        if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
+            return Ok(());
+        }
+        let text = format!("{} was replaced while leafd ran; restart leafd", self.path.display());
+        Err(io::Error::other(text))
+    }
 }
 
 /// What it holds.
@@ -94,12 +123,24 @@ pub struct StateDir {
 pub struct Contents {
     /// Ranges and highest ends.
     pub journal: Journal,
-    /// Highest ends salvaged from a journal that was damaged.
-    pub salvaged: HashMap<BizTag, u64>,
+    /// Whether the journal knows of everything that was ever leased: it does not when it has ever
+    /// been missing or damaged.
+    pub journal_is_whole: bool,
     /// The worker's past.
     pub worker: WorkerPast,
+    /// Counts the starts.
+    pub generation: u64,
     /// What people have to know about the opening, one sentence each.
     pub warnings: Vec<String>,
+}
+
+/// What adopting did.
+#[derive(Debug)]
+pub struct Adopted {
+    /// One sentence each.
+    pub done: Vec<String>,
+    /// Whether the highest ends of all tags are known.
+    pub ends_are_known: bool,
 }
 
 impl StateDir {
@@ -117,44 +158,35 @@ impl StateDir {
             .mode(0o700)
             .create(path)
             .map_err(io("make the state directory", path))?;
+        let directory = File::open(path).map_err(io("open", path))?;
         let name = path.join(LOCK);
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .open(&name)
-            .map_err(io("open", &name))?;
-        let mut holder = String::new();
-        // Only for the message; a lock file without a readable number is no reason to fail.
-        let _ = (&mut file).take(20).read_to_string(&mut holder);
-        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock);
-        let mut lock = lock.map_err(|(_, errno)| match errno {
-            nix::errno::Errno::EWOULDBLOCK => StateError::Locked {
-                path: path.to_owned(),
-                holder: Some(holder.trim().to_owned()).filter(|pid| !pid.is_empty()),
-            },
-            errno => io("lock", &name)(errno.into()),
+        let lock = Flock::lock(directory, FlockArg::LockExclusiveNonblock);
+        let lock = lock.map_err(|(_, errno)| match errno {
+            nix::errno::Errno::EWOULDBLOCK => {
+                // Only for the message.
+                let holder = std::fs::read_to_string(&name).unwrap_or_default();
+                let holder = Some(holder.trim().to_owned()).filter(|pid| !pid.is_empty());
+                StateError::Locked { path: path.to_owned(), holder }
+            }
+            errno => io("lock", path)(errno.into()),
         })?;
-        let written = lock
-            .set_len(0)
-            .and_then(|()| lock.rewind())
-            .and_then(|()| writeln!(lock, "{}", std::process::id()));
-        written.map_err(io("write", &name))?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        std::fs::write(&name, format!("{}\n", std::process::id())).map_err(io("write", &name))?;
+        Ok(Self { path: path.to_owned(), lock })
+    }
+
+    /// For the thread that writes.
+    ///
+    /// # Errors
+    /// When the operating system gives no descriptor.
+    pub fn place(&self) -> Result<Place, StateError> {
+        let directory = self.lock.try_clone().map_err(self.io("open", ""))?;
+        Ok(Place { path: self.path.clone(), directory })
     }
 
     /// The directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The worker file.
-    #[must_use]
-    pub fn worker_file(&self) -> PathBuf {
-        self.path.join(worker_file::FILE)
     }
 
     fn journal_file(&self) -> PathBuf {
@@ -175,23 +207,36 @@ impl StateDir {
     /// # Errors
     /// When it is another host's and `policy` says so, or the operating system refuses.
     pub fn open(&self, here: &Owner, policy: ForeignPolicy) -> Result<Contents, StateError> {
+        let mut files = Files {
+            generation: 0,
+            tags: HashMap::new(),
+            journal_is_whole: true,
+            worker: WorkerPast::Known(WorkerRecord::fresh()),
+            warnings: Vec::new(),
+        };
         if self.is_new()? {
-            return self.make(here, &HashMap::new(), &WorkerRecord::fresh(), Vec::new());
+            return self.make(here, files);
         }
-        if let Some(difference) = self.foreign(here)? {
-            if policy == ForeignPolicy::Refuse {
+        match self.owner(here)? {
+            Ok((generation, ends_are_known)) => {
+                files.generation = generation;
+                files.journal_is_whole = ends_are_known;
+                self.read_worker(&mut files)?;
+                self.read_journal(&mut files)?;
+            }
+            Err(difference) if policy == ForeignPolicy::Refuse => {
                 return Err(StateError::Foreign { path: self.path.clone(), difference });
             }
-            let mut warnings = vec![format!("the state directory is another host's: {difference}")];
-            for file in [journal::FILE, worker_file::FILE, owner::FILE] {
-                warnings.extend(self.put_aside(file, "foreign")?);
+            Err(difference) => {
+                let text = format!("the state directory is another host's: {difference}");
+                files.warnings.push(text);
+                for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+                    let aside = self.put_aside(file, "foreign")?;
+                    files.warnings.extend(aside);
+                }
             }
-            return self.make(here, &HashMap::new(), &WorkerRecord::fresh(), warnings);
         }
-        let mut warnings = Vec::new();
-        let worker = self.worker_past(&mut warnings)?;
-        let (journal, salvaged) = self.journal(&mut warnings)?;
-        Ok(Contents { journal, salvaged, worker, warnings })
+        self.make(here, files)
     }
 
     /// Takes the directory over for this host, whatever it says and however damaged it is, on the
@@ -201,33 +246,47 @@ impl StateDir {
     ///
     /// # Errors
     /// When the operating system refuses.
-    pub fn adopt(&self, here: &Owner, not_before_ms: u64) -> Result<Vec<String>, StateError> {
-        let floors = match self.read(journal::FILE)? {
-            Some(_) => match Journal::open(&self.journal_file())
-                .map_err(self.io("read", journal::FILE))?
-            {
-                Opened::Whole(journal) => {
-                    journal.tags().iter().map(|(tag, record)| (tag.clone(), record.floor)).collect()
-                }
-                Opened::Damaged { floors, .. } => floors,
-            },
-            None => HashMap::new(),
+    pub fn adopt(&self, here: &Owner, not_before_ms: u64) -> Result<Adopted, StateError> {
+        let reading = self.read(journal::FILE)?.map(|content| journal::read(&content));
+        let (floors, whole) = match reading {
+            Some(Reading::Whole { tags, .. }) => {
+                (tags.into_iter().map(|(tag, record)| (tag, record.floor)).collect(), true)
+            }
+            Some(Reading::Damaged { floors, .. }) => (floors, false),
+            None => (HashMap::new(), self.is_new()?),
         };
         let past = self.read(worker_file::FILE)?.and_then(|text| WorkerRecord::read(&text).ok());
-        let ceiling_ms = past.map_or(0, |past| past.ceiling_ms).max(not_before_ms);
+        let (past_ms, past_generation) =
+            past.map_or((0, 0), |(past, generation)| (past.ceiling_ms, generation));
+        let owner = self.read(owner::FILE)?.and_then(|text| Owner::read(&text).ok());
+        let (generation, were_known) = match owner {
+            Some((_, generation, were_known)) => (generation, were_known),
+            None => (0, self.is_new()?),
+        };
+        let ends_are_known = whole && were_known;
+        let ceiling_ms = past_ms.max(not_before_ms);
         let mut done = Vec::new();
         for file in [journal::FILE, worker_file::FILE, owner::FILE] {
             done.extend(self.keep_copy(file, "adopted")?);
         }
-        let worker = WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };
-        self.make(here, &floors, &worker, Vec::new())?;
         done.push(format!("the highest ends of {} tags are kept", floors.len()));
         done.push(format!("snowflake IDs start at {ceiling_ms} ms since 1970"));
         done.push(format!(
             "the directory is now that of machine {}, identity {:?}",
             here.machine, here.identity
         ));
-        Ok(done)
+        let worker = WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };
+        self.make(
+            here,
+            Files {
+                generation: generation.max(past_generation),
+                tags: floors_only(&floors),
+                journal_is_whole: ends_are_known,
+                worker: WorkerPast::Known(worker),
+                warnings: Vec::new(),
+            },
+        )?;
+        Ok(Adopted { done, ends_are_known })
     }
 
     /// Nothing was ever issued from here: there are no files, or a crash came while they were
@@ -236,18 +295,12 @@ impl StateDir {
         if self.read(owner::FILE)?.is_some() {
             return Ok(false);
         }
-        let no_tags = match self.read(journal::FILE)? {
-            Some(_) => {
-                let opened =
-                    Journal::open(&self.journal_file()).map_err(self.io("read", journal::FILE))?;
-                matches!(opened, Opened::Whole(journal) if journal.tags().is_empty())
-            }
-            None => true,
-        };
-        let no_worker = match self.read(worker_file::FILE)? {
-            Some(text) => WorkerRecord::read(&text) == Ok(WorkerRecord::fresh()),
-            None => true,
-        };
+        let no_tags = self.read(journal::FILE)?.is_none_or(|content| {
+            matches!(journal::read(&content), Reading::Whole { tags, .. } if tags.is_empty())
+        });
+        let no_worker = self.read(worker_file::FILE)?.is_none_or(|content| {
+            WorkerRecord::read(&content).is_ok_and(|(record, _)| record == WorkerRecord::fresh())
+        });
         Ok(no_tags && no_worker && !self.has_put_aside()?)
     }
 
@@ -264,73 +317,84 @@ impl StateDir {
         Ok(false)
     }
 
-    fn make(
-        &self,
-        here: &Owner,
-        floors: &HashMap<BizTag, u64>,
-        worker: &WorkerRecord,
-        warnings: Vec<String>,
-    ) -> Result<Contents, StateError> {
-        let journal = Journal::create(&self.journal_file(), floors_only(floors))
+    /// Writes all files for a new generation.
+    fn make(&self, here: &Owner, files: Files) -> Result<Contents, StateError> {
+        let Files { generation, tags, journal_is_whole, worker, warnings } = files;
+        let generation = generation + 1;
+        let journal = Journal::create(&self.journal_file(), generation, tags)
             .map_err(self.io("make", journal::FILE))?;
-        replace(&self.worker_file(), worker.write().as_bytes())
-            .map_err(self.io("make", worker_file::FILE))?;
-        // Last: with it, the directory is no longer new.
-        replace(&self.owner_file(), here.write().as_bytes())
+        // One that is lost stays lost.
+        if let WorkerPast::Known(record) = &worker {
+            let path = self.path.join(worker_file::FILE);
+            replace(&path, record.write(generation).as_bytes())
+                .map_err(self.io("make", worker_file::FILE))?;
+        }
+        // Last: with it, the directory is no longer new, and older files are old.
+        replace(&self.owner_file(), here.write(generation, journal_is_whole).as_bytes())
             .map_err(self.io("make", owner::FILE))?;
-        let worker = WorkerPast::Known(worker.clone());
-        Ok(Contents { journal, salvaged: HashMap::new(), worker, warnings })
+        Ok(Contents { journal, journal_is_whole, worker, generation, warnings })
     }
 
-    fn foreign(&self, here: &Owner) -> Result<Option<String>, StateError> {
+    /// What the owner file says when the directory is this host's; else in what it is not.
+    fn owner(&self, here: &Owner) -> Result<Result<(u64, bool), String>, StateError> {
         Ok(match self.read(owner::FILE)? {
-            None => Some(format!("{} is missing", owner::FILE)),
+            None => Err(format!("{} is missing", owner::FILE)),
             Some(text) => match Owner::read(&text) {
-                Ok(owner) => owner.differs_from(here),
-                Err(damage) => Some(format!("{} is damaged: {damage}", owner::FILE)),
+                Ok((owner, generation, known)) => match owner.differs_from(here) {
+                    Some(difference) => Err(difference),
+                    None => Ok((generation, known)),
+                },
+                Err(damage) => Err(format!("{} is damaged: {damage}", owner::FILE)),
             },
         })
     }
 
-    fn worker_past(&self, warnings: &mut Vec<String>) -> Result<WorkerPast, StateError> {
+    fn read_worker(&self, files: &mut Files) -> Result<(), StateError> {
         let reason = match self.read(worker_file::FILE)? {
             None => format!("{} is missing", worker_file::FILE),
-            Some(text) => match WorkerRecord::read(&text) {
-                Ok(record) => return Ok(WorkerPast::Known(record)),
-                Err(damage) => {
-                    warnings.extend(self.put_aside(worker_file::FILE, "damaged")?);
-                    format!("{} is damaged: {damage}", worker_file::FILE)
-                }
-            },
+            Some(text) => {
+                let damage = match WorkerRecord::read(&text) {
+                    Ok((record, generation)) if generation >= files.generation => {
+                        files.worker = WorkerPast::Known(record);
+                        return Ok(());
+                    }
+                    Ok(_) => OLD_COPY.to_owned(),
+                    Err(damage) => damage.to_string(),
+                };
+                files.warnings.extend(self.put_aside(worker_file::FILE, "damaged")?);
+                format!("{} is damaged: {damage}", worker_file::FILE)
+            }
         };
-        warnings.push(reason.clone());
-        Ok(WorkerPast::Lost { reason })
+        files.warnings.push(reason.clone());
+        files.worker = WorkerPast::Lost { reason };
+        Ok(())
     }
 
-    fn journal(
-        &self,
-        warnings: &mut Vec<String>,
-    ) -> Result<(Journal, HashMap<BizTag, u64>), StateError> {
-        let mut salvaged = HashMap::new();
-        let path = self.journal_file();
-        if self.read(journal::FILE)?.is_none() {
-            warnings.push(format!("{} is missing; ranges are leased anew", journal::FILE));
-        } else {
-            match Journal::open(&path).map_err(self.io("open", journal::FILE))? {
-                Opened::Whole(journal) => return Ok((journal, salvaged)),
-                Opened::Damaged { damage, floors } => {
-                    warnings.push(format!(
-                        "{} is damaged: {damage}; ranges are leased anew",
-                        journal::FILE
-                    ));
-                    warnings.extend(self.keep_copy(journal::FILE, "damaged")?);
-                    salvaged = floors;
-                }
+    fn read_journal(&self, files: &mut Files) -> Result<(), StateError> {
+        let name = journal::FILE;
+        let Some(content) = self.read(name)? else {
+            files.journal_is_whole = false;
+            files.warnings.push(format!("{name} is missing; ranges are leased anew"));
+            return Ok(());
+        };
+        let (damage, floors) = match journal::read(&content) {
+            Reading::Whole { generation, tags, doubt } if generation >= files.generation => {
+                files.generation = generation;
+                files.tags = tags;
+                files.warnings.extend(doubt.map(|doubt| format!("{name}: {doubt}")));
+                return Ok(());
             }
-        }
-        let journal = Journal::create(&path, floors_only(&salvaged))
-            .map_err(self.io("make", journal::FILE))?;
-        Ok((journal, salvaged))
+            Reading::Whole { tags, .. } => {
+                let floors = tags.into_iter().map(|(tag, record)| (tag, record.floor));
+                (OLD_COPY.to_owned(), floors.collect())
+            }
+            Reading::Damaged { damage, floors } => (damage.to_string(), floors),
+        };
+        files.journal_is_whole = false;
+        files.warnings.push(format!("{name} is damaged: {damage}; ranges are leased anew"));
+        files.warnings.extend(self.keep_copy(name, "damaged")?);
+        files.tags = floors_only(&floors);
+        Ok(())
     }
 
     fn put_aside(&self, file: &str, why: &str) -> Result<Option<String>, StateError> {
@@ -358,9 +422,19 @@ impl StateDir {
     }
 }
 
-fn floors_only(floors: &HashMap<BizTag, u64>) -> HashMap<BizTag, journal::TagRecord> {
-    let record =
-        |floor: &u64| journal::TagRecord { floor: *floor, used_s: 0, left: Queue::default() };
+/// What is made of the files before they are written for a new generation.
+struct Files {
+    generation: u64,
+    tags: HashMap<BizTag, TagRecord>,
+    journal_is_whole: bool,
+    worker: WorkerPast,
+    warnings: Vec<String>,
+}
+
+const OLD_COPY: &str = "it is older than owner.properties, as when an old copy was put back";
+
+fn floors_only(floors: &HashMap<BizTag, u64>) -> HashMap<BizTag, TagRecord> {
+    let record = |floor: &u64| TagRecord { floor: *floor, used_s: 0, left: Queue::default() };
     floors.iter().map(|(tag, floor)| (tag.clone(), record(floor))).collect()
 }
 

@@ -25,7 +25,9 @@ fn used() -> tempfile::TempDir {
     let left = [Range::new(101, 2001).unwrap()].into_iter().collect();
     let record = TagRecord { floor: 2001, used_s: 1, left };
     contents.journal.append(vec![(tag("a"), record)]).unwrap();
-    replace(&state.worker_file(), WORKER.write().as_bytes()).unwrap();
+    let generation = contents.generation;
+    let path = state.place().unwrap().worker_file();
+    replace(&path, WORKER.write(generation).as_bytes()).unwrap();
     dir
 }
 
@@ -83,7 +85,7 @@ fn a_crash_at_any_point_of_the_making_leaves_a_directory_that_is_still_new() {
 #[test]
 fn a_crash_while_a_file_is_replaced_leaves_the_old_one() {
     let dir = used();
-    let full = WorkerRecord { ceiling_ms: u64::MAX, ..WORKER }.write();
+    let full = WorkerRecord { ceiling_ms: u64::MAX, ..WORKER }.write(1);
     for cut in 0..=full.len() {
         std::fs::write(dir.path().join("worker.properties.new"), &full[..cut]).unwrap();
         let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
@@ -100,7 +102,7 @@ fn a_damaged_journal_is_set_aside_and_the_highest_ends_are_kept() {
     std::fs::write(&path, content).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     assert_eq!(aside(&dir, "journal.damaged"), 1);
-    assert_eq!(contents.salvaged[&tag("a")], 2001);
+    assert!(!contents.journal_is_whole);
     assert!(contents.warnings[0].contains("line 3"), "{:?}", contents.warnings);
     drop(contents);
     // The doubt about what was left stays, and so do the ends.
@@ -135,7 +137,7 @@ fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refuse
     for owner in other {
         let dir = used();
         let path = dir.path().join(owner::FILE);
-        std::fs::write(&path, owner.write()).unwrap();
+        std::fs::write(&path, owner.write(1, true)).unwrap();
         let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
         assert!(error.contains("leafd adopt"), "{error}");
         assert_eq!(aside(&dir, "foreign"), 0);
@@ -184,13 +186,13 @@ fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
 fn a_crash_while_adopting_keeps_the_highest_ends() {
     let dir = used();
     let foreign = Owner { machine: "m2".into(), ..here() };
-    std::fs::write(dir.path().join(owner::FILE), foreign.write()).unwrap();
+    std::fs::write(dir.path().join(owner::FILE), foreign.write(1, true)).unwrap();
     // The copies were made, and the new journal, and then the power went.
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
         keep_aside(&dir.path().join(file), "adopted").unwrap();
     }
     let floors = HashMap::from([(tag("a"), 2001)]);
-    Journal::create(&dir.path().join(journal::FILE), floors_only(&floors)).unwrap();
+    Journal::create(&dir.path().join(journal::FILE), 1, floors_only(&floors)).unwrap();
     assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
     StateDir::lock(dir.path()).unwrap().adopt(&here(), 0).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
@@ -203,14 +205,94 @@ fn a_crash_while_adopting_keeps_the_highest_ends() {
 #[test]
 fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left() {
     let dir = used();
-    std::fs::write(dir.path().join(owner::FILE), Owner { machine: "m2".into(), ..here() }.write())
-        .unwrap();
+    std::fs::write(
+        dir.path().join(owner::FILE),
+        Owner { machine: "m2".into(), ..here() }.write(1, true),
+    )
+    .unwrap();
     let later = WORKER.ceiling_ms + 1;
-    let done = StateDir::lock(dir.path()).unwrap().adopt(&here(), later).unwrap();
+    let adopted = StateDir::lock(dir.path()).unwrap().adopt(&here(), later).unwrap();
+    let done = adopted.done;
+    assert!(adopted.ends_are_known);
     assert!(done.iter().any(|line| line.contains(&later.to_string())), "{done:?}");
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     let record = &contents.journal.tags()[&tag("a")];
     assert_eq!((record.floor, record.left.total()), (2001, 0));
     let WorkerPast::Known(worker) = contents.worker else { panic!() };
     assert_eq!((worker.worker, worker.ceiling_ms), (None, later));
+}
+
+#[test]
+fn a_lock_file_that_somebody_removed_lets_no_second_process_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let _first = StateDir::lock(dir.path()).unwrap();
+    std::fs::remove_file(dir.path().join(LOCK)).unwrap();
+    assert!(matches!(StateDir::lock(dir.path()), Err(StateError::Locked { .. })));
+}
+
+#[test]
+fn a_directory_that_was_replaced_is_not_written_to() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("state");
+    let place = StateDir::lock(&path).unwrap().place().unwrap();
+    assert!(place.check().is_ok());
+    std::fs::rename(&path, parent.path().join("moved")).unwrap();
+    assert!(place.check().is_err());
+    std::fs::create_dir(&path).unwrap();
+    assert!(place.check().unwrap_err().to_string().contains("was replaced"));
+}
+
+#[test]
+fn an_old_copy_of_a_file_that_was_put_back_is_not_trusted() {
+    for file in [journal::FILE, worker_file::FILE] {
+        let dir = used();
+        let copy = std::fs::read(dir.path().join(file)).unwrap();
+        drop(open(&dir, ForeignPolicy::Refuse).unwrap());
+        std::fs::write(dir.path().join(file), copy).unwrap();
+        let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+        let told = contents.warnings.iter().any(|warning| warning.contains("old copy"));
+        assert!(told, "{:?}", contents.warnings);
+        let lost = matches!(contents.worker, WorkerPast::Lost { .. });
+        assert_eq!(lost, file == worker_file::FILE);
+        let record = &contents.journal.tags()[&tag("a")];
+        assert_eq!(record.floor, 2001);
+        assert_eq!(record.left.total() == 0, file == journal::FILE);
+        assert_eq!(contents.journal_is_whole, file != journal::FILE);
+    }
+}
+
+#[test]
+fn a_crash_between_the_files_of_a_start_leaves_them_usable() {
+    // The journal, and then the worker file, are of the next generation; the owner is not yet.
+    for written in [&[journal::FILE][..], &[journal::FILE, worker_file::FILE]] {
+        let dir = used();
+        let before: HashMap<_, _> = [journal::FILE, worker_file::FILE, owner::FILE]
+            .map(|file| (file, std::fs::read(dir.path().join(file)).unwrap()))
+            .into();
+        drop(open(&dir, ForeignPolicy::Refuse).unwrap());
+        for (file, content) in &before {
+            if !written.contains(file) {
+                std::fs::write(dir.path().join(file), content).unwrap();
+            }
+        }
+        let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+        assert!(contents.warnings.is_empty(), "{:?}", contents.warnings);
+        assert_eq!(contents.worker, WorkerPast::Known(WORKER));
+        assert_eq!(contents.journal.tags()[&tag("a")].left.position(), Some(101));
+    }
+}
+
+#[test]
+fn a_lost_journal_is_not_the_journal_of_a_tag_less_directory() {
+    let dir = used();
+    std::fs::remove_file(dir.path().join(journal::FILE)).unwrap();
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    assert!(contents.journal.tags().is_empty() && !contents.journal_is_whole);
+    drop(contents);
+    // And not at the next start either.
+    assert!(!open(&dir, ForeignPolicy::Refuse).unwrap().journal_is_whole);
+    let dir = used();
+    std::fs::remove_file(dir.path().join(journal::FILE)).unwrap();
+    let adopted = StateDir::lock(dir.path()).unwrap().adopt(&here(), 0).unwrap();
+    assert!(!adopted.ends_are_known);
 }

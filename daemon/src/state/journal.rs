@@ -6,14 +6,18 @@
 //! odd bytes percent-encoded, the highest end seen, the time of writing in seconds since 1970, and
 //! the ranges as `START-END,…` or `-`.
 //!
-//! Two kinds of a bad end are told apart. Without its line break, the last line is one that was
-//! being written at a crash: nobody was told that it is on disk, so it is dropped. With it, the
-//! line was whole once, and the file is damaged.
+//! The first line is `CHECKSUM leafd-segments VERSION GENERATION`. The generation is raised at each
+//! start, here and in the other files, so that an old copy that was put back is noticed.
+//!
+//! A bad end has two causes that look the same: a crash during the last write, which nobody was
+//! told of, or damage to a line that somebody was told of. So what is left of the tag in that line
+//! is given up, and of all tags when not even the tag can be read.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::durable;
@@ -24,7 +28,7 @@ use crate::segment::tag::BizTag;
 /// Its name in the state directory.
 pub const FILE: &str = "segments.journal";
 
-const HEADER: &str = "leafd segments 1\n";
+const NAME: &str = "leafd-segments 1";
 
 /// Outdated lines that are tolerated before the file is written anew.
 const SLACK: usize = 20_000;
@@ -44,6 +48,7 @@ pub struct TagRecord {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
+    generation: u64,
     file: File,
     lines: usize,
     tags: HashMap<BizTag, TagRecord>,
@@ -51,12 +56,19 @@ pub struct Journal {
     suspect: bool,
 }
 
-/// What opening finds.
-#[derive(Debug)]
-pub enum Opened {
-    /// All of it is as it was written.
-    Whole(Journal),
-    /// Some of it is not.
+/// What a journal's content says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// It can be trusted.
+    Whole {
+        /// The start that it was last written in.
+        generation: u64,
+        /// Every tag.
+        tags: HashMap<BizTag, TagRecord>,
+        /// What its last line was, when it was not whole.
+        doubt: Option<String>,
+    },
+    /// It cannot.
     Damaged {
         /// What was noticed first.
         damage: Damage,
@@ -70,38 +82,15 @@ impl Journal {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn create(path: &Path, tags: HashMap<BizTag, TagRecord>) -> io::Result<Self> {
-        let text = whole_text(&tags);
-        durable::replace(path, text.as_bytes())?;
-        let lines = tags.len();
-        Self::from_content(path, tags, lines, text.len())
-    }
-
-    /// Opens a journal.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn open(path: &Path) -> io::Result<Opened> {
-        let content = std::fs::read(path)?;
-        match parse(&content) {
-            Ok(Parsed { tags, lines, len }) => {
-                Self::from_content(path, tags, lines, len).map(Opened::Whole)
-            }
-            Err(damage) => Ok(Opened::Damaged { damage, floors: salvage(&content) }),
-        }
-    }
-
-    fn from_content(
+    pub fn create(
         path: &Path,
+        generation: u64,
         tags: HashMap<BizTag, TagRecord>,
-        lines: usize,
-        len: usize,
     ) -> io::Result<Self> {
+        durable::replace(path, whole_text(generation, &tags).as_bytes())?;
         let file = OpenOptions::new().append(true).open(path)?;
-        // Drops a line that was being written at a crash.
-        file.set_len(len as u64)?;
-        file.sync_all()?;
-        Ok(Self { path: path.to_owned(), file, lines, tags, suspect: false })
+        let lines = tags.len();
+        Ok(Self { path: path.to_owned(), generation, file, lines, tags, suspect: false })
     }
 
     /// Every tag.
@@ -122,7 +111,9 @@ impl Journal {
         }
         self.lines += records.len();
         self.tags.extend(records);
-        if self.suspect || self.lines > 2 * self.tags.len() + SLACK {
+        // Somebody has removed or replaced the file: what is appended to it would be gone.
+        let removed = self.file.metadata()?.nlink() == 0;
+        if self.suspect || removed || self.lines > 2 * self.tags.len() + SLACK {
             return self.rewrite();
         }
         self.suspect = true;
@@ -134,7 +125,8 @@ impl Journal {
 
     fn rewrite(&mut self) -> io::Result<()> {
         self.suspect = true;
-        durable::replace(&self.path, whole_text(&self.tags).as_bytes())?;
+        let text = whole_text(self.generation, &self.tags);
+        durable::replace(&self.path, text.as_bytes())?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
         self.lines = self.tags.len();
         self.suspect = false;
@@ -142,38 +134,65 @@ impl Journal {
     }
 }
 
-fn whole_text(tags: &HashMap<BizTag, TagRecord>) -> String {
-    let mut text = String::from(HEADER);
+fn whole_text(generation: u64, tags: &HashMap<BizTag, TagRecord>) -> String {
+    let mut text = String::new();
+    push_checked(&mut text, &format!("{NAME} {generation}"));
     for (tag, record) in tags {
         push_line(&mut text, tag, record);
     }
     text
 }
 
-struct Parsed {
-    tags: HashMap<BizTag, TagRecord>,
-    lines: usize,
-    /// Bytes up to the end of the last whole line.
-    len: usize,
+/// Reads a journal's content.
+#[must_use]
+pub fn read(content: &[u8]) -> Reading {
+    match parse(content) {
+        Ok((generation, tags, doubt)) => Reading::Whole { generation, tags, doubt },
+        Err(damage) => Reading::Damaged { damage, floors: salvage(content) },
+    }
 }
 
+type Parsed = (u64, HashMap<BizTag, TagRecord>, Option<String>);
+
 fn parse(content: &[u8]) -> Result<Parsed, Damage> {
-    let len = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let whole = content.get(..len).unwrap_or_default();
+    let end = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let (whole, rest) = content.split_at_checked(end).unwrap_or_default();
     let text = std::str::from_utf8(whole)
         .map_err(|error| Damage::Content(format!("byte {} is not UTF-8", error.valid_up_to())))?;
-    let body = text
-        .strip_prefix(HEADER)
-        .ok_or_else(|| Damage::Content(format!("it does not begin with {:?}", HEADER.trim())))?;
+    let mut lines = text.lines();
+    let header = lines.next().and_then(checked).and_then(|line| line.strip_prefix(NAME));
+    let generation = header.and_then(|rest| rest.trim_start().parse().ok());
+    let generation =
+        generation.ok_or_else(|| Damage::Content(format!("it does not begin with {NAME:?}")))?;
     let mut tags = HashMap::new();
-    let mut lines = 0;
-    for line in body.lines() {
-        lines += 1;
+    for (nth, line) in lines.enumerate() {
         let (tag, record) = parse_line(line)
-            .ok_or_else(|| Damage::Content(format!("line {} is damaged", lines + 1)))?;
+            .ok_or_else(|| Damage::Content(format!("line {} is damaged", nth + 2)))?;
         tags.insert(tag, record);
     }
-    Ok(Parsed { tags, lines, len })
+    let doubt = (!rest.is_empty()).then(|| take_in_rest(rest, &mut tags));
+    Ok((generation, tags, doubt))
+}
+
+/// A last line without its line break. Says in words what was made of it.
+fn take_in_rest(rest: &[u8], tags: &mut HashMap<BizTag, TagRecord>) -> String {
+    let text = std::str::from_utf8(rest).unwrap_or_default();
+    if let Some((tag, record)) = parse_line(text) {
+        tags.insert(tag, record);
+        return "its last line lacks the line break, and is right".into();
+    }
+    let name = text.split(' ').nth(1).filter(|name| text.contains(&format!(" {name} ")));
+    let tag = name.and_then(decode_tag).and_then(|name| BizTag::new(&name).ok());
+    if let Some(tag) = tag.filter(|tag| tags.contains_key(tag)) {
+        if let Some(record) = tags.get_mut(&tag) {
+            record.left = Queue::default();
+        }
+        return format!("its last line was cut off; what was left of tag {tag} is given up");
+    }
+    for record in tags.values_mut() {
+        record.left = Queue::default();
+    }
+    "its last line was cut off at the beginning; what was left of all tags is given up".into()
 }
 
 fn salvage(content: &[u8]) -> HashMap<BizTag, u64> {
@@ -200,15 +219,22 @@ fn push_line(out: &mut String, tag: &BizTag, record: &TagRecord) {
     if record.left.total() == 0 {
         line.push('-');
     }
+    push_checked(out, &line);
+}
+
+fn push_checked(out: &mut String, line: &str) {
+    // Writing to a String cannot fail.
     let _ = writeln!(out, "{:08x} {line}", crc32fast::hash(line.as_bytes()));
 }
 
-fn parse_line(line: &str) -> Option<(BizTag, TagRecord)> {
+/// A line without its checksum, if that is right.
+fn checked(line: &str) -> Option<&str> {
     let (sum, rest) = line.split_once(' ')?;
-    if format!("{:08x}", crc32fast::hash(rest.as_bytes())) != sum {
-        return None;
-    }
-    let mut fields = rest.split(' ');
+    (format!("{:08x}", crc32fast::hash(rest.as_bytes())) == sum).then_some(rest)
+}
+
+fn parse_line(line: &str) -> Option<(BizTag, TagRecord)> {
+    let mut fields = checked(line)?.split(' ');
     let tag = BizTag::new(&decode_tag(fields.next()?)?).ok()?;
     let floor = fields.next()?.parse().ok()?;
     let used_s = fields.next()?.parse().ok()?;
@@ -262,31 +288,30 @@ mod tests {
         TagRecord { floor, used_s: 1, left }
     }
 
-    fn journal(dir: &tempfile::TempDir, records: &[(&str, TagRecord)]) -> PathBuf {
+    fn journal(dir: &tempfile::TempDir, records: &[(&str, TagRecord)]) -> (Journal, PathBuf) {
         let path = dir.path().join(FILE);
-        let mut journal = Journal::create(&path, HashMap::new()).unwrap();
+        let mut journal = Journal::create(&path, 7, HashMap::new()).unwrap();
         for (name, record) in records {
             journal.append(vec![(tag(name), record.clone())]).unwrap();
         }
-        path
-    }
-
-    fn whole(path: &Path) -> Journal {
-        match Journal::open(path).unwrap() {
-            Opened::Whole(journal) => journal,
-            Opened::Damaged { damage, .. } => panic!("{damage}"),
-        }
+        (journal, path)
     }
 
     fn reopened(path: &Path) -> HashMap<BizTag, TagRecord> {
-        whole(path).tags().clone()
+        match read(&std::fs::read(path).unwrap()) {
+            Reading::Whole { generation, tags, doubt } => {
+                assert_eq!((generation, doubt), (7, None));
+                tags
+            }
+            Reading::Damaged { damage, .. } => panic!("{damage}"),
+        }
     }
 
     #[test]
     fn the_last_line_of_a_tag_counts() {
         let dir = tempfile::tempdir().unwrap();
         let odd = "a b%\u{e9}🦀/'\"";
-        let path = journal(
+        let (_, path) = journal(
             &dir,
             &[
                 ("a", record(2001, &[(1, 2001)])),
@@ -300,46 +325,49 @@ mod tests {
         assert_eq!(tags[&tag(odd)], record(9, &[]));
     }
 
-    #[test]
-    fn a_line_that_was_being_written_at_a_crash_is_dropped_wherever_it_was_cut() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
-        let before = std::fs::read(&path).unwrap();
-        let mut journal = whole(&path);
+    /// The content after `[1, 2001)` of `a` was leased and 100 of it were given out.
+    fn given_out(dir: &tempfile::TempDir) -> (Vec<u8>, usize) {
+        let (mut journal, path) =
+            journal(dir, &[("b", record(9, &[(3, 9)])), ("a", record(2001, &[(1, 2001)]))]);
+        let before = std::fs::read(&path).unwrap().len();
         journal.append(vec![(tag("a"), record(2001, &[(101, 2001)]))]).unwrap();
-        let after = std::fs::read(&path).unwrap();
-        for cut in before.len()..after.len() {
-            std::fs::write(&path, &after[..cut]).unwrap();
-            assert_eq!(reopened(&path)[&tag("a")], record(2001, &[(1, 2001)]), "cut at {cut}");
-            // And what comes next does not stick to the rest of it.
-            let mut journal = whole(&path);
-            journal.append(vec![(tag("a"), record(2001, &[(201, 2001)]))]).unwrap();
-            assert_eq!(reopened(&path)[&tag("a")], record(2001, &[(201, 2001)]));
+        (std::fs::read(&path).unwrap(), before)
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_gives_up_what_it_could_have_said_and_keeps_the_highest_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (content, before) = given_out(&dir);
+        for cut in before + 1..content.len() {
+            let Reading::Whole { tags, doubt, .. } = read(&content[..cut]) else { panic!() };
+            assert!(doubt.is_some(), "cut at {cut}");
+            let a = &tags[&tag("a")];
+            assert_eq!(a.floor, 2001);
+            // Never what the line before it said: those may have been given out.
+            assert!(a.left.total() == 0 || a.left.position() == Some(101), "cut at {cut}");
+            let b = tags[&tag("b")].left.total();
+            assert!(b == 6 || cut < before + 11, "only when the tag cannot be read: {cut}");
         }
     }
 
     #[test]
     fn every_flipped_bit_is_noticed_and_the_highest_ends_of_whole_lines_are_salvaged() {
         let dir = tempfile::tempdir().unwrap();
-        let path =
-            journal(&dir, &[("a", record(2001, &[(1, 2001)])), ("b", record(7001, &[(5, 7001)]))]);
-        let good = std::fs::read(&path).unwrap();
-        let second_line =
-            good.len() - 1 - good.iter().rev().skip(1).position(|b| *b == b'\n').unwrap();
+        let (good, before) = given_out(&dir);
         for at in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
-                std::fs::write(&path, &bad).unwrap();
-                match Journal::open(&path).unwrap() {
-                    Opened::Damaged { floors, .. } => {
-                        assert!(floors.values().all(|floor| [2001, 7001].contains(floor)));
-                        assert!(at <= second_line || floors[&tag("a")] == 2001);
+                match read(&bad) {
+                    Reading::Damaged { floors, .. } => {
+                        assert!(floors.values().all(|floor| [2001, 9].contains(floor)));
+                        assert!(at < before || floors[&tag("a")] == 2001);
                     }
-                    // The last line break is gone, so this is the crash during a write.
-                    Opened::Whole(journal) => {
+                    // The last line break is gone, and the line before it right or given up.
+                    Reading::Whole { tags, doubt, .. } => {
                         assert_eq!(at, good.len() - 1, "bit {bit} of byte {at} went unnoticed");
-                        assert_eq!(journal.tags().len(), 1);
+                        assert!(doubt.is_some());
+                        assert_ne!(tags[&tag("a")].left.position(), Some(1));
                     }
                 }
             }
@@ -347,10 +375,18 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_that_somebody_removed_is_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
+        std::fs::remove_file(&path).unwrap();
+        journal.append(vec![(tag("b"), record(9, &[(3, 9)]))]).unwrap();
+        assert_eq!(reopened(&path).len(), 2);
+    }
+
+    #[test]
     fn an_outdated_file_is_written_anew_and_says_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        let path = journal(&dir, &[("b", record(9, &[(3, 9)]))]);
-        let mut journal = whole(&path);
+        let (mut journal, path) = journal(&dir, &[("b", record(9, &[(3, 9)]))]);
         let many = |from: u64| {
             (0..SLACK as u64 / 2).map(move |n| (tag("a"), record(1 << 40, &[(from + n, 1 << 40)])))
         };
@@ -368,8 +404,7 @@ mod tests {
     #[test]
     fn after_a_failed_write_the_whole_file_is_written_anew() {
         let dir = tempfile::tempdir().unwrap();
-        let path = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
-        let mut journal = whole(&path);
+        let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
         // A file that cannot be written to stands in for a disk that fails.
         journal.file = File::open(&path).unwrap();
         assert!(journal.append(vec![(tag("a"), record(2001, &[(101, 2001)]))]).is_err());
@@ -382,9 +417,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_content_is_read_or_refused_and_never_a_panic(content in any::<Vec<u8>>()) {
-            let mut file = HEADER.as_bytes().to_vec();
+            let mut file = whole_text(7, &HashMap::new()).into_bytes();
             file.extend(&content);
-            let _ = (parse(&content), parse(&file));
+            let _ = (read(&content), read(&file));
             prop_assert!(salvage(&content).is_empty());
         }
 

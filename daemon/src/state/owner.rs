@@ -38,27 +38,40 @@ impl Owner {
         }
     }
 
-    /// The file's content.
+    /// Whether this machine has an ID by which a copied directory can be told.
     #[must_use]
-    pub fn write(&self) -> String {
+    pub fn is_anonymous(&self) -> bool {
+        self.machine == NO_MACHINE && self.identity.is_empty()
+    }
+
+    /// The file's content. `generation` counts the starts; `ends_are_known` says whether the
+    /// journal has known the highest end of every tag ever since the directory was new.
+    #[must_use]
+    pub fn write(&self, generation: u64, ends_are_known: bool) -> String {
         let mut properties = Properties::default();
         properties.set("version", 1);
+        properties.set("generation", generation);
+        properties.set("endsAreKnown", ends_are_known);
         properties.set("machine", &self.machine);
         properties.set("identity", &self.identity);
         properties.write("Whose state this is. Written by leafd; do not copy it to another host.")
     }
 
-    /// Reads the file's content.
+    /// Reads the file's content: the owner, and what else [`Self::write`] was given.
     ///
     /// # Errors
     /// When it is damaged or of another version.
-    pub fn read(content: &[u8]) -> Result<Self, Damage> {
+    pub fn read(content: &[u8]) -> Result<(Self, u64, bool), Damage> {
         let properties = Properties::read(content)?;
         match properties.number("version")? {
-            1 => Ok(Self {
-                machine: properties.get("machine")?.to_owned(),
-                identity: properties.get("identity")?.to_owned(),
-            }),
+            1 => {
+                let owner = Self {
+                    machine: properties.get("machine")?.to_owned(),
+                    identity: properties.get("identity")?.to_owned(),
+                };
+                let ends_are_known = properties.get("endsAreKnown")? == "true";
+                Ok((owner, properties.number("generation")?, ends_are_known))
+            }
             other => Err(Damage::Content(format!("version {other} is not known"))),
         }
     }
@@ -83,7 +96,7 @@ mod tests {
     #[test]
     fn an_owner_is_written_and_read_and_told_from_another() {
         let here = Owner { machine: "m1".into(), identity: "a".into() };
-        assert_eq!(Owner::read(here.write().as_bytes()), Ok(here.clone()));
+        assert_eq!(Owner::read(here.write(5, false).as_bytes()), Ok((here.clone(), 5, false)));
         assert_eq!(here.differs_from(&here), None);
         let other = Owner { machine: "m2".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("m2"));

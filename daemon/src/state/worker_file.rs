@@ -27,11 +27,12 @@ impl WorkerRecord {
         Self { worker: None, identity: String::new(), layout: String::new(), ceiling_ms: 0 }
     }
 
-    /// The file's content.
+    /// The file's content. `generation` counts the starts.
     #[must_use]
-    pub fn write(&self) -> String {
+    pub fn write(&self, generation: u64) -> String {
         let mut properties = Properties::default();
         properties.set("version", 1);
+        properties.set("generation", generation);
         properties.set("workerID", self.worker.map_or(String::new(), |id| id.to_string()));
         properties.set("identity", &self.identity);
         properties.set("layout", &self.layout);
@@ -39,11 +40,11 @@ impl WorkerRecord {
         properties.write("Written by leafd; no ID at or past ceilingMs has been issued.")
     }
 
-    /// Reads the file's content.
+    /// Reads the file's content: the record, and the start that it was written in.
     ///
     /// # Errors
     /// When it is damaged or of another version.
-    pub fn read(content: &[u8]) -> Result<Self, Damage> {
+    pub fn read(content: &[u8]) -> Result<(Self, u64), Damage> {
         let properties = Properties::read(content)?;
         match properties.number("version")? {
             1 => {}
@@ -53,12 +54,13 @@ impl WorkerRecord {
             "" => None,
             _ => Some(properties.number("workerID")?),
         };
-        Ok(Self {
+        let record = Self {
             worker,
             identity: properties.get("identity")?.to_owned(),
             layout: properties.get("layout")?.to_owned(),
             ceiling_ms: properties.number("ceilingMs")?,
-        })
+        };
+        Ok((record, properties.number("generation")?))
     }
 }
 
@@ -78,7 +80,7 @@ mod tests {
             },
         ];
         for record in records {
-            assert_eq!(WorkerRecord::read(record.write().as_bytes()), Ok(record));
+            assert_eq!(WorkerRecord::read(record.write(5).as_bytes()), Ok((record, 5)));
         }
     }
 

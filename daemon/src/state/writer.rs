@@ -2,12 +2,12 @@
 //! executed in the order in which they were handed in.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
+use super::dir::Place;
 use super::durable;
 use super::journal::{Journal, TagRecord};
 use super::worker_file::WorkerRecord;
@@ -25,16 +25,25 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Starts the thread, for the files at `place` in the start number `generation`. `fatal` is
+    /// cancelled when it breaks down.
     ///
     /// # Errors
     /// When the operating system gives no thread.
-    pub fn start(journal: Journal, worker_file: PathBuf) -> io::Result<(Self, JoinHandle<()>)> {
+    pub fn start(
+        place: Place,
+        generation: u64,
+        journal: Journal,
+        fatal: &CancellationToken,
+    ) -> io::Result<Self> {
         let (jobs, receiver) = mpsc::channel();
-        let thread = std::thread::Builder::new()
-            .name("leafd-state".into())
-            .spawn(move || run(journal, &worker_file, &receiver))?;
-        Ok((Self { jobs }, thread))
+        let breakdown = fatal.clone().drop_guard();
+        std::thread::Builder::new().name("leafd-state".into()).spawn(move || {
+            run(&place, generation, journal, &receiver);
+            // It was not a panic that got here.
+            drop(breakdown.disarm());
+        })?;
+        Ok(Self { jobs })
     }
 
     /// Writes records of tags; returns when they are on disk.
@@ -64,18 +73,21 @@ impl Writer {
     }
 }
 
-fn run(mut journal: Journal, worker_file: &std::path::Path, jobs: &mpsc::Receiver<Job>) {
+fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
+        let ours = place.check();
         // Who no longer waits for the outcome need not be told.
         let _ = match job {
             Job::Segments(records, done) => {
-                done.send(journal.append(records).map_err(|error| error.to_string()))
+                let written = ours.and_then(|()| journal.append(records));
+                done.send(written.map_err(|error| error.to_string()))
             }
-            Job::Worker(record, done) => done.send(
-                durable::replace(worker_file, record.write().as_bytes())
-                    .map(drop)
-                    .map_err(|error| error.to_string()),
-            ),
+            Job::Worker(record, done) => {
+                let text = record.write(generation);
+                let written =
+                    ours.and_then(|()| durable::replace(&place.worker_file(), text.as_bytes()));
+                done.send(written.map(drop).map_err(|error| error.to_string()))
+            }
         };
     }
 }
