@@ -5,7 +5,9 @@ pub mod binaries;
 pub mod daemon;
 pub mod faketime;
 pub mod load;
+pub mod raw;
 pub mod seen;
+pub mod watch;
 
 pub use daemon::Daemon;
 pub use seen::Seen;

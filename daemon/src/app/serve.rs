@@ -37,7 +37,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// How long the last writes may take at the stop.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
-/// Serves until SIGTERM or SIGINT; a second one ends it at once.
+/// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When it cannot start, or cannot stop in good order.
@@ -130,15 +130,10 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
         let snowflake = daemon.issuer.close().await;
         segments.and(snowflake)
     };
-    // A disk or a store that hangs must not hold up the end, and neither must patience.
+    // A disk or a store that hangs must not hold up the end.
     let limit = config.shutdown.grace * 2 + LAST_WRITE;
-    let outcome = tokio::select! {
-        outcome = tokio::time::timeout(limit, orderly) => {
-            outcome.unwrap_or_else(|_| Err("the disk or the store has not answered".into()))
-        }
-        _ = terminate.recv() => Err("told to stop twice".into()),
-        _ = interrupt.recv() => Err("told to stop twice".into()),
-    };
+    let outcome = tokio::time::timeout(limit, orderly).await;
+    let outcome = outcome.unwrap_or_else(|_| Err("the disk or the store has not answered".into()));
     outcome.map_err(|error| {
         Failure::state("the last state could not be written; nothing will be repeated", &error)
     })?;

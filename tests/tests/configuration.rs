@@ -1,0 +1,314 @@
+//! What leafd is told: what it prints itself is right, what is wrong is refused with the key and
+//! the value before anything is touched, and the files that are shipped are right.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use leafd_tests::binaries::workspace;
+use leafd_tests::daemon::Home;
+use leafd_tests::watch::wait_logged;
+
+/// Runs leafd with nothing in its environment but what `home` says. Returns its exit code, what it
+/// printed, and what it complained of.
+fn leafd(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = home.command("leafd");
+    command.env_remove("LEAFD_SOCKET").env_remove("LEAFD_STATE_DIR").args(arguments);
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (status.code(), stdout, stderr)
+}
+
+fn file(folder: &Path, content: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.join("leafd.toml");
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+/// Every key of the printed default configuration, as `section.key`.
+fn keys(home: &Home) -> BTreeSet<String> {
+    let (_, text, _) = leafd(home, &["default-config"]);
+    let mut section = String::new();
+    let mut keys = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').to_owned();
+        } else if let Some((key, _)) = line.split_once(" = ") {
+            keys.insert(format!("{section}.{key}"));
+        }
+    }
+    keys
+}
+
+/// A value that each key refuses, as it is written in the file, and how the refusal tells it.
+const WRONG: [(&str, &str, &str); 36] = [
+    ("socket.mode", "\"0999\"", "0999"),
+    ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
+    ("socket.max-connections", "0", "0 is not between 1 and"),
+    ("socket.max-connections", "1000001", "1000001"),
+    ("socket.max-in-flight", "65537", "65537"),
+    ("socket.max-count", "0", "0 is not between 1 and 1000000"),
+    ("socket.max-count", "-1", "-1"),
+    ("socket.max-request-bytes", "1599", "1599 is not between 1600 and 4096"),
+    ("socket.idle-timeout", "\"999ms\"", "999ms"),
+    ("socket.request-timeout", "\"99ms\"", "99ms"),
+    ("socket.write-timeout", "\"25h\"", "90000s is not between 100ms and 86400s"),
+    ("state.machine-id", "\"a\\u0007b\"", "a\\u{7}b"),
+    ("store.kind", "\"oracle\"", "oracle"),
+    ("store.timeout", "\"5 parsecs\"", "5 parsecs"),
+    ("segment.auto-create", "\"maybe\"", "maybe"),
+    ("segment.default-step", "0", "0 is not between 1 and 1000000"),
+    ("segment.max-step", "1000000001", "1000000001"),
+    ("segment.wait", "\"2m\"", "120s is not between 1ms and 60s"),
+    ("segment.max-wait", "\"2h\"", "7200s"),
+    ("segment.max-waiting", "0", "0 is not between"),
+    ("segment.max-tags", "0", "0 is not between"),
+    ("segment.refresh", "\"99ms\"", "99ms"),
+    ("segment.unknown-for", "\"2h\"", "7200s"),
+    ("snowflake.enabled", "\"perhaps\"", "perhaps"),
+    ("snowflake.layout", "\"41/10/13\"", "41/10/13"),
+    ("snowflake.layout", "\"41/10/12@99999999999999\"", "99999999999999"),
+    ("snowflake.ceiling-ahead", "\"99ms\"", "99ms"),
+    ("snowflake.max-lead", "\"2s\"", "2s is not between 0ns and 1s"),
+    ("snowflake.clock-tolerance", "\"2s\"", "2s is not between 0ns and 1s"),
+    ("snowflake.start-wait", "\"2m\"", "120s is not between 0ns and 60s"),
+    ("snowflake.random-start", "4097", "4097"),
+    ("worker.registry", "\"guess\"", "guess"),
+    ("worker.id", "1024", "1024 is not between 0 and 1023"),
+    ("worker.identity", "\"a\\u0007b\"", "a\\u{7}b"),
+    ("log.level", "\"loud\"", "loud"),
+    ("log.format", "\"xml\"", "xml"),
+];
+
+/// Whose every value is right, or is looked at when leafd starts.
+const FREE: [&str; 4] = ["socket.path", "socket.group", "state.dir", "store.path"];
+
+#[test]
+fn every_key_refuses_a_wrong_value_in_the_file_with_78_and_tells_key_and_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let mut met: BTreeSet<_> = FREE.map(str::to_owned).into();
+    let grace = ("shutdown.grace", "\"11m\"", "660s is not between 0ns and 600s");
+    for (name, value, told) in WRONG.into_iter().chain([grace]) {
+        let (section, key) = name.split_once('.').unwrap();
+        let path = file(folder.path(), format!("[{section}]\n{key} = {value}\n"));
+        let path = path.to_str().unwrap();
+        for arguments in [&["--config", path, "check"][..], &["--config", path]] {
+            let (code, _, text) = leafd(&home, arguments);
+            assert_eq!(code, Some(78), "{name} = {value}: {text}");
+            assert!(text.contains(key) && text.contains(told), "{name} = {value}: {text}");
+        }
+        met.insert(name.to_owned());
+    }
+    assert_eq!(met, keys(&home), "a key is not tried");
+}
+
+#[test]
+fn every_key_refuses_a_wrong_value_in_the_environment_with_78_and_tells_key_and_value() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, value, told) in WRONG {
+        let variable = name.to_uppercase().replace(['.', '-'], "_");
+        let value = value.trim_matches('"').replace("\\u0007", "\u{7}");
+        let home = Home::new(folder.path()).with(&variable, &value);
+        let (code, _, text) = leafd(&home, &["check"]);
+        assert_eq!(code, Some(78), "{variable}={value}: {text}");
+        let named = text.contains(name) || text.contains(&variable);
+        assert!(named && text.contains(told), "{variable}={value}: {text}");
+    }
+}
+
+#[test]
+fn several_problems_are_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[socket]\nmax-count = 0\n[worker]\nid = 1024\n[log]\nlevel = \"loud\"\n";
+    let path = file(folder.path(), text);
+    let arguments = ["--config", path.to_str().unwrap(), "check"];
+    let (code, _, text) = leafd(&Home::new(folder.path()), &arguments);
+    assert_eq!(code, Some(78), "{text}");
+    for part in ["3 problem", "socket.max-count: 0", "worker.id: 1024", "log.level: \"loud\""] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    for (content, told) in [
+        ("[segment]\ndefault-stepp = 5\n", "default-stepp"),
+        ("[segmnt]\n", "segmnt"),
+        ("segment = 5\n", "segment = 5"),
+        ("max-count = 5\n", "max-count"),
+        ("[socket]\nmax-count = 1\nmax-count = 2\n", "duplicate"),
+        ("max count", "line 1"),
+    ] {
+        let path = file(folder.path(), content);
+        let path = path.to_str().unwrap();
+        let (code, _, text) = leafd(&home, &["--config", path, "check"]);
+        assert_eq!(code, Some(78), "{content}: {text}");
+        assert!(text.contains(told) && text.contains(path), "{content}: {text}");
+    }
+    let garbage = file(folder.path(), b"\xff\xfe\0");
+    for path in ["/nonexistent/leafd.toml", "/", garbage.to_str().unwrap()] {
+        for arguments in [&["--config", path, "check"][..], &["--config", path], &["check"]] {
+            let home = match arguments {
+                ["check"] => home.clone().with("CONFIG", path),
+                _ => home.clone(),
+            };
+            let (code, _, text) = leafd(&home, arguments);
+            assert_eq!(code, Some(78), "{path}: {text}");
+            assert!(text.contains(path), "{path}: {text}");
+        }
+    }
+    for variable in ["WORKER_IDD", "SNOWFLAKE_WORKER", "TIMEOUT"] {
+        let (code, _, text) = leafd(&home.clone().with(variable, "7"), &["check"]);
+        assert_eq!(code, Some(78), "{text}");
+        assert!(text.contains(&format!("LEAFD_{variable} ")), "{text}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_not_text_is_refused_by_name_and_not_passed_over() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let value = std::ffi::OsStr::from_bytes(b"/data/\xff");
+    let mut command = Home::new(folder.path()).command("leafd");
+    let output = command.arg("check").env("LEAFD_STATE_DIR", value).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{text}");
+    assert!(text.contains("LEAFD_STATE_DIR") && text.contains("/data/"), "{text}");
+}
+
+#[test]
+fn a_refused_configuration_touches_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(&folder.path().join("home")).with("WORKER_ID", "1024");
+    let output = home.command("leafd").output().unwrap();
+    assert_eq!(output.status.code(), Some(78));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_file_counts_and_the_environment_outranks_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "[worker]\nid = 3\n[socket]\nmax-in-flight = 5\n");
+    let home = Home::new(folder.path()).with("CONFIG", path.to_str().unwrap());
+    for (home, worker) in [(home.clone(), 3), (home.with("WORKER_ID", "7"), 7)] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home.with("STATE_DIR", folder.path().to_str().unwrap());
+        let daemon = home.start();
+        assert_eq!(daemon.client().status().unwrap().snowflake.worker, Some(worker));
+        wait_logged(&home, path.to_str().unwrap());
+        daemon.stop();
+    }
+}
+
+#[test]
+fn the_default_configuration_that_it_prints_is_right_and_starts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let (code, text, _) = leafd(&home, &["default-config"]);
+    assert_eq!(code, Some(0));
+    let path = file(folder.path(), text);
+    let path = path.to_str().unwrap();
+    let (code, text, error) = leafd(&home, &["check", "--config", path]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains(path), "{text}");
+    let daemon = home.with("CONFIG", path).start();
+    assert_eq!(daemon.client().next("orders").unwrap(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn the_schema_that_it_prints_makes_a_table_that_it_serves_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let (code, schema, _) = leafd(&home, &["schema"]);
+    assert_eq!(code, Some(0));
+    std::fs::create_dir_all(home.state()).unwrap();
+    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
+                  c.executescript(sys.stdin.read()); \
+                  c.execute(\"INSERT INTO leaf_alloc (biz_tag, max_id, step) \
+                             VALUES ('orders', 5001, 20)\"); c.commit()";
+    let mut python = Command::new("python3")
+        .args(["-c", script, home.state().join("leafd.db").to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    python.stdin.take().unwrap().write_all(schema.as_bytes()).unwrap();
+    assert!(python.wait().unwrap().success(), "{schema}");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    assert_eq!(client.next("orders").unwrap(), 5001);
+    assert_eq!(client.tag_show("orders").unwrap().row_step, 20);
+    assert_eq!(client.next("made on first use").unwrap(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    for arguments in [&["--bogus"][..], &["bogus"], &["check", "bogus"], &["--config"]] {
+        let (code, out, text) = leafd(&home, arguments);
+        assert_eq!((code, out.as_str()), (Some(64), ""), "{arguments:?}: {text}");
+        assert!(text.contains(arguments.last().unwrap()), "{arguments:?}: {text}");
+    }
+    for arguments in [&["--help"][..], &["-h"], &["check", "--help"], &["adopt", "-h"]] {
+        let (code, out, error) = leafd(&home, arguments);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{arguments:?}");
+        assert!(out.contains("--config"), "{arguments:?}: {out}");
+    }
+    let (code, help, _) = leafd(&home, &["--help"]);
+    assert_eq!(code, Some(0));
+    for command in ["check", "schema", "default-config", "adopt"] {
+        assert!(help.contains(command), "{command}: {help}");
+    }
+    for flag in ["--version", "-V"] {
+        let (code, out, _) = leafd(&home, &[flag]);
+        assert_eq!((code, out), (Some(0), format!("leafd {}\n", env!("CARGO_PKG_VERSION"))));
+    }
+}
+
+/// TOML files that configure other programs.
+const OTHERS: [&str; 7] = [
+    "Cargo.toml",
+    "Cross.toml",
+    "clippy.toml",
+    "deny.toml",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+    "pyproject.toml",
+];
+
+fn shipped(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                shipped(&path, found);
+            }
+        } else if path.extension().is_some_and(|end| end == "toml")
+            && !OTHERS.contains(&name.as_str())
+        {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_configuration_that_is_shipped_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let mut found = Vec::new();
+    shipped(workspace(), &mut found);
+    assert!(!found.is_empty());
+    for path in found {
+        let (code, _, text) = leafd(&home, &["check", "--config", path.to_str().unwrap()]);
+        assert_eq!(code, Some(0), "{}: {text}", path.display());
+        println!("{} is right", path.display());
+    }
+}

@@ -1,0 +1,260 @@
+//! Messages that are wrong: each is answered with the error that says what is wrong with it, ends
+//! no more than its own connection, and is not noticed by anybody else.
+
+use std::net::Shutdown;
+use std::path::Path;
+
+use leaf_client::wire::{
+    Call, ErrorCode, MAGIC, MAX_REQUEST_LEN, MAX_TAGS_PER_PAGE, Reply, Response, UNSOLICITED,
+    VERSION,
+};
+use leafd_tests::daemon::Home;
+use leafd_tests::raw::{Raw, frame, frame_of, hello};
+use leafd_tests::watch::{Bystanders, peak_mib};
+
+/// None of this may cost memory. At rest it is 15 MiB.
+const MOST_MIB: u64 = 40;
+
+/// Runs `act` on a daemon that serves others meanwhile.
+fn beside_others(act: impl FnOnce(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    let others = Bystanders::of(&home);
+    act(&home.socket());
+    others.noticed_nothing();
+    let peak = peak_mib(&daemon);
+    println!("peak of {peak} MiB");
+    assert!(peak < MOST_MIB, "{peak} MiB");
+    daemon.stop();
+}
+
+fn segment(tag: &str, count: u32) -> Call<'_> {
+    Call::Segment { tag, count, timeout_ms: 0 }
+}
+
+/// The call is refused with `code` and `detail`, and the connection goes on.
+fn is_refused(raw: &mut Raw, call: Call<'_>, code: ErrorCode, detail: u64) {
+    let asked = format!("{call:?}");
+    match raw.ask(7, call) {
+        Reply::Error(error) => {
+            assert_eq!((error.code(), error.detail), (code, detail), "{asked}: {error}");
+        }
+        other => panic!("{asked} is answered with {other:?}"),
+    }
+    assert!(matches!(raw.ask(8, Call::Time), Reply::Time { .. }));
+}
+
+#[test]
+fn an_over_long_frame_is_refused_at_its_header_with_the_limit_and_the_connection_closes() {
+    beside_others(|socket| {
+        let limit = u32::try_from(MAX_REQUEST_LEN).unwrap();
+        for announced in [u32::MAX, 1 << 31, limit + 1] {
+            for first in [true, false] {
+                let mut raw = if first { Raw::connect(socket) } else { Raw::greeted(socket) };
+                let header = announced.to_be_bytes();
+                let error = raw.is_thrown_out_for(&header, ErrorCode::FrameTooLarge);
+                assert_eq!(error.detail, u64::from(limit), "{announced}, first: {first}");
+                assert!(error.message.contains(&announced.to_string()), "{error}");
+            }
+        }
+        // What came before it on the same connection is answered.
+        let mut raw = Raw::greeted(socket);
+        raw.send(&[frame(5, Call::Time), u32::MAX.to_be_bytes().to_vec()].concat());
+        assert!(matches!(raw.receive(), Some(Response { id: 5, reply: Reply::Time { .. } })));
+        assert_eq!(raw.refusal().0, UNSOLICITED);
+        assert_eq!(raw.receive(), None);
+    });
+}
+
+#[test]
+fn a_frame_as_long_as_allowed_is_read_and_a_configured_lower_limit_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SOCKET_MAX_REQUEST_BYTES", "1600");
+    let daemon = home.start();
+    let mut raw = Raw::greeted(&home.socket());
+    raw.send(&frame_of(&[0xff; 1600]));
+    assert_eq!(raw.refusal().1.code(), ErrorCode::UnknownCall);
+    let (tag, text) = ("🦀".repeat(128), "🦀".repeat(256));
+    let call = Call::TagCreate { tag: &tag, step: 0, first: 1, description: &text };
+    assert!(matches!(raw.ask(3, call), Reply::Tags(tags) if tags[0].description == text));
+    let error = raw.is_thrown_out_for(&1601_u32.to_be_bytes(), ErrorCode::FrameTooLarge);
+    assert_eq!(error.detail, 1600);
+    daemon.stop();
+}
+
+#[test]
+fn a_peer_that_ends_within_a_frame_is_closed_and_what_it_asked_before_is_answered() {
+    beside_others(|socket| {
+        let whole = [hello(), frame(2, segment("orders", 1))].concat();
+        for cut in 0..whole.len() {
+            Raw::connect(socket).send(&whole[..cut]);
+            let mut raw = Raw::connect(socket);
+            raw.send(&whole[..cut]);
+            raw.stream().shutdown(Shutdown::Write).unwrap();
+            let answered = std::iter::from_fn(|| raw.receive()).count();
+            assert_eq!(answered, usize::from(cut >= hello().len()), "cut at {cut}");
+        }
+        let mut raw = Raw::connect(socket);
+        raw.send(&whole);
+        raw.stream().shutdown(Shutdown::Write).unwrap();
+        let answers: Vec<_> = std::iter::from_fn(|| raw.receive()).collect();
+        assert!(matches!(answers[1].reply, Reply::Ids { .. }), "{answers:?}");
+    });
+}
+
+#[test]
+fn a_request_that_comes_byte_by_byte_is_answered() {
+    beside_others(|socket| {
+        let mut raw = Raw::connect(socket);
+        let two = [hello(), frame(2, segment("orders", 1)), frame(3, Call::Time)].concat();
+        for byte in two.chunks(1) {
+            raw.send(byte);
+            std::thread::yield_now();
+        }
+        // In any order: the first of a tag waits for its lease.
+        let mut ids: Vec<_> = (0..3).filter_map(|_| Some(raw.receive()?.id)).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn an_unknown_call_and_a_damaged_one_are_refused_with_their_id_and_the_connection_goes_on() {
+    beside_others(|socket| {
+        let mut raw = Raw::greeted(socket);
+        for (call, rest, code, detail) in [
+            (9_u32, "", ErrorCode::UnknownCall, 9),
+            (u32::MAX, "whatever follows", ErrorCode::UnknownCall, u64::from(u32::MAX)),
+            // Too short, too long, and a tag that is longer than the frame.
+            (1, "\u{6}\0\0\0\0\0\0\0ord", ErrorCode::Malformed, 0),
+            (3, "left over", ErrorCode::Malformed, 0),
+            (1, "\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7forders", ErrorCode::Malformed, 0),
+        ] {
+            let body = [&5_u64.to_le_bytes()[..], &call.to_le_bytes(), rest.as_bytes()].concat();
+            raw.send(&frame_of(&body));
+            let (id, error) = raw.refusal();
+            assert_eq!((id, error.code(), error.detail), (5, code, detail), "{error}");
+            assert!(matches!(raw.ask(6, Call::Time), Reply::Time { .. }));
+        }
+    });
+}
+
+#[test]
+fn a_request_that_is_not_utf8_is_malformed_and_the_connection_goes_on() {
+    beside_others(|socket| {
+        let mut raw = Raw::greeted(socket);
+        for tag in [vec![0xff; 1000], vec![0xc3], b"ab\xf0\x9f\xa6".to_vec()] {
+            let mut body = [&5_u64.to_le_bytes()[..], &1_u32.to_le_bytes()].concat();
+            body.extend((tag.len() as u64).to_le_bytes());
+            body.extend(&tag);
+            body.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+            raw.send(&frame_of(&body));
+            let (id, error) = raw.refusal();
+            assert_eq!((id, error.code()), (5, ErrorCode::Malformed), "{error}");
+            assert!(matches!(raw.ask(6, Call::Time), Reply::Time { .. }));
+        }
+    });
+}
+
+#[test]
+fn a_first_message_that_is_no_hello_is_refused_by_type_and_the_connection_closes() {
+    beside_others(|socket| {
+        let wrong_magic = frame(1, Call::Hello { magic: *b"FAEL", version: VERSION });
+        let version_0 = frame(1, Call::Hello { magic: MAGIC, version: 0 });
+        for (bytes, code) in [
+            (wrong_magic, ErrorCode::BadMagic),
+            (version_0, ErrorCode::VersionUnsupported),
+            (frame(1, Call::Time), ErrorCode::HelloExpected),
+            (frame(1, segment("orders", 1)), ErrorCode::HelloExpected),
+            (frame_of(b""), ErrorCode::Malformed),
+            (frame_of(b"garbage"), ErrorCode::Malformed),
+            (frame_of(&[0xee; 600]), ErrorCode::HelloExpected),
+            (b"GET /api/segment/get/orders HTTP/1.1\r\n\r\n".to_vec(), ErrorCode::FrameTooLarge),
+            (b"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n".to_vec(), ErrorCode::FrameTooLarge),
+        ] {
+            Raw::connect(socket).is_thrown_out_for(&bytes, code);
+        }
+        let mut raw = Raw::connect(socket);
+        let version_0 = frame(1, Call::Hello { magic: MAGIC, version: 0 });
+        let error = raw.is_thrown_out_for(&version_0, ErrorCode::VersionUnsupported);
+        assert_eq!(error.detail, u64::from(VERSION), "the newest version");
+    });
+}
+
+#[test]
+fn a_client_of_a_future_version_is_answered_with_the_daemons_own() {
+    beside_others(|socket| {
+        for version in [VERSION, 99, u16::MAX] {
+            let mut raw = Raw::connect(socket);
+            let reply = raw.ask(1, Call::Hello { magic: MAGIC, version });
+            assert!(matches!(reply, Reply::Hello { version: VERSION, .. }), "{reply:?}");
+            assert!(matches!(raw.ask(2, segment("orders", 1)), Reply::Ids { .. }));
+        }
+    });
+}
+
+#[test]
+fn a_count_of_0_or_above_the_limit_is_refused_with_the_limit_and_the_connection_goes_on() {
+    beside_others(|socket| {
+        let mut raw = Raw::greeted(socket);
+        for count in [0, 100_001, u32::MAX] {
+            is_refused(&mut raw, segment("orders", count), ErrorCode::BadCount, 100_000);
+            let call = Call::Snowflake { count, timeout_ms: 0 };
+            is_refused(&mut raw, call, ErrorCode::BadCount, 100_000);
+        }
+        for limit in [0, MAX_TAGS_PER_PAGE + 1, u32::MAX] {
+            let call = Call::TagList { after: "", limit };
+            is_refused(&mut raw, call, ErrorCode::BadCount, u64::from(MAX_TAGS_PER_PAGE));
+        }
+        assert!(matches!(raw.ask(9, segment("orders", 100_000)), Reply::Ids { .. }));
+    });
+}
+
+#[test]
+fn a_name_that_no_tag_can_have_is_refused_in_every_call_and_the_connection_goes_on() {
+    beside_others(|socket| {
+        let mut raw = Raw::greeted(socket);
+        let names =
+            ["", "\0", "a\nb", "\x1b[31mred", "\u{85}", &"é".repeat(129), &"x".repeat(1000)];
+        for tag in names {
+            is_refused(&mut raw, segment(tag, 1), ErrorCode::BadTag, 0);
+            is_refused(&mut raw, Call::TagShow { tag }, ErrorCode::BadTag, 0);
+            is_refused(&mut raw, Call::TagSetStep { tag, step: 1 }, ErrorCode::BadTag, 0);
+            let call = Call::TagCreate { tag, step: 0, first: 1, description: "" };
+            is_refused(&mut raw, call, ErrorCode::BadTag, 0);
+        }
+        assert!(matches!(raw.ask(9, segment(&"é".repeat(128), 1)), Reply::Ids { .. }));
+    });
+}
+
+#[test]
+fn values_that_no_tag_can_have_are_refused_by_type_and_the_connection_goes_on() {
+    beside_others(|socket| {
+        let mut raw = Raw::greeted(socket);
+        let long = "x".repeat(257);
+        let create =
+            |step, first, description| Call::TagCreate { tag: "t", step, first, description };
+        let max_step = 1_000_000;
+        is_refused(&mut raw, create(max_step + 1, 1, ""), ErrorCode::BadStep, max_step.into());
+        is_refused(&mut raw, create(1, 1, &long), ErrorCode::BadDescription, 0);
+        for first in [u64::MAX, 1 << 63, i64::MAX as u64] {
+            is_refused(&mut raw, create(1, first, ""), ErrorCode::BadCount, i64::MAX as u64 - 1);
+        }
+        for step in [0, u32::MAX] {
+            let call = Call::TagSetStep { tag: "bystander", step };
+            is_refused(&mut raw, call, ErrorCode::BadStep, max_step.into());
+        }
+        is_refused(&mut raw, Call::TagShow { tag: "t" }, ErrorCode::UnknownTag, 0);
+    });
+}
+
+#[test]
+fn a_request_with_id_0_is_refused_and_the_connection_closes() {
+    beside_others(|socket| {
+        for call in [Call::Time, segment("orders", 1)] {
+            let mut raw = Raw::greeted(socket);
+            raw.is_thrown_out_for(&frame(UNSOLICITED, call), ErrorCode::Malformed);
+        }
+    });
+}

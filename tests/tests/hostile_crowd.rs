@@ -1,0 +1,219 @@
+//! More connections than usual, than configured, or than the operating system allows: who is in is
+//! served, who is not is told so, and a place that becomes free is used again.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
+use leafd_tests::daemon::Home;
+use leafd_tests::load::Load;
+use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::watch::{Bystanders, peak_mib, wait_logged};
+use leafd_tests::{Daemon, Seen};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+fn one_id() -> Call<'static> {
+    Call::Segment { tag: "orders", count: 1, timeout_ms: 0 }
+}
+
+/// Whether there was a place for a new connection: it said hello, or was refused because of the
+/// limit and closed.
+fn finds_place(home: &Home) -> Result<Raw, u64> {
+    let mut raw = Raw::connect(&home.socket());
+    raw.send(&hello());
+    match raw.receive() {
+        Some(Response { id: 1, reply: Reply::Hello { .. } }) => Ok(raw),
+        Some(Response { id: UNSOLICITED, reply: Reply::Error(error) }) => {
+            assert_eq!(error.code(), ErrorCode::TooManyConnections, "{error}");
+            assert!(error.retry_after_ms > 0);
+            assert_eq!(raw.receive(), None);
+            Err(error.detail)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Takes places until there is none. Returns who has one, and the limit.
+fn fill(home: &Home) -> (Vec<Raw>, u64) {
+    let mut inside = Vec::new();
+    loop {
+        match finds_place(home) {
+            Ok(raw) => inside.push(raw),
+            Err(limit) => return (inside, limit),
+        }
+    }
+}
+
+/// Takes a place that is about to be free.
+fn wait_for_place(home: &Home) -> Raw {
+    let began = Instant::now();
+    loop {
+        match finds_place(home) {
+            Ok(raw) => return raw,
+            Err(_) => assert!(began.elapsed() < Duration::from_secs(30), "{}", home.log()),
+        }
+    }
+}
+
+/// The daemon needs a moment to see that others have gone.
+fn wait_until_open(watcher: &mut Raw, connections: u32) {
+    let began = Instant::now();
+    loop {
+        let Reply::Status(status) = watcher.ask(9, Call::Status) else { panic!("no status") };
+        if status.connections <= connections {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{} are open", status.connections);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn ten_thousand_connections_at_once_are_served_and_cost_little_memory() {
+    const CONNECTIONS: usize = 10_000;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let needed = CONNECTIONS as u64 + 500;
+    assert!(hard >= needed, "this test needs `ulimit -Hn` of {needed}; it is {hard}");
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SOCKET_REQUEST_TIMEOUT", "10m");
+    let daemon = home.start();
+    let others = Bystanders::of(&home);
+    let half = frame(2, one_id());
+    let (begun, rest) = half.split_at(half.len() / 2);
+    let mut crowd: Vec<_> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut raw = Raw::connect(&home.socket());
+            match number % 4 {
+                // Silent, idle, within a request, and with one answered.
+                0 => {}
+                1 => raw.send(&hello()),
+                2 => raw.send(&[&hello(), begun].concat()),
+                _ => raw.send(&[hello(), frame(2, one_id())].concat()),
+            }
+            raw
+        })
+        .collect();
+    others.are_served();
+    let connections = daemon.client().status().unwrap().connections;
+    assert!(connections as usize >= CONNECTIONS, "{connections}");
+    let seen = Seen::default();
+    for (number, raw) in crowd.iter_mut().enumerate() {
+        match number % 4 {
+            0 => raw.send(&[hello(), frame(2, one_id())].concat()),
+            1 => raw.send(&frame(2, one_id())),
+            2 => raw.send(rest),
+            _ => {}
+        }
+        assert!(matches!(raw.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
+        match raw.receive() {
+            Some(Response { id: 2, reply: Reply::Ids { first, .. } }) => {
+                seen.add_run("orders", first.first, 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let peak = peak_mib(&daemon);
+    println!("peak of {peak} MiB");
+    assert!(peak < 64, "{peak} MiB");
+    others.noticed_nothing();
+    daemon.stop();
+}
+
+#[test]
+fn a_connection_above_the_limit_is_refused_by_type_and_a_place_that_is_free_is_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "20");
+    let daemon = home.start();
+    let others = Bystanders::of(&home);
+    let mut watcher = Raw::greeted(&home.socket());
+    for _ in 0..5 {
+        // The bystanders have two places, and this one has one.
+        wait_until_open(&mut watcher, 3);
+        let (mut inside, limit) = fill(&home);
+        assert_eq!((limit, inside.len()), (20, 17));
+        for raw in &mut inside {
+            assert!(matches!(raw.ask(2, Call::Time), Reply::Time { .. }));
+        }
+        drop(inside.pop());
+        inside.push(wait_for_place(&home));
+        // A client of the library waits for a place by itself.
+        let options = home.options().timeout(Duration::from_secs(30));
+        let waits = std::thread::spawn(move || leaf_client::blocking::Client::connect(options));
+        std::thread::sleep(Duration::from_millis(20));
+        drop(inside.pop());
+        waits.join().unwrap().unwrap();
+    }
+    others.noticed_nothing();
+    daemon.stop();
+}
+
+#[test]
+fn with_few_descriptors_it_takes_fewer_connections_and_still_writes_its_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
+    let home = home.through(&["sh", "-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
+    let daemon = home.start();
+    wait_logged(&home, "allows fewer connections");
+    let others = Bystanders::of(&home);
+    let (mut inside, limit) = fill(&home);
+    assert!((20..64).contains(&limit), "{limit}");
+    let mut raw = inside.pop().unwrap();
+    // The others do not read their answers.
+    let asked = frame(2, Call::Time).repeat(1000);
+    for unread in &inside {
+        unread.stream().set_nonblocking(true).unwrap();
+        while (unread.stream()).write_all(&asked).is_ok() {}
+    }
+    // New leases, and new ceilings in the journal and in the worker file.
+    for number in 0..100 {
+        let tag = format!("tag {number}");
+        let call = Call::Segment { tag: &tag, count: 5000, timeout_ms: 0 };
+        assert!(matches!(raw.ask(number + 2, call), Reply::Ids { .. }));
+        let call = Call::Snowflake { count: 20_000, timeout_ms: 0 };
+        assert!(matches!(raw.ask(number + 2, call), Reply::Ids { .. }));
+    }
+    drop(inside);
+    wait_for_place(&home);
+    others.noticed_nothing();
+    daemon.stop();
+}
+
+fn limit_descriptors(daemon: &Daemon, limit: usize) {
+    let (pid, limit) = (format!("--pid={}", daemon.pid()), format!("--nofile={limit}:"));
+    let status = std::process::Command::new("prlimit").args([pid, limit]).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SEGMENT_DEFAULT_STEP", "1000000");
+    let daemon = home.start();
+    let seen = Seen::default();
+    let load = Load::start(&home.options(), &seen, &["orders", "users"], 100);
+    let mut inside = Raw::greeted(&home.socket());
+    while seen.count("orders").min(seen.count("users")) == 0 {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let open = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count();
+    limit_descriptors(&daemon, open);
+    let mut outside: Vec<_> = (0..20).map(|_| Raw::connect(&home.socket())).collect();
+    for raw in &mut outside {
+        raw.send(&hello());
+    }
+    let began = Instant::now();
+    while !home.log().contains("cannot accept a connection") {
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", home.log());
+        assert!(matches!(inside.ask(2, one_id()), Reply::Ids { .. }));
+    }
+    for _ in 0..1000 {
+        assert!(matches!(inside.ask(2, one_id()), Reply::Ids { .. }));
+    }
+    limit_descriptors(&daemon, 1000);
+    for raw in &mut outside {
+        assert!(matches!(raw.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
+    }
+    assert_eq!(load.finish(), 0, "{}", home.log());
+    daemon.stop();
+}

@@ -1,0 +1,156 @@
+//! Peers that are slow: they do not finish what they began, do not read what they asked for, or do
+//! nothing at all. Each is closed when its time is over, and nobody else waits for them.
+
+use std::time::Duration;
+
+use leaf_client::wire::{Call, ErrorCode, Reply, Response, encode_response};
+use leafd_tests::Daemon;
+use leafd_tests::daemon::Home;
+use leafd_tests::raw::{Raw, frame, frame_of, hello};
+use leafd_tests::watch::{Bystanders, peak_mib};
+use nix::sys::signal::Signal;
+
+fn segment(tag: &str, count: u32) -> Call<'_> {
+    Call::Segment { tag, count, timeout_ms: 0 }
+}
+
+/// Runs `act` on a daemon with this setting that serves others meanwhile. Returns the most memory
+/// that it had, in MiB.
+fn beside_others(setting: (&str, &str), act: impl FnOnce(&Home, &Daemon)) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with(setting.0, setting.1);
+    let daemon = home.start();
+    let others = Bystanders::of(&home);
+    act(&home, &daemon);
+    others.noticed_nothing();
+    let peak = peak_mib(&daemon);
+    println!("peak of {peak} MiB");
+    daemon.stop();
+    peak
+}
+
+#[test]
+fn whoever_does_not_say_hello_is_closed_when_its_time_is_over() {
+    beside_others(("SOCKET_REQUEST_TIMEOUT", "300ms"), |home, _| {
+        for begun in 0..hello().len() {
+            let mut raw = Raw::connect(&home.socket());
+            raw.send(&hello()[..begun]);
+            if begun % 5 == 0 {
+                assert_eq!(raw.receive(), None, "{begun} bytes of the hello");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_request_that_is_not_finished_is_closed_when_its_time_is_over() {
+    beside_others(("SOCKET_REQUEST_TIMEOUT", "300ms"), |home, _| {
+        let request = frame(2, segment("orders", 1));
+        for begun in [1, 4, 5, request.len() - 1] {
+            let mut raw = Raw::greeted(&home.socket());
+            raw.send(&request[..begun]);
+            assert_eq!(raw.receive(), None, "{begun} bytes");
+        }
+    });
+}
+
+#[test]
+fn whoever_sends_a_byte_now_and_then_gains_no_time_by_it() {
+    beside_others(("SOCKET_REQUEST_TIMEOUT", "400ms"), |home, _| {
+        // A frame of 4096 bytes would last for minutes.
+        let long = [&4096_u32.to_be_bytes()[..], &[0; 4096]].concat();
+        for mut raw in [Raw::connect(&home.socket()), Raw::greeted(&home.socket())] {
+            let drip = raw.stream().try_clone().unwrap();
+            let bytes = long.clone();
+            let dripping = std::thread::spawn(move || {
+                let sent = bytes.chunks(1).take_while(|byte| {
+                    std::thread::sleep(Duration::from_millis(50));
+                    std::io::Write::write_all(&mut &drip, byte).is_ok()
+                });
+                sent.count()
+            });
+            assert_eq!(raw.receive(), None);
+            let sent = dripping.join().unwrap();
+            assert!(sent < 4096, "all {sent} bytes were taken");
+        }
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_and_one_whose_request_waits_is_not_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SOCKET_IDLE_TIMEOUT", "1s");
+    // A directory stands in the place of the database, so that requests for a segment wait.
+    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    let daemon = home.start();
+    let mut waiting = Raw::greeted(&home.socket());
+    waiting.send(&frame(2, Call::Segment { tag: "orders", count: 1, timeout_ms: 2500 }));
+    let mut idle = Raw::greeted(&home.socket());
+    assert_eq!(idle.receive(), None);
+    let (id, error) = waiting.refusal();
+    assert_eq!((id, error.code()), (2, ErrorCode::StoreUnavailable), "{error}");
+    assert_eq!(waiting.receive(), None, "now it is idle");
+    daemon.stop();
+}
+
+#[test]
+fn whoever_never_reads_is_closed_when_its_time_is_over_and_costs_little_memory() {
+    let peak = beside_others(("SOCKET_WRITE_TIMEOUT", "500ms"), |home, daemon| {
+        let mut client = daemon.client();
+        for tag in 0..100 {
+            client.tag_create(&format!("{tag:0>128}"), 0, 1, &"🦀".repeat(256)).unwrap();
+        }
+        let list = frame(3, Call::TagList { after: "0", limit: 100 });
+        let asked = [
+            frame(2, Call::Status),
+            list.clone(),
+            frame(4, segment("orders", 100_000)),
+            frame(5, segment("orders", 0)),
+            frame(6, Call::Snowflake { count: 1000, timeout_ms: 0 }),
+        ];
+        let asked =
+            [asked.concat().repeat(20), list.repeat(1000), frame(7, Call::Time).repeat(5000)];
+        let greedy: Vec<_> = (0..60)
+            .map(|number| {
+                let (socket, asked) = (home.socket(), asked[number % 3].clone());
+                std::thread::spawn(move || {
+                    let raw = Raw::greeted(&socket);
+                    while std::io::Write::write_all(&mut raw.stream(), &asked).is_ok() {}
+                    raw.wait_hung_up();
+                })
+            })
+            .collect();
+        for thread in greedy {
+            thread.join().unwrap();
+        }
+    });
+    // Each has up to 1 MiB of requests that wait and answers that nobody reads.
+    assert!(peak < 96, "{peak} MiB");
+}
+
+#[test]
+fn requests_that_wait_are_answered_also_behind_more_answers_than_are_written_at_once() {
+    // Much longer than the test waits: nothing may depend on a timer.
+    beside_others(("SOCKET_REQUEST_TIMEOUT", "10m"), |home, daemon| {
+        let mut raw = Raw::greeted(&home.socket());
+        let unknown = frame_of(&[7, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]);
+        raw.send(&unknown);
+        let answer = Response { id: 7, reply: Reply::Error(raw.refusal().1) };
+        let mut bytes = Vec::new();
+        encode_response(&answer, &mut bytes);
+        // So many answers are what is written at once.
+        let enough = (128 * 1024_usize).div_ceil(bytes.len());
+        for (round, count) in (enough - 1..=enough + 1).enumerate() {
+            // Stopped, so that it finds all of it at once.
+            daemon.send(Signal::SIGSTOP);
+            let fresh = format!("fresh {round}");
+            raw.send(&[unknown.repeat(count), frame(8, segment(&fresh, 1))].concat());
+            daemon.send(Signal::SIGCONT);
+            for _ in 0..count {
+                assert_eq!(raw.refusal().0, 7);
+            }
+            let answer = raw.receive().unwrap();
+            assert!(matches!(answer.reply, Reply::Ids { .. }), "{answer:?}");
+        }
+    });
+}

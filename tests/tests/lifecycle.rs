@@ -1,0 +1,204 @@
+//! leafd is stopped and started again, under load and at rest: no call fails, no ID is lost by a
+//! clean stop, and nobody can hold it up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
+use leafd_tests::Seen;
+use leafd_tests::daemon::Home;
+use leafd_tests::load::{Load, SNOWFLAKE};
+use leafd_tests::raw::{Raw, frame};
+use nix::sys::signal::Signal;
+
+#[test]
+fn sigterm_and_sigint_end_it_with_0_and_clients_are_told_goodbye() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut daemon = home.start();
+        let mut idle = Raw::greeted(&home.socket());
+        let mut silent = Raw::connect(&home.socket());
+        let mut client = daemon.client();
+        client.next("orders").unwrap();
+        client.snowflake().unwrap();
+        daemon.send(signal);
+        let status = daemon.wait();
+        assert_eq!(status.code(), Some(0), "{signal}: {status}\n{}", home.log());
+        for raw in [&mut idle, &mut silent] {
+            let goodbye = Response { id: UNSOLICITED, reply: Reply::Goodbye };
+            assert_eq!(raw.receive(), Some(goodbye));
+            assert_eq!(raw.receive(), None);
+        }
+        assert!(!home.socket().exists(), "the socket is left behind");
+    }
+}
+
+#[test]
+fn signals_again_and_again_do_not_make_the_stop_unclean() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut daemon = home.start();
+        seen.add("orders", &daemon.client().next_many("orders", 7).unwrap());
+        for _ in 0..100 {
+            daemon.send(signal);
+        }
+        let status = daemon.wait();
+        assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    }
+    let daemon = home.start();
+    seen.add("orders", &daemon.client().next_many("orders", 7).unwrap());
+    assert_eq!(seen.highest("orders"), Some(21), "an ID is lost");
+    daemon.stop();
+}
+
+/// Asynchronous clients that share one connection, until they are told to stop. Returns the calls
+/// that failed, in words.
+fn async_load(home: &Home, seen: &Seen, stop: &Arc<AtomicBool>) -> impl FnOnce() -> Vec<String> {
+    let options = home.options().timeout(Duration::from_secs(30));
+    let (seen, stop) = (seen.clone(), Arc::clone(stop));
+    let thread = std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(2).enable_all().build().unwrap().block_on(async {
+            let client = leaf_client::Client::connect(options).await.unwrap();
+            let tasks: Vec<_> = (0..8)
+                .map(|number| {
+                    let (client, seen, stop) = (client.clone(), seen.clone(), Arc::clone(&stop));
+                    tokio::spawn(async move {
+                        let mut failed = Vec::new();
+                        while !stop.load(Ordering::Relaxed) {
+                            let space = if number % 2 == 0 { "orders" } else { SNOWFLAKE };
+                            let ids = match number % 2 {
+                                0 => client.next_many(space, number + 1).await,
+                                _ => client.snowflake_many(number).await,
+                            };
+                            match ids {
+                                Ok(ids) => seen.add(space, &ids),
+                                Err(error) => failed.push(error.to_string()),
+                            }
+                        }
+                        failed
+                    })
+                })
+                .collect();
+            let mut failed = Vec::new();
+            for task in tasks {
+                failed.extend(task.await.unwrap());
+            }
+            failed
+        })
+    });
+    move || thread.join().unwrap()
+}
+
+#[test]
+fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
+    const RESTARTS: u32 = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    let mut daemon = home.start();
+    let stop = Arc::new(AtomicBool::new(false));
+    let finish = async_load(&home, &seen, &stop);
+    let options = home.options().timeout(Duration::from_secs(30));
+    let spaces = ["orders", "users", SNOWFLAKE];
+    let load = Load::start(&options, &seen, &spaces, 3000);
+    for restart in 0..RESTARTS {
+        let before = spaces.map(|space| seen.count(space));
+        std::thread::sleep(Duration::from_millis(fastrand::u64(1..200)));
+        daemon.stop();
+        daemon = home.start();
+        while spaces.iter().zip(before).any(|(space, before)| seen.count(space) == before) {
+            assert!(!load.is_broken(), "after {restart} restarts\n{}", home.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    let failed = finish();
+    assert_eq!(failed, [""; 0], "calls of asynchronous clients\n{}", home.log());
+    assert_eq!(load.finish(), 0, "calls of blocking clients\n{}", home.log());
+    println!("{RESTARTS} restarts, {} IDs", seen.total());
+    daemon.stop();
+}
+
+#[test]
+fn a_clean_stop_loses_no_segment_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    for life in 1..=5 {
+        let daemon = home.start();
+        let mut client = daemon.client();
+        // Within a lease, over the end of one, and in the middle of the next.
+        for count in [1, 499, 1, 800, 2500, 3] {
+            for tag in ["orders", "a/b c%d\u{e9}"] {
+                seen.add(tag, &client.next_many(tag, count).unwrap());
+                let (count, highest) = (seen.count(tag), seen.highest(tag));
+                assert_eq!(Some(count), highest, "a gap in life {life}\n{}", home.log());
+            }
+        }
+        daemon.stop();
+    }
+    assert_eq!(seen.count("orders"), 5 * 3804);
+}
+
+#[test]
+fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    // Requests may wait for much longer than this test does.
+    let home =
+        Home::new(folder.path()).with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "300ms");
+    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    let mut daemon = home.start();
+    let mut waiting: Vec<_> = (0..50).map(|_| Raw::greeted(&home.socket())).collect();
+    for raw in &mut waiting {
+        let call = Call::Segment { tag: "orders", count: 1, timeout_ms: 3_600_000 };
+        raw.send(&[frame(2, call), frame(3, Call::Time)].concat());
+        assert!(matches!(raw.receive(), Some(Response { id: 3, reply: Reply::Time { .. } })));
+    }
+    let status = daemon.client().status().unwrap();
+    assert_eq!(status.segments.waiting, 50);
+    daemon.send(Signal::SIGTERM);
+    let status = daemon.wait();
+    assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    let mut told = 0;
+    for raw in &mut waiting {
+        let goodbye = Response { id: UNSOLICITED, reply: Reply::Goodbye };
+        assert_eq!(raw.receive(), Some(goodbye));
+        if let Some(answer) = raw.receive() {
+            match answer {
+                Response { id: 2, reply: Reply::Error(error) } => {
+                    assert_eq!(error.code(), ErrorCode::ShuttingDown, "{error}");
+                    told += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(raw.receive(), None);
+        }
+    }
+    println!("{told} of {} got an answer, the others the end", waiting.len());
+}
+
+#[test]
+fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path())
+        .with("SHUTDOWN_GRACE", "300ms")
+        .with("SOCKET_WRITE_TIMEOUT", "1h")
+        .with("SOCKET_REQUEST_TIMEOUT", "1h");
+    let mut daemon = home.start();
+    let mut half = Raw::greeted(&home.socket());
+    half.send(&frame(2, Call::Time)[..9]);
+    let unread = Raw::greeted(&home.socket());
+    unread.stream().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let many = frame(3, Call::Time).repeat(1000);
+    // Until nothing more fits in.
+    while std::io::Write::write_all(&mut unread.stream(), &many).is_ok() {}
+    daemon.send(Signal::SIGTERM);
+    let status = daemon.wait();
+    assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    assert_eq!(half.receive(), Some(Response { id: UNSOLICITED, reply: Reply::Goodbye }));
+}
