@@ -1,5 +1,5 @@
 //! Connections in, calls out. [`socket`] makes the listening socket, [`accept`] takes connections
-//! within bounds, [`connection`] moves bytes, and [`calls`] and [`administration`] say what they
+//! within bounds, `connection` moves bytes, and `calls` and `administration` say what they
 //! mean.
 
 pub mod accept;

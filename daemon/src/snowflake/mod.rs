@@ -1,5 +1,5 @@
 //! Snowflake IDs: time | worker | sequence. [`sequencer`] decides, without a clock and without IO;
-//! [`issuer`] reads the clock, keeps who waits in a [`queue`], and has the ceiling raised on disk.
+//! [`issuer`] reads the clock, keeps who waits in a `queue`, and has the ceiling raised on disk.
 
 pub mod issuer;
 mod queue;
