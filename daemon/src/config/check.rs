@@ -40,7 +40,7 @@ impl Config {
             ("worker.identity", &self.worker.identity),
             ("state.machine-id", &self.state.machine_id),
         ] {
-            if text.as_ref().is_some_and(|text| text.chars().any(char::is_control)) {
+            if let Some(text) = text.as_ref().filter(|text| text.chars().any(char::is_control)) {
                 problems.add(key, format!("{text:?} holds a control character"));
             }
         }

@@ -57,7 +57,9 @@ pub fn load(
     let mut table: toml::Table = text.parse().map_err(syntax)?;
     let defaults: toml::Table = DEFAULT.parse().map_err(syntax)?;
     overlay(&mut table, &defaults, variables)?;
-    let config: Config = table.try_into().map_err(syntax)?;
+    // The file was right by itself.
+    let of_environment = |source| ConfigError::Syntax { from: "environment".to_owned(), source };
+    let config: Config = table.try_into().map_err(of_environment)?;
     let problems = config.check(now_ms);
     if problems.is_empty() { Ok(config) } else { Err(ConfigError::Problems(problems)) }
 }

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::Service;
-use super::calls::{Later, in_background};
+use super::calls::{Counted, Later, in_background};
 
 /// Whose turn it is, once per connection and once for all of them. Who has the turn of its
 /// connection queues for that of all, so that a connection has one place in that queue.
@@ -87,7 +87,9 @@ pub(super) fn administrate(
 ) -> Later {
     let task = Task::of(call);
     let due = Instant::now() + service.limits.wait;
+    let counted = Counted::new(&service);
     Box::pin(async move {
+        let _counted = counted;
         // Until the connection has taken the answer: one whose peer does not read gathers none.
         let _own = task.turn(&turns).acquire().await;
         let reply = in_background(&service, reply_by(due, Arc::clone(&service), task)).await;

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
@@ -14,8 +15,8 @@ use leaf_client::wire::{
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::Service;
 use super::administration::{Turns, administrate};
+use super::{MOST_WAITING, Service};
 use crate::runs::Runs;
 use crate::segment::service::{Outcome as SegmentOutcome, Tag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
@@ -195,10 +196,15 @@ impl Caller {
     #[inline]
     fn may_wait(&self, id: u64, output: &mut Vec<u8>, later: &FuturesUnordered<Later>) -> bool {
         let limit = self.service.limits.max_in_flight;
-        let may = later.len() < limit;
+        let room = self.service.waiting.load(Ordering::Relaxed) < MOST_WAITING;
+        let may = later.len() < limit && room;
         if !may {
-            let text =
-                format!("{limit} requests of this connection wait already (socket.max-in-flight)");
+            let text = if room {
+                format!("{limit} requests of this connection wait already (socket.max-in-flight)")
+            } else {
+                format!("{MOST_WAITING} requests wait already, of all connections together")
+            };
+            let limit = if room { limit } else { MOST_WAITING };
             let refused = WireError::new(ErrorCode::TooManyInFlight, text)
                 .with_detail(limit as u64)
                 .with_retry_after_ms(10);
@@ -217,10 +223,30 @@ impl Caller {
     }
 }
 
+/// Counts a request that waits, until it is answered or given up.
+pub(super) struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    pub(super) fn new(service: &Service) -> Self {
+        service.waiting.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&service.waiting))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Has a request wait where timers are, which the serving thread has not.
 fn aside(service: &Service, id: u64, work: impl Future<Output = Reply> + Send + 'static) -> Later {
+    let counted = Counted::new(service);
     let work = in_background(service, work);
-    Box::pin(async move { (id, work.await) })
+    Box::pin(async move {
+        let _counted = counted;
+        (id, work.await)
+    })
 }
 
 /// Begins `work` where timers are, and waits for its answer.

@@ -12,7 +12,8 @@ pub mod serving;
 pub mod socket;
 pub(crate) mod watched;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leaf_client::wire::DaemonStatus;
@@ -48,6 +49,9 @@ pub struct Limits {
     pub max_wait: Duration,
 }
 
+/// Requests that may wait, of all connections together: each holds a kilobyte or so.
+const MOST_WAITING: usize = 100_000;
+
 /// What every connection serves from.
 pub struct Service {
     /// Segment IDs.
@@ -65,6 +69,8 @@ pub struct Service {
     pulses: Pulses,
     started: Instant,
     requests: AtomicU64,
+    /// Requests that wait, of all connections.
+    waiting: Arc<AtomicUsize>,
     /// For administration.
     turns: Turns,
 }
@@ -90,6 +96,7 @@ impl Service {
             pulses: Pulses::default(),
             started: Instant::now(),
             requests: AtomicU64::new(0),
+            waiting: Arc::default(),
             turns: Turns::default(),
         }
     }

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::queue::{Queue, Waiter};
+use super::queue::Queue;
 use super::sequencer::{Rules, Sequencer, Stop};
 use crate::clock::Clock;
 use crate::runs::Runs;
@@ -180,7 +180,7 @@ impl Issuer {
         }
         inner.last_request = now;
         let (sender, receiver) = oneshot::channel();
-        inner.waiters.push(Waiter { left, runs, sender });
+        inner.waiters.push(left, runs, sender);
         drop(guard);
         self.0.signal.notify_one();
         Outcome::Later(Waiting { issuer: self.clone(), receiver, deadline })
@@ -264,23 +264,23 @@ impl Issuer {
             return (None, AWAKE);
         };
         let mut wake = Duration::from_millis(ahead_ms / 4);
-        while let Some((waiter, count)) = inner.waiters.next() {
+        loop {
+            let Some(mut waiter) = inner.waiters.next() else { break };
             // Whoever has given up leaves a gap.
             let stop = if waiter.sender.is_closed() {
-                waiter.left = 0;
                 Stop::Done
             } else {
                 let before = waiter.runs.total();
-                let stop = sequencer.take(clock_ms, count, &mut waiter.runs);
+                let left = waiter.left;
+                let stop = sequencer.take(clock_ms, left, &mut waiter.runs);
                 let issued = waiter.runs.total() - before;
                 inner.issued += issued;
-                waiter.left -= u32::try_from(issued).unwrap_or(waiter.left);
+                waiter.left -= u32::try_from(issued).unwrap_or(left);
                 stop
             };
-            let left = waiter.left;
+            drop(waiter);
             inner.last_stop = stop;
             match stop {
-                Stop::Done if left > 0 => inner.waiters.turn(),
                 Stop::Until(at_ms) => {
                     let behind = at_ms.saturating_sub(clock_ms).max(1);
                     wake = wake.min(Duration::from_millis(behind));

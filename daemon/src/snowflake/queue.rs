@@ -1,19 +1,15 @@
-//! Who waits for snowflake IDs. Few IDs come before many, and many come in slices in turn, so that
-//! one caller with large requests does not keep everybody else waiting. Plain data.
+//! Who waits for snowflake IDs. Whoever needs the fewest comes first: one caller with large requests
+//! keeps nobody with small ones waiting, and of the large ones some are finished rather than all
+//! begun. Plain data.
 
-use std::collections::VecDeque;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use leaf_client::wire::WireError;
 use tokio::sync::oneshot;
 
 use crate::runs::Runs;
-
-/// A request for up to so many does not queue behind larger ones.
-const FEW: u32 = 64;
-
-/// A larger request gets so many IDs, and then it is the next one's turn: what a millisecond of
-/// the default layout gives.
-const SLICE: u32 = 4096;
 
 /// From so many on, those whose callers are gone are looked for.
 const SWEPT: usize = 1024;
@@ -24,62 +20,68 @@ pub(super) struct Waiter {
     pub(super) left: u32,
     pub(super) runs: Runs,
     pub(super) sender: oneshot::Sender<Result<Runs, WireError>>,
+    /// Among equals, the one that came first comes first.
+    number: u64,
 }
+
+impl Ord for Waiter {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The greatest is the next.
+        (other.left, other.number).cmp(&(self.left, self.number))
+    }
+}
+
+impl PartialOrd for Waiter {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiter {}
 
 /// All that wait.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    few: VecDeque<Waiter>,
-    many: VecDeque<Waiter>,
+    waiters: BinaryHeap<Waiter>,
+    last_number: u64,
     swept: usize,
 }
 
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.many.is_empty()
+        self.waiters.is_empty()
     }
 
-    /// Appends a request. Those whose callers are gone do not pile up: they are dropped each time
-    /// that the queue has doubled.
-    pub(super) fn push(&mut self, waiter: Waiter) {
-        let len = self.few.len() + self.many.len();
-        if len >= SWEPT.max(2 * self.swept) {
-            for queue in [&mut self.few, &mut self.many] {
-                queue.retain(|waiter| !waiter.sender.is_closed());
-            }
-            self.swept = self.few.len() + self.many.len();
+    /// Adds a request that needs `left` more. Those whose callers are gone do not pile up: they
+    /// are dropped each time that the queue has doubled.
+    pub(super) fn push(
+        &mut self,
+        left: u32,
+        runs: Runs,
+        sender: oneshot::Sender<Result<Runs, WireError>>,
+    ) {
+        if self.waiters.len() >= SWEPT.max(2 * self.swept) {
+            self.waiters.retain(|waiter| !waiter.sender.is_closed());
+            self.swept = self.waiters.len();
         }
-        if waiter.left <= FEW {
-            self.few.push_back(waiter);
-        } else {
-            self.many.push_back(waiter);
-        }
+        self.last_number += 1;
+        self.waiters.push(Waiter { left, runs, sender, number: self.last_number });
     }
 
-    /// Whose turn it is, and for how many IDs.
-    pub(super) fn next(&mut self) -> Option<(&mut Waiter, u32)> {
-        let waiter = match self.few.front_mut() {
-            Some(waiter) => Some(waiter),
-            None => self.many.front_mut(),
-        };
-        waiter.map(|waiter| {
-            let count = waiter.left.min(SLICE);
-            (waiter, count)
-        })
-    }
-
-    /// The one whose turn it was has had its slice, and wants more.
-    pub(super) fn turn(&mut self) {
-        if self.few.is_empty()
-            && let Some(waiter) = self.many.pop_front()
-        {
-            self.many.push_back(waiter);
-        }
+    /// Whose turn it is. It stays its turn when it needs fewer after it.
+    pub(super) fn next(&mut self) -> Option<PeekMut<'_, Waiter>> {
+        self.waiters.peek_mut()
     }
 
     /// Takes out the one whose turn it is.
     pub(super) fn pop(&mut self) -> Option<Waiter> {
-        self.few.pop_front().or_else(|| self.many.pop_front())
+        self.waiters.pop()
     }
 }
 
@@ -87,37 +89,38 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn waiter(left: u32) -> (Waiter, oneshot::Receiver<Result<Runs, WireError>>) {
+    fn push(queue: &mut Queue, left: u32) -> oneshot::Receiver<Result<Runs, WireError>> {
         let (sender, receiver) = oneshot::channel();
-        (Waiter { left, runs: Runs::default(), sender }, receiver)
+        queue.push(left, Runs::default(), sender);
+        receiver
     }
 
     #[test]
-    fn few_come_before_many_and_many_take_turns() {
+    fn whoever_needs_the_fewest_comes_first_and_among_equals_the_first() {
         let mut queue = Queue::default();
-        let mut receivers = Vec::new();
-        for left in [100_000, 50_000, 1] {
-            let (waiter, receiver) = waiter(left);
-            queue.push(waiter);
-            receivers.push(receiver);
-        }
-        assert_eq!(queue.next().map(|(_, count)| count), Some(1));
-        assert_eq!(queue.pop().map(|waiter| waiter.left), Some(1));
-        for expected in [100_000, 50_000, 100_000] {
-            assert_eq!(queue.next().map(|(w, count)| (w.left, count)), Some((expected, SLICE)));
-            queue.turn();
-        }
-        assert!(!queue.is_empty());
+        let _waiting: Vec<_> = [5000, 9, 5000, 1].map(|left| push(&mut queue, left)).into();
+        queue.next().unwrap().left = 0;
+        let order: Vec<_> =
+            std::iter::from_fn(|| queue.pop()).map(|waiter| (waiter.left, waiter.number)).collect();
+        assert_eq!(order, [(0, 4), (9, 2), (5000, 1), (5000, 3)]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_large_request_that_was_begun_is_finished_before_its_equals() {
+        let mut queue = Queue::default();
+        let _waiting: Vec<_> = [100_000; 3].map(|left| push(&mut queue, left)).into();
+        queue.next().unwrap().left = 60_000;
+        assert_eq!(queue.next().map(|waiter| waiter.left), Some(60_000));
     }
 
     #[test]
     fn those_whose_callers_are_gone_do_not_pile_up() {
         let mut queue = Queue::default();
-        let (head, _kept) = waiter(100_000);
-        queue.push(head);
+        let _head = push(&mut queue, 1);
         for _ in 0..100_000 {
-            queue.push(waiter(1).0);
+            drop(push(&mut queue, 5));
         }
-        assert!(queue.few.len() + queue.many.len() <= SWEPT + 1);
+        assert!(queue.waiters.len() <= SWEPT + 1);
     }
 }
