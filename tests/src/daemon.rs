@@ -76,6 +76,19 @@ impl Home {
         Options::at(self.socket())
     }
 
+    /// Executes a statement in the embedded store, as an operator would beside the daemon.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn sql(&self, statement: &str) {
+        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], 20); \
+                      c.execute(sys.argv[2]); c.commit()";
+        let database = self.state().join("leafd.db");
+        let mut python = Command::new("python3");
+        let status = python.args(["-c", script]).arg(database).arg(statement).status();
+        assert!(status.is_ok_and(|status| status.success()), "{statement}");
+    }
+
     /// A command line of leafd here, for checks that end by themselves.
     #[must_use]
     pub fn command(&self, program_name: &str) -> Command {

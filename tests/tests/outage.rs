@@ -152,12 +152,7 @@ fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() 
         "DELETE FROM leaf_alloc",
         "UPDATE leaf_alloc SET max_id = max_id / 2, step = 7",
     ] {
-        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
-                      c.execute(sys.argv[2]); c.commit()";
-        let status = std::process::Command::new("python3")
-            .args(["-c", script, database(&home).to_str().unwrap(), statement])
-            .status();
-        assert!(status.unwrap().success());
+        home.sql(statement);
         for _ in 0..100 {
             next(&daemon, &seen, 100).unwrap();
         }
@@ -193,15 +188,7 @@ fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_
     let seen = Seen::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
-    let edit = |statement: &str| {
-        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
-                      c.execute(sys.argv[2]); c.commit()";
-        let status = std::process::Command::new("python3")
-            .args(["-c", script, database(&home).to_str().unwrap(), statement])
-            .status();
-        assert!(status.unwrap().success());
-    };
-    edit("UPDATE leaf_alloc SET step = -5");
+    home.sql("UPDATE leaf_alloc SET step = -5");
     let error = loop {
         if let Err(error) = next(&daemon, &seen, 500) {
             break error;
@@ -209,6 +196,6 @@ fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_
     };
     assert_eq!(error.code(), ErrorCode::BadRow, "{error}");
     assert!(error.message.contains("-5"), "{error}");
-    edit("UPDATE leaf_alloc SET step = 1000");
+    home.sql("UPDATE leaf_alloc SET step = 1000");
     wait_served(&daemon, &seen);
 }

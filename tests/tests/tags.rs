@@ -1,22 +1,11 @@
 //! Tags come, change and go in the store, and leafd follows.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, blocking};
 use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
-
-fn sql(home: &Home, statement: &str) {
-    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], 20); \
-                  c.execute(sys.argv[2]); c.commit()";
-    let database = home.state().join("leafd.db");
-    let status = Command::new("python3")
-        .args(["-c", script, database.to_str().unwrap(), statement])
-        .status();
-    assert!(status.unwrap().success());
-}
 
 fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
     match outcome {
@@ -59,7 +48,7 @@ fn an_unknown_tag_is_refused_unless_tags_are_made_on_first_use_and_found_when_it
     assert_eq!(client.next("orders").unwrap(), 1000);
     // By hand: after the short time that a name is remembered as unknown.
     assert_eq!(refused(client.next("users")), Some(ErrorCode::UnknownTag));
-    sql(&home, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('users', 1, 10)");
+    home.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('users', 1, 10)");
     wait_until("users is found", || client.next("users").is_ok());
 }
 
@@ -75,7 +64,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
     let mut client = daemon.client();
     client.tag_create("orders", 1000, 1, "").unwrap();
     seen.add("orders", &client.next_many("orders", 10).unwrap());
-    sql(&home, "DELETE FROM leaf_alloc");
+    home.sql("DELETE FROM leaf_alloc");
     wait_until("orders ends", || match client.next_many("orders", 1) {
         Ok(ids) => {
             seen.add("orders", &ids);
@@ -88,7 +77,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
         Err(error) => panic!("{error}"),
     });
     assert!(home.log().contains("gone from the store"), "{}", home.log());
-    sql(&home, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)");
+    home.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)");
     wait_until("orders is back", || {
         client.next_many("orders", 1).is_ok_and(|ids| {
             seen.add("orders", &ids);
