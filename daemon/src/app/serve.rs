@@ -257,7 +257,7 @@ async fn issuer(
 fn segment_settings(config: &Config) -> SegmentSettings {
     let segment = &config.segment;
     SegmentSettings {
-        rules: crate::segment::buffer::Rules {
+        rules: crate::segment::terms::Rules {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,
             // What is made on first use is never unknown.

@@ -14,89 +14,10 @@ use crate::backoff::Backoff;
 use crate::runs::Runs;
 use crate::segment::range::{Queue, Range};
 use crate::segment::step::StepRule;
+use crate::segment::terms::{
+    Answer, Lease, LeaseAsk, LeaseFailure, Record, Refusal, Rules, Ticket, View,
+};
 use crate::segment::window::Window;
-
-/// Names a waiting request; given by the caller, unique within the tag.
-pub type Ticket = u64;
-
-/// What bounds a tag.
-#[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// The largest lease, unless the row's own step is larger.
-    pub max_step: u64,
-    /// Most requests that may wait.
-    pub max_waiting: usize,
-    /// For how long a tag that the store does not know is not looked up again.
-    pub absent_for: Duration,
-}
-
-/// What the disk has to say about a tag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// The highest end of a range that this host has seen for the tag.
-    pub floor: u64,
-    /// What is leased and above the durable ceiling.
-    pub left: Queue,
-}
-
-/// What to ask of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeaseAsk {
-    /// The lease is of the row's step or of this, whichever is larger.
-    pub at_least: u64,
-    /// A lease that starts below this is a repetition; the row has to be moved forward first.
-    pub floor: u64,
-}
-
-/// What the store gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
-    /// The leased range.
-    pub range: Range,
-    /// The row's step.
-    pub row_step: u64,
-}
-
-/// Why the store gave nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseFailure {
-    /// Down, slow, or in error: worth another try.
-    Unavailable(String),
-    /// There is no such row.
-    UnknownTag,
-    /// The row cannot be used as it is.
-    BadRow(String),
-}
-
-/// Why a request got nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The store knows no such tag.
-    UnknownTag,
-    /// The row cannot be used.
-    BadRow(String),
-    /// Memory is drained and the store does not deliver; when it is asked next.
-    Store(String, Duration),
-    /// The state directory cannot be written; when it is tried next.
-    State(String, Duration),
-    /// Nothing is broken; it was too much for the time.
-    Deadline,
-    /// So many wait already.
-    TooManyWaiting(usize),
-    /// The daemon stops.
-    Stopping,
-}
-
-/// The answer to a request that does not come from the fast path.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Here they are.
-    Now(Runs),
-    /// [`Segment::poll_done`] will tell, under the ticket.
-    Later,
-    /// No.
-    Refused(Refusal),
-}
 
 #[derive(Debug)]
 struct Waiter {
@@ -624,37 +545,6 @@ impl Segment {
 /// When 10 % of the range being issued is gone, the next is leased.
 fn next_wanted_at(current: Range) -> u64 {
     current.start() + current.count().div_ceil(10)
-}
-
-/// What people want to know of a tag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
-    /// The row's step as last read; 0 before.
-    pub row_step: u64,
-    /// The ranges in memory as they were leased, the one being issued first.
-    pub leases: Vec<Range>,
-    /// The next ID.
-    pub position: Option<u64>,
-    /// IDs in memory.
-    pub remaining: u64,
-    /// IDs issued in this life.
-    pub issued: u64,
-    /// Leases taken in this life.
-    pub lease_count: u64,
-    /// When the last one was taken (monotonic).
-    pub last_lease: Option<Duration>,
-    /// Its size.
-    pub last_size: u64,
-    /// Requests that wait.
-    pub waiting: usize,
-    /// The highest end of a range that this host has seen.
-    pub floor: u64,
-    /// The store does not know the tag.
-    pub absent: bool,
-    /// A lease is in flight.
-    pub leasing: bool,
-    /// Why the last lease failed.
-    pub lease_error: Option<String>,
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::buffer::{LeaseAsk, LeaseFailure};
 use super::service::{Segments, Tag, lock};
 use super::store::{Leased, StoreError, in_time};
+use super::terms::{LeaseAsk, LeaseFailure};
 
 impl Segments {
     /// Carries out `ask` and what the tag asks for next.

@@ -13,4 +13,5 @@ pub mod service;
 pub mod step;
 pub mod store;
 pub mod tag;
+pub mod terms;
 pub mod window;

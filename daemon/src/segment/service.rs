@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::buffer::{Answer, Record, Refusal, Rules, Segment, Ticket};
+use super::buffer::Segment;
 use super::store::{Row, Store};
 use super::tag::BizTag;
+use super::terms::{Answer, Record, Refusal, Rules, Ticket};
 use crate::runs::Runs;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;

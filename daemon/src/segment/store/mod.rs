@@ -7,9 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::segment::buffer::{Lease, LeaseAsk, LeaseFailure};
 use crate::segment::range::Range;
 use crate::segment::tag::BizTag;
+use crate::segment::terms::{Lease, LeaseAsk, LeaseFailure};
 
 pub use sqlite::{IfMissing, SCHEMA as SQLITE_SCHEMA, Sqlite};
 

@@ -11,8 +11,8 @@ use sqlx::sqlite::{
 use sqlx::{Connection as _, Row as _, SqlitePool};
 
 use super::{BoxFuture, Leased, Row, Store, StoreError, plan_lease};
-use crate::segment::buffer::LeaseAsk;
 use crate::segment::tag::BizTag;
+use crate::segment::terms::LeaseAsk;
 
 /// Leaf's table in SQLite's dialect.
 pub const SCHEMA: &str = "\
