@@ -5,13 +5,24 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where Debian's package `faketime` has the library.
-const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+/// Where Debian's package `faketime` has the library, below a folder named for the architecture.
+const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+
+/// The library.
+///
+/// # Panics
+/// When it is not installed.
+fn library() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").expect("/usr/lib").flatten();
+    let mut libraries = folders.map(|folder| folder.path().join(LIBRARY));
+    libraries.find(|path| path.exists()).expect("install Debian's package faketime")
+}
 
 /// A clock that can be stepped.
 #[derive(Debug, Clone)]
 pub struct FakeTime {
     file: PathBuf,
+    library: PathBuf,
 }
 
 impl FakeTime {
@@ -21,8 +32,7 @@ impl FakeTime {
     /// When the library is not installed.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        assert!(Path::new(LIBRARY).exists(), "install Debian's package faketime");
-        let clock = Self { file: folder.join("clock") };
+        let clock = Self { file: folder.join("clock"), library: library() };
         clock.set_offset_ms(0);
         clock
     }
@@ -43,8 +53,9 @@ impl FakeTime {
 
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let file = self.file.display().to_string();
+        let library = self.library.display().to_string();
         [
-            ("LD_PRELOAD", LIBRARY),
+            ("LD_PRELOAD", library.as_str()),
             ("FAKETIME_TIMESTAMP_FILE", &file),
             ("FAKETIME_NO_CACHE", "1"),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),

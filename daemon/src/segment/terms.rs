@@ -81,7 +81,7 @@ pub enum Refusal {
 pub enum Answer {
     /// Here they are.
     Now(Runs),
-    /// [`Segment::poll_done`] will tell, under the ticket.
+    /// `Segment::poll_done` will tell, under the ticket.
     Later,
     /// No.
     Refused(Refusal),
