@@ -1,7 +1,7 @@
 //! A real leafd in a folder of its own.
 
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -121,7 +121,12 @@ impl Home {
         std::fs::create_dir_all(&self.folder).expect("the folder");
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
         let log = log.expect("the log");
-        let child = self.command("leafd").stdout(Stdio::null()).stderr(log).spawn();
+        let mut command = self.command("leafd");
+        if !self.wrapper.is_empty() {
+            // Dropping it kills the whole group: strace alone would leave its leafd behind.
+            command.process_group(0);
+        }
+        let child = command.stdout(Stdio::null()).stderr(log).spawn();
         Daemon { home: self.clone(), child: Some(child.expect("leafd starts")) }
     }
 
@@ -231,6 +236,9 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
+            if !self.home.wrapper.is_empty() {
+                let _ = kill(Pid::from_raw(-child.id().cast_signed()), Signal::SIGKILL);
+            }
             let _ = child.kill();
             let _ = child.wait();
         }
