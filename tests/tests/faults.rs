@@ -1,6 +1,8 @@
-//! The process is killed before and after every single write, sync and rename that it does to its
-//! state, and the disk refuses them, by strace's fault injection into the real daemon. (A write
-//! cut off in its middle is tried at every byte in the unit tests of the files.)
+//! The process is killed at the first, second, … write, sync and rename that one of its threads
+//! does to its state, and the disk refuses several in a row of each kind, by strace's fault
+//! injection into the real daemon. (strace counts per thread, so the first calls of the thread that
+//! writes are covered where no other thread has done as many. A write cut off in its middle is
+//! tried at every byte in the unit tests of the files.)
 
 use std::time::{Duration, Instant};
 
