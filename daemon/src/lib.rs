@@ -8,6 +8,7 @@ pub mod duration;
 pub mod listen;
 pub mod log;
 pub mod runs;
+pub mod secret;
 pub mod segment;
 pub mod snowflake;
 pub mod state;

@@ -24,8 +24,11 @@ struct Arguments {
 enum Command {
     /// Check the configuration and exit: 0 when leafd would start with it
     Check,
-    /// Print the statements that make the table, in the dialect of each database
-    Schema,
+    /// Print the statement that makes the table, in the dialect of one database or of each
+    Schema {
+        /// Which one
+        dialect: Option<app::SchemaDialect>,
+    },
     /// Print the default configuration with every key explained
     DefaultConfig,
     /// Take the state directory over: after its disk was moved to this machine, or after damage
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         None => app::serve(config),
         Some(Command::Check) => app::check(config),
-        Some(Command::Schema) => app::schema(),
+        Some(Command::Schema { dialect }) => app::schema(dialect),
         Some(Command::DefaultConfig) => app::default_config(),
         Some(Command::Adopt) => app::adopt(config),
     };

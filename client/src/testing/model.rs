@@ -179,6 +179,7 @@ impl Tag {
             last_lease_size: 0,
             waiting: 0,
             lease_error: String::new(),
+            seconds_left: None,
         }
     }
 }

@@ -247,4 +247,7 @@ pub struct TagStatus {
     pub waiting: u64,
     /// Why the last lease failed; empty when it went well.
     pub lease_error: String,
+    /// How many whole seconds `remaining` lasts at the rate of the last seconds; none when nothing
+    /// is being asked for.
+    pub seconds_left: Option<u64>,
 }

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::failure::Failure;
+use super::serve::owner;
 use super::{load, paths, print};
 use crate::clock::Clock;
-use crate::segment::store::{IfMissing, Sqlite, Store};
+use crate::segment::store::{IfMissing, Store, sqlite};
 use crate::state::dir::StateDir;
-use crate::state::owner::Owner;
 
 /// No ceiling is ever further ahead of the clock than this, so IDs that were issued before lie
 /// below it, if the clock is right.
@@ -20,14 +20,15 @@ const MARGIN_MS: u64 = 11_000;
 pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
     let (config, _) = load(path)?;
     let state = StateDir::lock(&paths::state_dir(&config))?;
-    let identity = config.worker.identity.as_deref().unwrap_or_default();
-    let here = Owner::here(config.state.machine_id.as_deref(), identity);
+    let address = config.store_address()?;
+    let here = owner(&config, address.as_ref());
     let database = paths::database(&config);
     let adopted = state.adopt(&here, Clock::system().now_ms() + MARGIN_MS)?;
     for line in adopted.done {
         print(&format!("{line}\n"))?;
     }
-    if database.exists() {
+    // A shared store is not ours to make.
+    if address.is_some() || database.exists() {
         return Ok(());
     }
     if !adopted.ends_are_known {
@@ -41,7 +42,8 @@ fn make_database(path: &Path, timeout: std::time::Duration) -> Result<(), Failur
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
     runtime.block_on(async {
-        let store = Sqlite::new(path, timeout, IfMissing::Create);
+        let store = sqlite(path, timeout, IfMissing::Create);
+        let store = store.map_err(|error| Failure::software(&error))?;
         let made = store.list().await;
         store.close().await;
         made.map(drop).map_err(|error| Failure::state("cannot make the store", &error.to_string()))

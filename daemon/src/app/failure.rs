@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, NoPassword, Problem};
 use crate::listen::socket::SocketError;
 use crate::state::dir::StateError;
 
@@ -77,6 +77,18 @@ impl Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
+        Self::new(EX_CONFIG, error.to_string())
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self::new(EX_CONFIG, problem.to_string())
+    }
+}
+
+impl From<NoPassword> for Failure {
+    fn from(error: NoPassword) -> Self {
         Self::new(EX_CONFIG, error.to_string())
     }
 }

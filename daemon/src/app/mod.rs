@@ -4,6 +4,7 @@ mod adopt;
 mod failure;
 mod hint;
 mod paths;
+mod schema;
 mod serve;
 
 use std::io::Write;
@@ -11,11 +12,11 @@ use std::path::Path;
 
 pub use adopt::adopt;
 pub use failure::{EX_USAGE, Failure};
+pub use schema::{SchemaDialect, schema};
 pub use serve::serve;
 
 use crate::clock::Clock;
 use crate::config::{self, Config};
-use crate::segment::store::SQLITE_SCHEMA;
 
 /// Where a configuration is looked for when none is named.
 const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
@@ -43,7 +44,9 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
             // Going on without it would be another configuration than the one meant. These two
             // are paths, and not keys.
             Err(value) if name.starts_with("LEAFD_") && !PATHS.contains(&name.as_str()) => {
-                return Err(Failure::config(format!("{name}={value:?} is not UTF-8")));
+                let secret = ["PASSWORD", "URL"].iter().any(|mark| name.contains(mark));
+                let value = if secret { "***".to_owned() } else { format!("{value:?}") };
+                return Err(Failure::config(format!("{name}={value} is not UTF-8")));
             }
             Err(_) => {}
         }
@@ -57,18 +60,11 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
 /// When leafd would not start with the configuration.
 pub fn check(path: Option<&Path>) -> Result<(), Failure> {
     let (config, from) = load(path)?;
+    paths::store_password(&config)?;
     for warning in config.warnings(Clock::system().now_ms()) {
         print(&format!("warning: {warning}\n"))?;
     }
     print(&format!("the configuration is right ({from})\n"))
-}
-
-/// `leafd schema`.
-///
-/// # Errors
-/// When standard output cannot be written.
-pub fn schema() -> Result<(), Failure> {
-    print(&format!("-- SQLite (leafd makes the table itself)\n{SQLITE_SCHEMA}"))
 }
 
 /// `leafd default-config`.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use nix::unistd::Uid;
 
-use crate::config::Config;
+use crate::config::{Config, NoPassword};
+use crate::secret::Secret;
 
 /// The state directory: configured, or systemd's, or the user's own.
 pub(super) fn state_dir(config: &Config) -> PathBuf {
@@ -34,6 +35,12 @@ fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>, uid: Uid) -> P
 /// The database file of the embedded store.
 pub(super) fn database(config: &Config) -> PathBuf {
     config.store.path.clone().unwrap_or_else(|| state_dir(config).join("leafd.db"))
+}
+
+/// The store's password, wherever it is.
+pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    config.store_password(credentials.as_deref())
 }
 
 /// The socket.

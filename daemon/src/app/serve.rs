@@ -14,14 +14,16 @@ use tokio_util::task::TaskTracker;
 use super::failure::Failure;
 use super::{hint, load, paths};
 use crate::clock::Clock;
-use crate::config::{Config, Registry as RegistryKind, StoreKind};
+use crate::config::{Config, Registry as RegistryKind};
 use crate::listen::accept::accept;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
 use crate::listen::watched::watched;
 use crate::listen::{Limits, Service};
+use crate::secret::Secret;
 use crate::segment::service::{Segments, Settings as SegmentSettings};
-use crate::segment::store::{IfMissing, Sqlite, Store};
+use crate::segment::store::{Address, IfMissing, Limits as StoreLimits, Server, Store};
+use crate::segment::store::{mysql, postgres, sqlite};
 use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
 use crate::snowflake::sequencer::Rules;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
@@ -55,7 +57,10 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    runtime.block_on(run(&config, room))
+    let outcome = runtime.block_on(run(&config, room));
+    // A name that is being resolved has a thread of its own, which nobody can stop.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// What runs, from the inside out.
@@ -144,7 +149,10 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
 async fn build(config: &Config) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?;
     let identity = config.worker.identity.clone().unwrap_or_default();
-    let here = Owner::here(config.state.machine_id.as_deref(), &identity);
+    // Before the directory is touched: a wrong configuration changes nothing.
+    let address = config.store_address()?;
+    let password = paths::store_password(config)?;
+    let here = owner(config, address.as_ref());
     if here.is_anonymous() {
         tracing::warn!(
             "this machine has no ID, so a copy of its state directory would not be recognised; \
@@ -152,7 +160,7 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
         );
     }
     let Contents { journal, journal_is_whole, worker, generation, warnings } =
-        state.open(&here, foreign_policy(config))?;
+        state.open(&here, foreign_policy(config, address.as_ref()))?;
     for warning in warnings {
         tracing::error!("state directory {}: {warning}", state.path().display());
     }
@@ -165,7 +173,7 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
     let segments = Segments::start(
         segment_settings(config),
-        store(config, if_missing),
+        store(config, address.as_ref(), password.as_ref(), if_missing)?,
         writer.clone(),
         &remembered,
         &fatal,
@@ -174,20 +182,45 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
     Ok(Daemon { segments, issuer, fatal, state })
 }
 
-/// An embedded store and a fixed worker ID are copied together with the directory; only shared
-/// ones know of the host that it comes from.
-const fn foreign_policy(config: &Config) -> ForeignPolicy {
-    match (config.store.kind, config.worker.registry) {
-        (StoreKind::Sqlite, RegistryKind::Fixed) => ForeignPolicy::Refuse,
-    }
+/// Whose state this is when it is this host's.
+pub(super) fn owner(config: &Config, address: Option<&Address>) -> Owner {
+    let identity = config.worker.identity.as_deref().unwrap_or_default();
+    let shared = address.map(Address::identity);
+    Owner::here(config.state.machine_id.as_deref(), identity, shared.as_deref())
 }
 
-fn store(config: &Config, if_missing: IfMissing) -> Arc<dyn Store> {
-    match config.store.kind {
-        StoreKind::Sqlite => {
-            Arc::new(Sqlite::new(&paths::database(config), config.store.timeout, if_missing))
-        }
+/// An embedded store is copied together with the directory; a shared one knows of the host that
+/// the directory comes from. Of a worker ID that is fixed nobody knows.
+fn foreign_policy(config: &Config, address: Option<&Address>) -> ForeignPolicy {
+    if address.is_none() {
+        return ForeignPolicy::Refuse;
     }
+    let fixed_worker = match config.worker.registry {
+        RegistryKind::Fixed => config.snowflake.enabled.then_some(config.worker.id),
+    };
+    ForeignPolicy::SetAside { fixed_worker }
+}
+
+fn store(
+    config: &Config,
+    address: Option<&Address>,
+    password: Option<&Secret>,
+    if_missing: IfMissing,
+) -> Result<Arc<dyn Store>, Failure> {
+    let timeout = config.store.timeout;
+    let limits = StoreLimits { timeout, connections: config.store.max_connections };
+    let store: Result<Arc<dyn Store>, String> =
+        match address.map(|address| (address.server(), address)) {
+            None => sqlite(&paths::database(config), timeout, if_missing)
+                .map(|store| Arc::new(store) as _),
+            Some((Server::MySql, address)) => {
+                mysql(address, password, limits).map(|store| Arc::new(store) as _)
+            }
+            Some((Server::Postgres, address)) => {
+                postgres(address, password, limits).map(|store| Arc::new(store) as _)
+            }
+        };
+    store.map_err(|error| Failure::config(format!("the store: {error}")))
 }
 
 async fn issuer(
@@ -261,13 +294,13 @@ fn segment_settings(config: &Config) -> SegmentSettings {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,
             // What is made on first use is never unknown.
-            absent_for: if segment.auto_create { Duration::ZERO } else { segment.unknown_for },
+            absent_for: if config.makes_tags() { Duration::ZERO } else { segment.unknown_for },
         },
-        auto_create: segment.auto_create,
+        auto_create: config.makes_tags(),
         default_step: segment.default_step,
         max_tags: segment.max_tags,
         refresh: segment.refresh,
-        store_timeout: config.store.timeout,
+        store_calls: config.store.max_connections,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Config;
+use super::{Config, StoreKind};
 
 /// A value that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,7 @@ impl Config {
         self.check_socket(&mut problems);
         self.check_segment(&mut problems);
         self.check_snowflake(&mut problems, now_ms);
-        let shortest = 10 * MS;
-        problems.duration("store.timeout", self.store.timeout, shortest, 600_000 * MS);
+        self.check_store(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
         if let Err(error) = crate::log::filter(&self.log.level) {
             problems.add("log.level", format!("{:?} is not a level: {error}", self.log.level));
@@ -74,6 +73,40 @@ impl Config {
         problems.duration("socket.idle-timeout", socket.idle_timeout, second, 30 * day);
         problems.duration("socket.request-timeout", socket.request_timeout, 100 * MS, day);
         problems.duration("socket.write-timeout", socket.write_timeout, 100 * MS, day);
+    }
+
+    fn check_store(&self, problems: &mut Problems) {
+        let store = &self.store;
+        // Their servers count the wait for a lock in whole seconds, and have to give up first.
+        let shortest = if store.kind == StoreKind::MySql { 1500 * MS } else { 10 * MS };
+        problems.duration("store.timeout", store.timeout, shortest, 600_000 * MS);
+        problems.range("store.max-connections", store.max_connections as u64, 5, 1000);
+        let address = match self.store_address() {
+            Ok(address) => address,
+            Err(problem) => return problems.0.push(problem),
+        };
+        if address.is_none() {
+            // Somebody means a shared store, and would have got one for this host alone.
+            let meant = "is set, and store.kind is sqlite; say which kind the database is of";
+            for (key, set) in [
+                ("store.url", store.url.is_some()),
+                ("store.password", store.password.is_some()),
+                ("store.password-file", store.password_file.is_some()),
+            ] {
+                if set {
+                    problems.add(key, meant.into());
+                }
+            }
+        } else if store.path.is_some() {
+            problems.add("store.path", "is set, and is for store.kind sqlite alone".into());
+        }
+        let in_url = address.is_some_and(|address| address.has_password());
+        let places = [in_url, store.password.is_some(), store.password_file.is_some()];
+        if places.iter().filter(|set| **set).count() > 1 {
+            let text = "the password is set more than once, among store.url, store.password and \
+                        store.password-file; leave one";
+            problems.add("store.password", text.into());
+        }
     }
 
     fn check_segment(&self, problems: &mut Problems) {
@@ -186,6 +219,31 @@ mod tests {
         assert!(found[1].contains("segment.default-step: 5"));
         assert!(found[2].contains("worker.id: 1024 is not between 0 and 1023"));
         assert!(found[3].contains("loud"));
+    }
+
+    #[test]
+    fn a_store_that_is_half_configured_is_refused() {
+        for (toml, key) in [
+            ("kind = \"mysql\"", "store.url: is missing"),
+            ("kind = \"postgres\"\nurl = \"mysql://l@d/x\"", "store.url: it begins with mysql:"),
+            ("url = \"mysql://l@d/x\"", "store.url: is set, and store.kind is sqlite"),
+            ("password = \"hunter2\"", "store.password: is set, and store.kind"),
+            (
+                "kind = \"mysql\"\nurl = \"mysql://l:hunter2@d/x\"\npassword = \"hunter2\"",
+                "store.password: the password is set more than once",
+            ),
+            ("kind = \"mysql\"\nurl = \"mysql://l@d/x\"\npath = \"/x\"", "store.path"),
+            ("max-connections = 4", "store.max-connections: 4"),
+            (
+                "kind = \"mariadb\"\nurl = \"mysql://l@d/x\"\ntimeout = \"1s\"",
+                "store.timeout: 1s is not between 1.5s",
+            ),
+        ] {
+            let found = problems(&format!("[store]\n{toml}"));
+            assert!(found.len() == 1 && found[0].contains(key), "{found:?}");
+            assert!(!found[0].contains("hunter2"));
+        }
+        assert_eq!(problems("[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\""), [""; 0]);
     }
 
     #[test]

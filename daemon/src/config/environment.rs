@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn a_variable_outranks_the_file_and_takes_the_kind_of_its_key() {
         assert_eq!(laid("LEAFD_WORKER_ID", "7").unwrap()["worker"]["id"], Value::Integer(7));
-        let file = laid("LEAFD_SEGMENT_AUTO_CREATE", "false").unwrap();
-        assert_eq!(file["segment"]["auto-create"], Value::Boolean(false));
+        let file = laid("LEAFD_SNOWFLAKE_ENABLED", "false").unwrap();
+        assert_eq!(file["snowflake"]["enabled"], Value::Boolean(false));
         assert_eq!(file["worker"]["id"], Value::Integer(3));
         let file = laid("LEAFD_SOCKET_PATH", "5").unwrap();
         assert_eq!(file["socket"]["path"], Value::String("5".into()));

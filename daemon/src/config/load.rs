@@ -17,12 +17,12 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not what it should be.
-    #[error("the configuration {from} is wrong:\n{source}")]
+    #[error("the configuration {from} is wrong:\n{what}")]
     Syntax {
         /// The file, or the environment.
         from: String,
         /// With line and column, where they are known.
-        source: toml::de::Error,
+        what: String,
     },
     /// A variable of the environment cannot be meant.
     #[error(transparent)]
@@ -46,22 +46,48 @@ pub fn load(
     now_ms: u64,
 ) -> Result<Config, ConfigError> {
     let from = path.map_or_else(|| "environment".to_owned(), |path| path.display().to_string());
-    let syntax = |source| ConfigError::Syntax { from: from.clone(), source };
     let text = match path {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?,
         None => String::new(),
     };
+    let syntax = |error| ConfigError::Syntax { from: from.clone(), what: explain(&error, &text) };
     // First as text: an error then shows the line.
     let _: Config = toml::from_str(&text).map_err(syntax)?;
     let mut table: toml::Table = text.parse().map_err(syntax)?;
     let defaults: toml::Table = DEFAULT.parse().map_err(syntax)?;
     overlay(&mut table, &defaults, variables)?;
     // The file was right by itself.
-    let of_environment = |source| ConfigError::Syntax { from: "environment".to_owned(), source };
+    let of_environment = |error: toml::de::Error| ConfigError::Syntax {
+        from: "environment".to_owned(),
+        // Without a text there is no line to show, and so no secret.
+        what: error.to_string(),
+    };
     let config: Config = table.try_into().map_err(of_environment)?;
     let problems = config.check(now_ms);
     if problems.is_empty() { Ok(config) } else { Err(ConfigError::Problems(problems)) }
+}
+
+/// What is wrong and where, with the key if it is one of leafd's. Never the line itself: it may
+/// hold a password, by whatever name.
+fn explain(error: &toml::de::Error, text: &str) -> String {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|char| *char != '\n').count() + 1;
+    let from = before.rfind('\n').map_or(0, |at| at + 1);
+    let key = text.get(from..).and_then(|rest| rest.split(['=', '\n']).next()).map(str::trim);
+    let key = key.filter(|key| is_known(key)).map_or(String::new(), |key| format!(", {key}"));
+    format!("line {line}, column {column}{key}: {}", error.message())
+}
+
+/// Whether a section or a key has this name.
+fn is_known(name: &str) -> bool {
+    let table: toml::Table = DEFAULT.parse().unwrap_or_default();
+    let mut sections = table.iter();
+    sections.any(|(section, keys)| {
+        section == name || keys.as_table().is_some_and(|keys| keys.contains_key(name))
+    })
 }
 
 #[cfg(test)]
@@ -108,6 +134,27 @@ mod tests {
         assert!(error.to_string().contains("5 parsecs"), "{error}");
         let error = loaded("[store]\nkind = \"oracle\"\n", None).unwrap_err().to_string();
         assert!(error.contains("oracle"), "{error}");
+    }
+
+    #[test]
+    fn an_error_does_not_show_a_value_that_may_be_a_secret() {
+        for line in [
+            "password = hunter2",
+            "password = \"hunter2",
+            "password = [\"hunter2\"]",
+            "passwd = \"hunter2\"",
+            "Password = \"hunter2\"",
+            "password = \"\"\"\nhunter2",
+            "uri = \"leaf:hunter2@db\"",
+            "pasword = \"x\"\npassword = 'hunter2",
+            "url = \"mysql://leaf:hunter2@db/leaf",
+            "uri = \"mysql://leaf:hunter2@db/leaf\"",
+        ] {
+            let error = loaded(&format!("[store]\n{line}\n"), None).unwrap_err().to_string();
+            assert!(!error.contains("hunter2") && error.contains("line "), "{error}");
+        }
+        let error = loaded("[store]\npassword = 12345\n", None).unwrap_err().to_string();
+        assert!(!error.contains("12345"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod check;
 mod environment;
 mod load;
+mod password;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,8 +13,12 @@ use std::time::Duration;
 use leaf_client::Layout;
 use serde::{Deserialize, Deserializer};
 
+use crate::secret::Secret;
+use crate::segment::store::{Address, Server};
+
 pub use check::Problem;
 pub use load::{ConfigError, load};
+pub use password::NoPassword;
 
 /// The default configuration with its comments.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -83,16 +88,39 @@ pub struct Store {
     pub kind: StoreKind,
     #[serde(deserialize_with = "path")]
     pub path: Option<PathBuf>,
+    #[serde(deserialize_with = "secret")]
+    pub url: Option<Secret>,
+    #[serde(deserialize_with = "secret")]
+    pub password: Option<Secret>,
+    #[serde(deserialize_with = "path")]
+    pub password_file: Option<PathBuf>,
+    pub tls_verify: bool,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
+    pub max_connections: usize,
 }
 
 /// The databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
-    /// Embedded.
+    /// Embedded, for one host.
     Sqlite,
+    /// MySQL or MariaDB, shared.
+    #[serde(rename = "mysql", alias = "mariadb")]
+    MySql,
+    /// PostgreSQL, shared.
+    #[serde(alias = "postgresql")]
+    Postgres,
+}
+
+/// Whether tags are made on first use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AutoCreate {
+    /// With the embedded store, which no administrator fills.
+    Auto,
+    /// As said.
+    Always(bool),
 }
 
 /// Segment IDs.
@@ -100,7 +128,8 @@ pub enum StoreKind {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "default.toml documents each key")]
 pub struct Segment {
-    pub auto_create: bool,
+    #[serde(deserialize_with = "auto_create")]
+    pub auto_create: AutoCreate,
     pub default_step: u64,
     pub max_step: u64,
     #[serde(deserialize_with = "duration")]
@@ -183,6 +212,35 @@ pub struct Shutdown {
     pub grace: Duration,
 }
 
+impl Config {
+    /// Whether tags are made on first use.
+    #[must_use]
+    pub fn makes_tags(&self) -> bool {
+        match self.segment.auto_create {
+            AutoCreate::Auto => self.store.kind == StoreKind::Sqlite,
+            AutoCreate::Always(make) => make,
+        }
+    }
+
+    /// The shared database, checked; none with the embedded store.
+    ///
+    /// # Errors
+    /// When its address is missing or cannot be meant.
+    pub fn store_address(&self) -> Result<Option<Address>, Problem> {
+        let server = match self.store.kind {
+            StoreKind::Sqlite => return Ok(None),
+            StoreKind::MySql => Server::MySql,
+            StoreKind::Postgres => Server::Postgres,
+        };
+        let problem = |text| Problem { key: "store.url", text };
+        let url = self.store.url.as_ref();
+        let url =
+            url.ok_or_else(|| problem(format!("is missing; write it as in {}", server.example())))?;
+        let address = Address::new(server, url.expose(), self.store.tls_verify);
+        address.map(Some).map_err(|error| problem(error.to_string()))
+    }
+}
+
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -206,14 +264,23 @@ impl Default for Socket {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { kind: StoreKind::Sqlite, path: None, timeout: seconds(5) }
+        Self {
+            kind: StoreKind::Sqlite,
+            path: None,
+            url: None,
+            password: None,
+            password_file: None,
+            tls_verify: true,
+            timeout: seconds(2),
+            max_connections: 8,
+        }
     }
 }
 
 impl Default for Segment {
     fn default() -> Self {
         Self {
-            auto_create: true,
+            auto_create: AutoCreate::Auto,
             default_step: 1000,
             max_step: 1_000_000,
             wait: seconds(5),
@@ -264,6 +331,35 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
 
 fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
     Ok(text(from)?.map(PathBuf::from))
+}
+
+fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret>, D::Error> {
+    // The error of a text that is none would show the value.
+    let text = match toml::Value::deserialize(from)? {
+        toml::Value::String(text) => text,
+        _ => return Err(serde::de::Error::custom("the value is not a text; put it in quotes")),
+    };
+    Ok((!text.is_empty()).then(|| Secret::new(text)))
+}
+
+fn auto_create<'de, D: Deserializer<'de>>(from: D) -> Result<AutoCreate, D::Error> {
+    // In the file a boolean, in the environment a text.
+    match toml::Value::deserialize(from)? {
+        toml::Value::Boolean(make) => Ok(AutoCreate::Always(make)),
+        toml::Value::String(text) => match text.as_str() {
+            "auto" => Ok(AutoCreate::Auto),
+            "true" => Ok(AutoCreate::Always(true)),
+            "false" => Ok(AutoCreate::Always(false)),
+            _ => {
+                let error = format!("{text:?} is neither \"auto\" nor true nor false");
+                Err(serde::de::Error::custom(error))
+            }
+        },
+        other => {
+            let error = format!("{other} is neither \"auto\" nor true nor false");
+            Err(serde::de::Error::custom(error))
+        }
+    }
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

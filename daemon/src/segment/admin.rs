@@ -1,75 +1,23 @@
-//! The tags as people administer them: list, show, create, change; and the refresh that keeps
-//! memory in step with the store's list.
+//! The tags as people administer them: list, show, create, change.
 
 use std::sync::Arc;
 
 use leaf_client::wire::{ErrorCode, MAX_DESCRIPTION_CHARS, Span, TagStatus, WireError};
-use tokio::time::MissedTickBehavior;
 
 use super::range::{MAX_END, Range};
 use super::service::{Segments, Tag, lock};
-use super::store::{Row, StoreError, in_time};
+use super::store::{Row, StoreError};
 use super::tag::BizTag;
 
 /// Longest text of an error within a status, in bytes: a full page has to fit into an answer.
 const MOST_ERROR_TEXT: usize = 300;
 
 impl Segments {
-    pub(super) async fn refresh_for_ever(self) {
-        let mut ticks = tokio::time::interval(self.0.settings.refresh);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                () = self.0.stop.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            // A failed refresh changes nothing.
-            let _ = self.refresh().await;
-        }
-    }
-
-    /// Reads the list of tags. Who is no longer in it is served no longer.
-    async fn refresh(&self) -> Result<(), StoreError> {
-        let began = self.now();
-        let store = &self.0.store;
-        let outcome = in_time(self.0.settings.store_timeout, store.list()).await;
-        self.note_store(outcome.as_ref().err());
-        let rows = outcome?;
-        let rows = rows.into_iter().filter_map(|row| Some((BizTag::new(&row.tag).ok()?, row)));
-        let rows: std::collections::BTreeMap<_, _> = rows.collect();
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
-        for tag in tags {
-            let mut inner = tag.lock();
-            if let Some(row) = rows.get(tag.name.as_str()) {
-                inner.segment.row_step_is(u64::try_from(row.step).unwrap_or(0));
-                inner.segment.appeared();
-                continue;
-            }
-            let view = inner.segment.view();
-            // Leased after the list was asked for: the list may be older than the row.
-            let fresh = view.last_lease.is_some_and(|last| last >= began);
-            // A lease in flight will tell by itself.
-            if !view.absent && !view.leasing && !fresh && view.floor > 0 {
-                let now = self.now();
-                tracing::warn!(
-                    tag = tag.name(),
-                    dropped = view.remaining,
-                    "the tag is gone from the store; it is served no longer"
-                );
-                inner.segment.removed(now);
-                drop(inner);
-                self.attend(&tag);
-            }
-        }
-        *lock(&self.0.rows) = rows;
-        Ok(())
-    }
-
     /// A page of tags in byte order: those of the store, and those that memory remembers.
     ///
     /// The first page reads the store's list; when that fails, the last one read is shown.
     pub async fn list(&self, after: &str, limit: usize) -> Vec<TagStatus> {
-        if after.is_empty() {
+        if after.is_empty() && self.store_is_open() {
             let _ = self.refresh().await;
         }
         let in_memory = lock(&self.0.tags);
@@ -90,12 +38,11 @@ impl Segments {
     /// When the store does not know it, or cannot be asked and memory has nothing.
     pub async fn show(&self, name: &str) -> Result<TagStatus, WireError> {
         let name = checked(name)?;
-        let store = &self.0.store;
-        match in_time(self.0.settings.store_timeout, store.show(&name)).await {
+        match self.0.store.show(&name).await {
             Ok(row) => {
                 lock(&self.0.rows).insert(name.clone(), row);
             }
-            Err(StoreError::Unavailable(_))
+            Err(StoreError::Down(_) | StoreError::Busy(_))
                 if self.find(name.as_str()).is_some_and(|tag| has_something(&tag)) => {}
             Err(error) => return Err(to_wire(&name, &error)),
         }
@@ -126,11 +73,8 @@ impl Segments {
             );
             return Err(WireError::new(ErrorCode::BadDescription, text));
         }
-        let store = &self.0.store;
-        let create = store.create(&name, first, step, description);
-        in_time(self.0.settings.store_timeout, create)
-            .await
-            .map_err(|error| to_wire(&name, &error))?;
+        let made = self.0.store.create(&name, first, step, description).await;
+        made.map_err(|error| to_wire(&name, &error))?;
         tracing::info!(tag = name.as_str(), step, first, "made a tag");
         if let Some(tag) = self.find(name.as_str()) {
             tag.lock().segment.appeared();
@@ -145,10 +89,8 @@ impl Segments {
     pub async fn set_step(&self, name: &str, step: u32) -> Result<TagStatus, WireError> {
         let name = checked(name)?;
         let step = self.step(step)?;
-        let store = &self.0.store;
-        in_time(self.0.settings.store_timeout, store.set_step(&name, step))
-            .await
-            .map_err(|error| to_wire(&name, &error))?;
+        let changed = self.0.store.set_step(&name, step).await;
+        changed.map_err(|error| to_wire(&name, &error))?;
         tracing::info!(tag = name.as_str(), step, "changed the step of a tag");
         if let Some(tag) = self.find(name.as_str()) {
             tag.lock().segment.row_step_is(step);
@@ -170,20 +112,26 @@ impl Segments {
         let row = lock(&self.0.rows).get(name).cloned();
         let row = row.unwrap_or_else(|| Row {
             tag: name.as_str().to_owned(),
-            max_id: 0,
-            step: 0,
+            max_id: 0.into(),
+            step: 0.into(),
             description: String::new(),
         });
         let view = self.find(name.as_str()).map(|tag| {
-            let inner = tag.lock();
-            (inner.segment.view(), inner.segment.next_step(self.now()))
+            let (inner, now) = (tag.lock(), self.now());
+            let segment = &inner.segment;
+            let mut view = segment.view();
+            if segment.waits_for_store() {
+                // What the tag was told when it began to wait may be old by now.
+                view.lease_error = Some(self.store_error()).filter(|error| !error.is_empty());
+            }
+            (view, segment.next_step(now), segment.seconds_left(now))
         });
-        let row_step = u64::try_from(row.step).unwrap_or(0);
+        let row_step = row.step.natural();
         let mut status = TagStatus {
             tag: row.tag,
             row_step,
             step: row_step,
-            max_id: u64::try_from(row.max_id).unwrap_or(0),
+            max_id: row.max_id.natural(),
             description: row.description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
             current: None,
             next: None,
@@ -195,8 +143,9 @@ impl Segments {
             last_lease_size: 0,
             waiting: 0,
             lease_error: String::new(),
+            seconds_left: None,
         };
-        let Some((view, step)) = view else { return status };
+        let Some((view, step, seconds_left)) = view else { return status };
         let span = |range: &Range| Span { start: range.start(), end: range.end() };
         let current = |range: &&Range| view.position.is_some_and(|at| at < range.end());
         let mut ranges = view.leases.iter().filter(current);
@@ -216,14 +165,16 @@ impl Segments {
         status.last_lease_size = view.last_size;
         status.waiting = view.waiting as u64;
         status.lease_error = shortened(view.lease_error.unwrap_or_default());
+        status.seconds_left = seconds_left;
         status
     }
 }
 
-/// Whether memory has more of a tag than its name.
+/// Whether memory knows more of a tag than its name: one that is drained too, which is what people
+/// look for when the store is down.
 fn has_something(tag: &Arc<Tag>) -> bool {
     let view = tag.lock().segment.view();
-    !view.absent && view.remaining > 0
+    !view.absent && view.floor > 0
 }
 
 fn shortened(mut text: String) -> String {
@@ -240,10 +191,49 @@ fn checked(name: &str) -> Result<BizTag, WireError> {
 
 fn to_wire(name: &BizTag, error: &StoreError) -> WireError {
     let code = match error {
-        StoreError::Unavailable(_) => ErrorCode::StoreUnavailable,
+        StoreError::Down(_) | StoreError::Busy(_) => ErrorCode::StoreUnavailable,
         StoreError::NoSuchTag => ErrorCode::UnknownTag,
         StoreError::Exists => ErrorCode::TagExists,
         StoreError::BadRow(_) => ErrorCode::BadRow,
     };
     WireError::new(code, format!("tag {:?}: {error}", name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use leaf_client::wire::{
+        MAX_RESPONSE_LEN, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, Reply, Response, decode_response,
+        encode_response, split_frame,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_page_of_the_longest_tags_fits_into_an_answer() {
+        let span = Some(Span { start: u64::MAX, end: u64::MAX });
+        let longest = TagStatus {
+            tag: "🦀".repeat(MAX_TAG_CHARS),
+            row_step: u64::MAX,
+            step: u64::MAX,
+            max_id: u64::MAX,
+            description: "🦀".repeat(MAX_DESCRIPTION_CHARS),
+            current: span,
+            next: span,
+            position: u64::MAX,
+            remaining: u64::MAX,
+            issued: u64::MAX,
+            leases: u64::MAX,
+            last_lease_ms_ago: Some(u64::MAX),
+            last_lease_size: u64::MAX,
+            waiting: u64::MAX,
+            lease_error: shortened("x".repeat(10_000)),
+            seconds_left: Some(u64::MAX),
+        };
+        let page = Reply::Tags(vec![longest; MAX_TAGS_PER_PAGE as usize]);
+        let response = Response { id: u64::MAX, reply: page };
+        let mut frame = Vec::new();
+        encode_response(&response, &mut frame);
+        let (body, _) = split_frame(&frame, MAX_RESPONSE_LEN).unwrap().unwrap();
+        assert_eq!(decode_response(body).unwrap(), response);
+    }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::backoff::Backoff;
 use crate::runs::Runs;
 use crate::segment::range::{Queue, Range};
+use crate::segment::rate::Rate;
 use crate::segment::step::StepRule;
 use crate::segment::terms::{
     Answer, Lease, LeaseAsk, LeaseFailure, Record, Refusal, Rules, Ticket, View,
@@ -29,9 +30,17 @@ struct Waiter {
 #[derive(Debug)]
 enum LeaseState {
     Idle,
-    InFlight { wanted: u64 },
-    Resting { until: Duration, error: String },
-    Absent { until: Duration },
+    InFlight {
+        wanted: u64,
+    },
+    Resting {
+        until: Duration,
+    },
+    /// The store is down for everybody; [`Segment::store_is_back`] ends it.
+    StoreDown,
+    Absent {
+        until: Duration,
+    },
 }
 
 #[derive(Debug)]
@@ -69,12 +78,16 @@ pub struct Segment {
     /// With `ready` at or below this, there is more to do than to issue.
     alarm: u64,
     issued: u64,
+    rate: Rate,
     last_size: u64,
     /// Somebody has asked in this life, or is expected to: keep a range at hand.
     wanted: bool,
     window: Window,
     step: StepRule,
     lease: LeaseState,
+    /// Why there was no lease when one was last asked for; also while the next try is under way,
+    /// which is most of the time when the store takes long to say no.
+    trouble: Option<LeaseFailure>,
     lease_backoff: Backoff,
     persist: Persist,
     persist_backoff: Backoff,
@@ -96,11 +109,13 @@ impl Segment {
             floor: 0,
             alarm: 0,
             issued: 0,
+            rate: Rate::default(),
             last_size: 0,
             wanted: false,
             window: Window::default(),
             step: StepRule::new(rules.max_step),
             lease: LeaseState::Idle,
+            trouble: None,
             lease_backoff: Backoff::for_stores(seed),
             persist: Persist::Clean,
             persist_backoff: Backoff::for_disks(seed),
@@ -211,10 +226,11 @@ impl Segment {
     /// A lease to ask the store for. The outcome goes to [`Self::leased`] or
     /// [`Self::lease_failed`]; until then there is no other.
     pub fn poll_lease(&mut self, now: Duration) -> Option<LeaseAsk> {
+        self.note_rate(now);
         let may = match self.lease {
             LeaseState::Idle => true,
-            LeaseState::InFlight { .. } => false,
-            LeaseState::Resting { until, .. } | LeaseState::Absent { until } => now >= until,
+            LeaseState::InFlight { .. } | LeaseState::StoreDown => false,
+            LeaseState::Resting { until } | LeaseState::Absent { until } => now >= until,
         };
         if !may || matches!(self.persist, Persist::Closed) || !self.wants_lease() {
             return None;
@@ -229,6 +245,12 @@ impl Segment {
     /// IDs that are asked for and not in memory.
     fn unmet(&self) -> u64 {
         self.demand.saturating_sub(self.in_memory())
+    }
+
+    /// Whether somebody waits for more than memory has.
+    #[must_use]
+    pub fn is_starving(&self) -> bool {
+        self.unmet() > 0
     }
 
     fn in_memory(&self) -> u64 {
@@ -277,6 +299,7 @@ impl Segment {
         self.step.leased(now, wanted, lease.row_step);
         self.lease_backoff.reset();
         self.lease = LeaseState::Idle;
+        self.trouble = None;
         self.news();
     }
 
@@ -285,19 +308,21 @@ impl Segment {
         if !matches!(self.lease, LeaseState::InFlight { .. }) {
             return;
         }
-        match failure {
-            LeaseFailure::Unavailable(error) => {
-                self.lease = LeaseState::Resting { until: now + self.lease_backoff.fail(), error };
-            }
+        match &failure {
+            LeaseFailure::Unavailable(_) => self.rest(now),
+            LeaseFailure::NotTried(_) => self.lease = LeaseState::StoreDown,
             LeaseFailure::BadRow(error) => {
-                self.lease = LeaseState::Resting {
-                    until: now + self.lease_backoff.fail(),
-                    error: error.clone(),
-                };
-                self.refuse_beyond_memory(&Refusal::BadRow(error));
+                self.rest(now);
+                self.refuse_beyond_memory(&Refusal::BadRow(error.clone()));
+                self.leave_store_alone();
             }
-            LeaseFailure::UnknownTag => self.removed(now),
+            LeaseFailure::UnknownTag => return self.removed(now),
         }
+        self.trouble = Some(failure);
+    }
+
+    fn rest(&mut self, now: Duration) {
+        self.lease = LeaseState::Resting { until: now + self.lease_backoff.fail() };
     }
 
     fn refuse_beyond_memory(&mut self, refusal: &Refusal) {
@@ -317,6 +342,7 @@ impl Segment {
         let had = self.in_memory() > 0;
         (self.ready, self.granting, self.reserve) = Default::default();
         self.leases.clear();
+        self.trouble = None;
         self.wanted = false;
         self.refuse_beyond_memory(&Refusal::UnknownTag);
         if had {
@@ -329,6 +355,38 @@ impl Segment {
         if matches!(self.lease, LeaseState::Absent { .. }) {
             self.lease = LeaseState::Idle;
         }
+    }
+
+    /// The store can be asked again.
+    pub fn store_is_back(&mut self) {
+        if matches!(self.lease, LeaseState::StoreDown) {
+            self.lease = LeaseState::Idle;
+            // What is not asked for is not in trouble.
+            if !self.wants_lease() {
+                self.trouble = None;
+            }
+        }
+    }
+
+    /// Whether nothing is asked of the store until it is back.
+    #[must_use]
+    pub const fn waits_for_store(&self) -> bool {
+        matches!(self.lease, LeaseState::StoreDown)
+    }
+
+    /// The row was read, and its next lease would start at `max_id`: all below it is somebody's.
+    /// Says whether that is more than was known, so that the disk has to be told.
+    pub fn row_is_at(&mut self, max_id: u64) -> bool {
+        // What a lease in flight has done to the row is not somebody else's; one that is closed
+        // has said its last word; and of a tag that was never used here nothing is kept.
+        let settled = !matches!(self.lease, LeaseState::InFlight { .. })
+            && !matches!(self.persist, Persist::Closed);
+        let news = settled && self.floor > 0 && max_id > self.floor;
+        if news {
+            self.floor = max_id;
+            self.news();
+        }
+        news
     }
 
     /// The row's step as the store has it now.
@@ -348,6 +406,7 @@ impl Segment {
     /// A record to write and sync. The outcome goes to [`Self::persisted`] or
     /// [`Self::persist_failed`]; until then there is no other.
     pub fn poll_persist(&mut self, now: Duration) -> Option<Record> {
+        self.note_rate(now);
         let due = match self.persist {
             Persist::Clean => false,
             Persist::Due => true,
@@ -456,13 +515,18 @@ impl Segment {
     fn why_waiting(&self, now: Duration, upto: u64) -> Refusal {
         let from = |until: Duration| until.saturating_sub(now);
         if upto > self.in_memory() {
-            return match &self.lease {
-                LeaseState::Resting { until, error } => Refusal::Store(error.clone(), from(*until)),
-                LeaseState::InFlight { .. } => {
-                    Refusal::Store("it has not answered yet".into(), Duration::ZERO)
+            let next = match self.lease {
+                LeaseState::Absent { .. } => return Refusal::UnknownTag,
+                LeaseState::Resting { until } => from(until),
+                LeaseState::Idle | LeaseState::InFlight { .. } | LeaseState::StoreDown => {
+                    Duration::ZERO
                 }
-                LeaseState::Absent { .. } => Refusal::UnknownTag,
-                LeaseState::Idle => Refusal::Deadline,
+            };
+            return match (&self.trouble, &self.lease) {
+                (Some(LeaseFailure::BadRow(error)), _) => Refusal::BadRow(error.clone()),
+                (Some(trouble), _) => Refusal::Store(trouble.to_string(), next),
+                (None, LeaseState::Idle) => Refusal::Deadline,
+                (None, _) => Refusal::Store("it has not answered yet".into(), next),
             };
         }
         match &self.persist {
@@ -505,11 +569,15 @@ impl Segment {
         Record { floor: self.floor, left }
     }
 
-    /// Whether nothing is known of the tag but that the store does not have it.
+    /// Whether nothing is known of the tag but that there was no lease, and nobody waits for one.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
-        let absent = matches!(self.lease, LeaseState::Absent { .. });
-        absent && self.floor == 0 && self.waiters.is_empty()
+        let none = match self.lease {
+            LeaseState::Absent { .. } | LeaseState::Resting { .. } | LeaseState::StoreDown => true,
+            // A new one; and one that the store is being asked about.
+            LeaseState::Idle | LeaseState::InFlight { .. } => false,
+        };
+        none && self.floor == 0 && self.waiters.is_empty()
     }
 
     /// What people want to know.
@@ -528,10 +596,7 @@ impl Segment {
             floor: self.floor,
             absent: matches!(self.lease, LeaseState::Absent { .. }),
             leasing: matches!(self.lease, LeaseState::InFlight { .. }),
-            lease_error: match &self.lease {
-                LeaseState::Resting { error, .. } => Some(error.clone()),
-                _ => None,
-            },
+            lease_error: self.trouble.as_ref().map(ToString::to_string),
         }
     }
 
@@ -539,6 +604,19 @@ impl Segment {
     #[must_use]
     pub fn next_step(&self, now: Duration) -> u64 {
         self.step.next(now).max(self.step.row_step())
+    }
+
+    /// Looks how many have been issued; the `poll_…` methods do so too, but a tag at rest is asked
+    /// for nothing.
+    pub fn note_rate(&mut self, now: Duration) {
+        self.rate.note(now, self.issued);
+    }
+
+    /// How many seconds memory lasts at the present rate; none when nobody asks. Who waits has
+    /// asked.
+    #[must_use]
+    pub fn seconds_left(&self, now: Duration) -> Option<u64> {
+        self.rate.seconds_for(self.in_memory(), now, self.issued.saturating_add(self.demand))
     }
 }
 

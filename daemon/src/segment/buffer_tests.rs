@@ -106,6 +106,45 @@ fn a_row_that_cannot_be_used_is_an_error_for_who_waits_on_it_only() {
 }
 
 #[test]
+fn a_row_that_cannot_be_used_is_left_alone_when_nobody_waits_for_it() {
+    let mut segment = Segment::new(RULES, 1);
+    segment.request(T0, 1, 1, NEVER);
+    segment.poll_lease(T0).unwrap();
+    segment.lease_failed(T0, LeaseFailure::BadRow("step -1".into()));
+    assert_eq!(segment.poll_done(), Some((1, Err(Refusal::BadRow("step -1".into())))));
+    assert_eq!(segment.poll_lease(NEVER), None);
+    segment.request(NEVER, 2, 1, NEVER);
+    assert!(segment.poll_lease(NEVER).is_some());
+}
+
+#[test]
+fn only_a_tag_of_which_nothing_was_ever_leased_and_nobody_waits_for_can_be_forgotten() {
+    let failures = [
+        LeaseFailure::UnknownTag,
+        LeaseFailure::Unavailable("locked".into()),
+        LeaseFailure::NotTried("down".into()),
+        LeaseFailure::BadRow("step -1".into()),
+    ];
+    for failure in failures {
+        let mut segment = Segment::new(RULES, 1);
+        assert!(!segment.is_unknown(), "it has not been asked for");
+        segment.request(T0, 1, 1, T0);
+        segment.poll_lease(T0).unwrap();
+        assert!(!segment.is_unknown(), "it is being asked for");
+        segment.lease_failed(T0, failure.clone());
+        let waited_for = segment.view().waiting > 0;
+        assert_eq!(segment.is_unknown(), !waited_for, "{failure:?}");
+        segment.expire(T0);
+        assert!(segment.is_unknown(), "{failure:?}");
+        let mut used = served();
+        drain(&mut used, 150);
+        used.poll_lease(T0).unwrap();
+        used.lease_failed(T0, failure);
+        assert!(!used.is_unknown(), "its highest end must not be forgotten");
+    }
+}
+
+#[test]
 fn failed_leases_back_off_and_are_not_asked_for_in_between() {
     let mut segment = Segment::new(RULES, 1);
     segment.request(T0, 1, 1, NEVER);
@@ -121,6 +160,55 @@ fn failed_leases_back_off_and_are_not_asked_for_in_between() {
     }
     assert!(rests[0] <= Duration::from_millis(50));
     assert!(rests[7] >= Duration::from_millis(500) && rests[7] <= Duration::from_secs(1));
+}
+
+#[test]
+fn a_store_known_to_be_down_is_not_asked_until_it_is_back_and_who_waits_is_told() {
+    let mut segment = Segment::new(RULES, 1);
+    let deadline = T0 + Duration::from_secs(5);
+    segment.request(T0, 1, 1, deadline);
+    assert!(segment.poll_lease(T0).is_some());
+    segment.lease_failed(T0, LeaseFailure::NotTried("refused".into()));
+    assert!(segment.waits_for_store() && segment.lease_rests_until().is_none());
+    assert_eq!(segment.poll_lease(NEVER), None);
+    assert_eq!(segment.view().lease_error.as_deref(), Some("refused"));
+    segment.expire(deadline);
+    let refusal = Refusal::Store("refused".into(), Duration::ZERO);
+    assert_eq!(segment.poll_done(), Some((1, Err(refusal))));
+    segment.request(deadline, 2, 1, NEVER);
+    segment.store_is_back();
+    assert!(segment.poll_lease(deadline).is_some());
+    // Not having been asked is no failure: the first one afterwards rests for the shortest time.
+    segment.lease_failed(deadline, LeaseFailure::Unavailable("locked".into()));
+    let rest = segment.lease_rests_until().unwrap() - deadline;
+    assert!(rest <= Duration::from_millis(50), "{rest:?}");
+    segment.store_is_back();
+    assert!(segment.lease_rests_until().is_some(), "it rests all the same");
+}
+
+#[test]
+fn what_the_row_was_seen_at_is_the_least_that_a_lease_may_start_at() {
+    let mut segment = served();
+    let floor = segment.view().floor;
+    assert!(!segment.row_is_at(floor) && !segment.row_is_at(1), "nothing new");
+    assert!(segment.row_is_at(floor + 5000));
+    let record = segment.poll_persist(T0).unwrap();
+    assert_eq!(record.floor, floor + 5000, "the disk is told");
+    segment.persisted();
+    drain(&mut segment, 150);
+    let ask = segment.poll_lease(T0).unwrap();
+    assert_eq!(ask.floor, floor + 5000);
+    // What the lease in flight does to the row is seen before its answer.
+    assert!(!segment.row_is_at(floor + 6000));
+    segment.leased(T0, lease(floor + 5000, floor + 6000, 1000));
+    assert_eq!((segment.view().floor, segment.view().lease_error), (floor + 6000, None));
+}
+
+#[test]
+fn a_row_of_a_tag_that_was_never_used_here_says_nothing() {
+    let mut segment = Segment::new(RULES, 1);
+    assert!(!segment.row_is_at(5000));
+    assert_eq!(segment.poll_persist(T0), None);
 }
 
 #[test]
@@ -243,6 +331,60 @@ fn who_waits_is_refused_at_the_deadline_with_the_reason_and_others_keep_waiting(
     assert_eq!(error, "refused");
     // Nobody waits, so nobody makes the store busy.
     assert_eq!(segment.poll_lease(NEVER), None);
+}
+
+#[test]
+fn why_a_lease_failed_is_told_while_the_next_try_is_under_way_until_one_goes_well() {
+    let mut segment = Segment::new(RULES, 1);
+    let second = Duration::from_secs(1);
+    for (ticket, failure) in [
+        (1, LeaseFailure::Unavailable("locked".into())),
+        (2, LeaseFailure::NotTried("refused".into())),
+    ] {
+        let now = u32::try_from(ticket).unwrap() * second;
+        segment.request(now, ticket, 1, now + second / 2);
+        segment.request(now, 9, 1, NEVER);
+        segment.poll_lease(now).unwrap();
+        segment.lease_failed(now, failure.clone());
+        segment.store_is_back();
+        let again = now + second / 2;
+        segment.poll_lease(again).unwrap();
+        assert_eq!(segment.view().lease_error, Some(failure.to_string()));
+        segment.expire(again);
+        let Some((_, Err(Refusal::Store(error, _)))) = segment.poll_done() else { panic!() };
+        assert_eq!(error, failure.to_string());
+        segment.lease_failed(again, failure);
+        segment.store_is_back();
+    }
+    segment.poll_lease(5 * second).unwrap();
+    segment.leased(5 * second, lease(1, 11, 10));
+    assert_eq!(segment.view().lease_error, None);
+}
+
+#[test]
+fn a_row_that_cannot_be_used_is_told_by_its_own_name_also_at_the_deadline() {
+    let mut segment = Segment::new(RULES, 1);
+    let bad = LeaseFailure::BadRow("step is 0".into());
+    segment.request(T0, 1, 1, NEVER);
+    segment.poll_lease(T0).unwrap();
+    segment.lease_failed(T0, bad);
+    let Some((1, Err(Refusal::BadRow(_)))) = segment.poll_done() else { panic!() };
+    segment.request(T0, 2, 1, T0 + Duration::from_millis(1));
+    segment.expire(T0 + Duration::from_millis(1));
+    assert_eq!(segment.poll_done(), Some((2, Err(Refusal::BadRow("step is 0".into())))));
+}
+
+#[test]
+fn a_tag_that_nobody_wants_is_in_no_trouble_when_the_store_is_back() {
+    let mut segment = Segment::new(RULES, 1);
+    let deadline = T0 + Duration::from_millis(1);
+    segment.request(T0, 1, 1, deadline);
+    segment.poll_lease(T0).unwrap();
+    segment.lease_failed(T0, LeaseFailure::NotTried("refused".into()));
+    segment.expire(deadline);
+    assert_eq!(segment.view().lease_error.as_deref(), Some("refused"));
+    segment.store_is_back();
+    assert_eq!(segment.view().lease_error, None);
 }
 
 #[test]
@@ -396,10 +538,14 @@ enum Event {
     LeaseLost,
     LeaseFails,
     LeaseBadRow,
+    LeaseNotTried,
+    StoreIsBack,
     DiskOk,
     DiskFails,
     Time(u64),
     OtherHost(u64),
+    /// The refresh reads the row.
+    RowRead,
     RowStep(u64),
     /// A backup is restored, a replica without the last writes is promoted.
     StoreBack(u64),
@@ -417,11 +563,14 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::LeaseLost),
         2 => Just(Event::LeaseFails),
         1 => Just(Event::LeaseBadRow),
+        1 => Just(Event::LeaseNotTried),
+        4 => Just(Event::StoreIsBack),
         10 => Just(Event::DiskOk),
         1 => Just(Event::DiskFails),
         4 => prop_oneof![1..50u64, Just(1000), Just(20 * 60_000), Just(40 * 60_000)]
             .prop_map(Event::Time),
         2 => (1..5000u64).prop_map(Event::OtherHost),
+        2 => Just(Event::RowRead),
         1 => (1..3000u64).prop_map(Event::RowStep),
         1 => (1..10_000u64).prop_map(Event::StoreBack),
         1 => Just(Event::RowDeleted),
@@ -440,6 +589,8 @@ struct World {
     writing: Option<Record>,
     disk: Record,
     issued: BTreeMap<u64, u64>,
+    /// Where the row was read: what lies below may be another host's.
+    seen: u64,
     leased: u64,
     /// IDs that a rule allows to be lost: by crashes and removals. What a removal dropped from
     /// memory comes back when a crash prevents the disk from hearing of it.
@@ -478,6 +629,7 @@ impl World {
         }
         if let Some(ask) = self.segment.poll_lease(self.now) {
             prop_assert!(self.asked.is_none(), "two leases in flight");
+            prop_assert!(ask.floor >= self.seen, "below what another host may have");
             self.asked = Some(ask);
         }
         if let Some(record) = self.segment.poll_persist(self.now) {
@@ -500,6 +652,7 @@ impl World {
         self.asked = None;
         self.writing = None;
         self.segment = Segment::restored(RULES, 3, self.disk.clone());
+        self.seen = self.seen.min(self.disk.floor);
         self.segment.prepare();
     }
 
@@ -550,6 +703,19 @@ impl World {
             Event::LeaseBadRow => {
                 if self.asked.take().is_some() {
                     self.segment.lease_failed(self.now, LeaseFailure::BadRow("absurd".into()));
+                }
+            }
+            Event::LeaseNotTried => {
+                if self.asked.take().is_some() {
+                    self.segment.lease_failed(self.now, LeaseFailure::NotTried("down".into()));
+                }
+            }
+            Event::StoreIsBack => self.segment.store_is_back(),
+            Event::RowRead => {
+                if let Some(row) = self.row
+                    && self.segment.row_is_at(row)
+                {
+                    self.seen = row;
                 }
             }
             Event::DiskOk => {
@@ -609,6 +775,7 @@ proptest! {
             writing: None,
             disk: Record { floor: 0, left: Queue::default() },
             issued: BTreeMap::new(),
+            seen: 0,
             leased: 0,
             lost: 0,
             ticket: 0,
@@ -648,4 +815,34 @@ proptest! {
         }
         prop_assert_eq!(served, counts.len() as u64);
     }
+}
+
+#[test]
+fn memory_lasts_as_long_as_it_takes_to_use_it_up_and_no_time_when_somebody_waits() {
+    let mut segment = served();
+    drain(&mut segment, 499);
+    let later = T0 + Duration::from_secs(10);
+    // 500 in 10 seconds, and 500 are left.
+    assert_eq!((segment.seconds_left(later), segment.view().remaining), (Some(10), 500));
+    // Nobody asks any more, and what was issued is all told.
+    segment.note_rate(later);
+    let idle = later + Duration::from_secs(10);
+    assert_eq!(segment.seconds_left(idle), None);
+    drain(&mut segment, 500);
+    segment.note_rate(idle);
+    // The store is away: nothing is issued, but somebody asks.
+    let starving = idle + Duration::from_secs(10);
+    assert_eq!(segment.seconds_left(starving), None);
+    assert_eq!(segment.request(starving, 1000, 1, NEVER), Answer::Later);
+    assert_eq!(segment.seconds_left(starving), Some(0));
+}
+
+#[test]
+fn a_restored_tag_that_nobody_asks_for_lasts_for_ever() {
+    let left = [range(10, 100)].into_iter().collect();
+    let mut segment = Segment::restored(RULES, 1, Record { floor: 100, left });
+    segment.prepare();
+    segment.poll_lease(T0);
+    flush(&mut segment, T0);
+    assert_eq!((segment.seconds_left(T0), segment.view().remaining), (None, 90));
 }

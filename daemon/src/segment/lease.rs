@@ -2,12 +2,23 @@
 //! none. The buffer says when and how much; here is only the call and what people are told.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::service::{Segments, Tag, lock};
-use super::store::{Leased, StoreError, in_time};
-use super::terms::{LeaseAsk, LeaseFailure};
+use super::store::{Leased, StoreError};
+use super::terms::{Lease, LeaseAsk, LeaseFailure, View};
+
+/// People are told of requests that had to wait not more often than this, over all tags.
+const STARVATION_TOLD: Duration = Duration::from_secs(10);
+
+/// The right to ask the store now. The semaphores are never closed.
+struct Turn<'a> {
+    _ahead: Option<SemaphorePermit<'a>>,
+    _turn: Option<SemaphorePermit<'a>>,
+}
 
 impl Segments {
     /// Carries out `ask` and what the tag asks for next.
@@ -16,67 +27,129 @@ impl Segments {
         let breakdown = self.0.fatal.clone().drop_guard();
         let mut next = Some(ask);
         while let Some(ask) = next.take() {
-            let outcome = self.lease_once(&tag, ask).await;
-            self.note_store(outcome.as_ref().err());
+            let outcome = self.lease_in_turn(&tag, ask).await;
             self.take_in(&tag, outcome);
             next = self.rest(&tag).await;
         }
         drop(breakdown.disarm());
     }
 
-    fn take_in(&self, tag: &Arc<Tag>, outcome: Result<Leased, StoreError>) {
+    fn take_in(&self, tag: &Arc<Tag>, outcome: Result<Leased, LeaseFailure>) {
         let now = self.now();
         let mut inner = tag.lock();
         match outcome {
             Ok(leased) => {
                 report(tag, &leased);
+                let view = inner.segment.view();
+                // The first one is always waited for.
+                if view.lease_count > 0 && inner.segment.is_starving() {
+                    self.tell_of_starvation(tag, view.waiting, leased.lease);
+                }
                 inner.segment.leased(now, leased.lease);
             }
-            Err(error) => {
-                if let StoreError::BadRow(why) = &error
-                    && inner.segment.view().lease_error.as_ref() != Some(why)
-                {
-                    tracing::error!(tag = tag.name(), "the row cannot be used: {why}");
-                }
-                inner.segment.lease_failed(now, LeaseFailure::from(error));
+            Err(failure) => {
+                tell(tag, &inner.segment.view(), &failure);
+                inner.segment.lease_failed(now, failure);
             }
         }
-        let absent = inner.segment.view().absent;
+        // A name that was never leased may be none.
+        let unknown = inner.segment.view().floor == 0;
         drop(inner);
-        if absent {
+        if unknown {
             self.note_unknown();
         }
         self.attend(tag);
     }
 
-    /// Sleeps while the tag rests from a failure, and says what it wants then.
+    /// A step that is too small for the load grows by itself, but people may want to know.
+    fn tell_of_starvation(&self, tag: &Tag, waiting: usize, lease: Lease) {
+        let mut told = lock(&self.0.told_of_starvation);
+        if told.is_some_and(|told| told.elapsed() < STARVATION_TOLD) {
+            return;
+        }
+        *told = Some(Instant::now());
+        tracing::info!(
+            tag = tag.name(),
+            waiting,
+            leased = lease.range.count(),
+            row_step = lease.row_step,
+            "requests had to wait for this lease: after an outage that is usual, else the row's \
+             step is small for the load; the step of the next leases grows by itself"
+        );
+    }
+
+    /// Waits while the tag rests from a failure or the store is down, and says what it wants then.
     async fn rest(&self, tag: &Arc<Tag>) -> Option<LeaseAsk> {
         loop {
-            let until = tag.lock().segment.lease_rests_until()?;
+            let (down, until) = {
+                let inner = tag.lock();
+                (inner.segment.waits_for_store(), inner.segment.lease_rests_until())
+            };
+            if down {
+                tokio::select! {
+                    () = self.0.stop.cancelled() => return None,
+                    () = self.store_opens() => {}
+                }
+                let mut inner = tag.lock();
+                inner.segment.store_is_back();
+                return inner.poll_lease(self.now());
+            }
+            let until = until?;
             let wake = Instant::now() + until.saturating_sub(self.now());
             tokio::select! {
                 () = self.0.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(wake) => {}
             }
             if self.now() >= until {
-                return tag.lock().segment.poll_lease(self.now());
+                return tag.lock().poll_lease(self.now());
             }
         }
+    }
+
+    async fn lease_in_turn(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, LeaseFailure> {
+        let _turn = self.turn(tag, ask).await;
+        if self.0.stop.is_cancelled() {
+            return Err(LeaseFailure::NotTried("leafd is stopping".into()));
+        }
+        if let Some((error, _)) = self.store_down() {
+            return Err(LeaseFailure::NotTried(error));
+        }
+        let begun = self.now();
+        let outcome = self.lease_once(tag, ask).await;
+        match &outcome {
+            Ok(_) => self.note_works(),
+            Err(StoreError::Down(error)) => self.note_down(begun, error),
+            // Others may have better luck with their rows; but that the store writes is not shown.
+            Err(_) => {}
+        }
+        Ok(outcome?)
+    }
+
+    /// Waits for one's turn, which is not the store's fault and not in its time. Tags that
+    /// somebody waits for go before those that are leased ahead of need.
+    async fn turn(&self, tag: &Tag, ask: LeaseAsk) -> Turn<'_> {
+        if ask.floor == 0 {
+            return Turn { _ahead: None, _turn: self.0.first_leasing.acquire().await.ok() };
+        }
+        let starving = || tag.lock().segment.is_starving();
+        let mut ahead = None;
+        while ahead.is_none() && !starving() {
+            tokio::select! {
+                permit = self.0.leasing_ahead.acquire() => ahead = permit.ok(),
+                // Also of a time before.
+                () = tag.hurry.notified() => {}
+            }
+        }
+        Turn { _ahead: ahead, _turn: self.0.leasing.acquire().await.ok() }
     }
 
     async fn lease_once(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, StoreError> {
         let settings = &self.0.settings;
         let store = &self.0.store;
-        let closed = || StoreError::Unavailable("leafd is stopping".into());
-        // Waiting for one's turn is not the store's fault and not in its time.
-        let turns = if ask.floor > 0 { &self.0.leasing } else { &self.0.first_leasing };
-        let _turn = turns.acquire().await.map_err(|_| closed())?;
-        let lease = || in_time(settings.store_timeout, store.lease(&tag.name, ask));
-        match lease().await {
+        match store.lease(&tag.name, ask).await {
             Err(StoreError::NoSuchTag) if settings.auto_create => {
                 let first = ask.floor.max(1);
-                let create = store.create(&tag.name, first, settings.default_step, "");
-                match in_time(settings.store_timeout, create).await {
+                match store.create(&tag.name, first, settings.default_step, "").await {
                     Ok(()) => tracing::info!(
                         tag = tag.name(),
                         step = settings.default_step,
@@ -86,44 +159,44 @@ impl Segments {
                     Err(StoreError::Exists) => {}
                     Err(error) => return Err(error),
                 }
-                lease().await
+                store.lease(&tag.name, ask).await
             }
             outcome => outcome,
         }
     }
+}
 
-    /// Remembers whether the store works, and tells people when that changes.
-    pub(super) fn note_store(&self, error: Option<&StoreError>) {
-        let mut known = lock(&self.0.store_error);
-        match error {
-            Some(StoreError::Unavailable(why)) => {
-                if known.is_none() {
-                    tracing::warn!(
-                        store = self.0.store.describe(),
-                        "the store fails; IDs come from memory as long as it has them: {why}"
-                    );
-                }
-                *known = Some(why.clone());
-            }
-            Some(_) | None => {
-                if known.take().is_some() {
-                    tracing::info!(store = self.0.store.describe(), "the store works again");
-                }
-            }
+/// Tells people of a failure, once for each reason.
+fn tell(tag: &Tag, view: &View, failure: &LeaseFailure) {
+    match failure {
+        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(why) => {
+            tracing::error!(tag = tag.name(), "the row cannot be used: {why}");
         }
+        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(why) => {
+            tracing::warn!(tag = tag.name(), "a lease failed, to be repeated: {why}");
+        }
+        // Callers are told of a name that is none; people, of a tag that was one.
+        LeaseFailure::UnknownTag if view.remaining > 0 => report_gone(tag, view.remaining),
+        LeaseFailure::BadRow(_)
+        | LeaseFailure::Unavailable(_)
+        | LeaseFailure::UnknownTag
+        | LeaseFailure::NotTried(_) => {}
     }
+}
+
+/// The row of a tag in use is no longer there.
+pub(super) fn report_gone(tag: &Tag, dropped: u64) {
+    tracing::warn!(
+        tag = tag.name(),
+        dropped,
+        "the tag is gone from the store; it is served no longer"
+    );
 }
 
 fn report(tag: &Tag, leased: &Leased) {
     let range = leased.lease.range;
     if let Some(from) = leased.moved_from {
-        tracing::error!(
-            tag = tag.name(),
-            "the row's max_id went backwards to {from}, below {} which this host has seen; moved \
-             it forward, so nothing is repeated here. Was a backup restored, or the row edited? \
-             Other hosts on this table may have been given IDs twice",
-            range.start()
-        );
+        report_backwards(tag, from, range.start());
     }
     tracing::debug!(
         tag = tag.name(),
@@ -133,3 +206,18 @@ fn report(tag: &Tag, leased: &Leased) {
         "leased a range"
     );
 }
+
+/// The row was found at `from`, below `seen`, and moved forward to it.
+pub(super) fn report_backwards(tag: &Tag, from: u64, seen: u64) {
+    tracing::error!(
+        tag = tag.name(),
+        "the row's max_id went backwards to {from}, below {seen} which this host has seen; moved \
+         it forward, so nothing is repeated here. Was a backup restored, did a failover lose \
+         writes, was the row edited, or did this host come from another database? Other hosts on \
+         this table may have been given IDs twice"
+    );
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

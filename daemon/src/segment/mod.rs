@@ -1,13 +1,17 @@
 //! Segment IDs: ranges leased per biz tag from a store and served from memory. [`buffer`],
-//! [`step`] and [`window`] decide, without a clock and without IO. [`service`] executes what they
-//! say, with a room for each kind of work: leasing, persisting, and the list of tags. [`store`] is
-//! where ranges come from.
+//! [`step`] and [`window`] decide, without a clock and without IO; [`rate`] is for people.
+//! [`service`] executes what they say, with a room for each kind of work: leasing, persisting, and
+//! the list of tags. [`store`] is where ranges come from.
 
 pub mod admin;
 pub mod buffer;
+pub mod health;
 mod lease;
 mod persist;
+mod probe;
 pub mod range;
+pub mod rate;
+mod refresh;
 mod refusal;
 pub mod service;
 pub mod step;

@@ -1,6 +1,6 @@
 //! Ranges of IDs and queues of them. Plain arithmetic.
 
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 
 /// The highest end of a range: IDs are positive as signed 64-bit numbers.
 pub const MAX_END: u64 = i64::MAX as u64;
@@ -38,10 +38,11 @@ impl Range {
     }
 }
 
-/// Ranges in the order of issue, with their total at hand. Ranges that touch become one.
+/// Ranges in the order of issue, with their total at hand. Ranges that touch become one. There are
+/// rarely more than two: they lie within, so that the fast path has nothing to look up elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queue {
-    ranges: VecDeque<Range>,
+    ranges: SmallVec<[Range; 2]>,
     total: u64,
 }
 
@@ -55,7 +56,7 @@ impl Queue {
     /// The next ID.
     #[must_use]
     pub fn position(&self) -> Option<u64> {
-        self.ranges.front().map(|range| range.start)
+        self.ranges.first().map(|range| range.start)
     }
 
     /// The ranges in order.
@@ -66,9 +67,9 @@ impl Queue {
     /// Appends a range.
     pub fn push_back(&mut self, range: Range) {
         self.total += range.count();
-        match self.ranges.back_mut() {
+        match self.ranges.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.ranges.push_back(range),
+            _ => self.ranges.push(range),
         }
     }
 
@@ -83,7 +84,7 @@ impl Queue {
     /// Takes the next `count` IDs when they lie in one range; the fast path.
     #[inline]
     pub fn take_run(&mut self, count: u64) -> Option<u64> {
-        let front = self.ranges.front_mut()?;
+        let front = self.ranges.first_mut()?;
         // The last ID of a range goes the slow way, which removes the range.
         if front.count() <= count {
             return None;
@@ -98,11 +99,11 @@ impl Queue {
     pub fn take_up_to(&mut self, mut count: u64) -> Self {
         let mut taken = Self::default();
         while count > 0 {
-            let Some(front) = self.ranges.front_mut() else { break };
+            let Some(front) = self.ranges.first_mut() else { break };
             let part = front.count().min(count);
             let range = Range { start: front.start, end: front.start + part };
             if part == front.count() {
-                self.ranges.pop_front();
+                self.ranges.remove(0);
             } else {
                 front.start += part;
             }

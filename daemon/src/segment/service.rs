@@ -8,15 +8,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leaf_client::wire::{ErrorCode, SegmentTotals, WireError};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::buffer::Segment;
+use super::health::Health;
 use super::store::{Row, Store};
 use super::tag::BizTag;
-use super::terms::{Answer, Record, Refusal, Rules, Ticket};
+use super::terms::{Answer, LeaseAsk, Record, Refusal, Rules, Ticket};
 use crate::runs::Runs;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
@@ -25,15 +26,12 @@ use crate::supervise;
 /// Tags used within this are leased again at start.
 const RECENT: Duration = Duration::from_secs(24 * 3600);
 
-/// Names that the store does not know are remembered up to this many, and then forgotten, so that
-/// asking for ever new names fills no memory.
+/// Names of which nothing was ever leased are remembered up to this many, and then forgotten, so
+/// that asking for ever new names fills no memory.
 const MOST_UNKNOWN: usize = 1000;
 
-/// Leases under way at the same time, over all tags that have been leased before.
-const LEASES_AT_ONCE: usize = 8;
-
-/// The same for tags that are new here: asking for ever new names holds up none that is in use.
-const FIRST_LEASES_AT_ONCE: usize = 2;
+/// Calls to the store that are no leases, at the same time: the refresh and an administrator's.
+const OTHER_CALLS: usize = 2;
 
 /// What the configuration says.
 #[derive(Debug, Clone)]
@@ -48,9 +46,13 @@ pub struct Settings {
     pub max_tags: usize,
     /// How often the list of tags is read.
     pub refresh: Duration,
-    /// The bound of a call to the store.
-    pub store_timeout: Duration,
+    /// Calls to the store at the same time.
+    pub store_calls: usize,
 }
+
+/// The tags by name. Every request may look one up, so the hash is a fast one; it is keyed at
+/// random, and who asks for names can at most slow this host's own requests down.
+pub(super) type Tags = HashMap<BizTag, Arc<Tag>, foldhash::quality::RandomState>;
 
 /// Segment IDs of all tags. Cheap to clone.
 #[derive(Clone)]
@@ -60,16 +62,24 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) store: Arc<dyn Store>,
     pub(super) writer: Writer,
-    pub(super) tags: Mutex<HashMap<BizTag, Arc<Tag>>>,
+    pub(super) tags: Mutex<Tags>,
     /// The rows as last read.
     pub(super) rows: Mutex<BTreeMap<BizTag, Row>>,
     pub(super) dirty: Mutex<Vec<Arc<Tag>>>,
     pub(super) dirty_signal: Notify,
-    /// Why the store's last call failed.
-    pub(super) store_error: Mutex<Option<String>>,
-    /// Names that the store did not know since they were last forgotten.
+    pub(super) health: Mutex<Health>,
+    /// Whether leases may be tried, for those who wait for it.
+    pub(super) open: watch::Sender<bool>,
+    pub(super) refresh_now: Notify,
+    pub(super) told_of_starvation: Mutex<Option<Instant>>,
+    /// Failed leases of names of which nothing was ever leased, since those were last forgotten.
     unknown: AtomicUsize,
+    /// Turns for leases of tags that have been leased before.
     pub(super) leasing: Semaphore,
+    /// Of these, those that may be had ahead of need: there is always one left for a tag that
+    /// somebody waits for.
+    pub(super) leasing_ahead: Semaphore,
+    /// The same for tags that are new here: asking for ever new names holds up none in use.
     pub(super) first_leasing: Semaphore,
     /// Cancelled when a task breaks down that leafd cannot do without.
     pub(super) fatal: CancellationToken,
@@ -77,7 +87,7 @@ pub(super) struct Shared {
     pub(super) stop: CancellationToken,
     /// Where leases are taken, whoever finds that one is due.
     background: Handle,
-    started: Instant,
+    pub(super) started: Instant,
 }
 
 /// One tag: its buffer, and who waits for it.
@@ -85,6 +95,8 @@ pub(super) struct Shared {
 pub struct Tag {
     pub(super) name: BizTag,
     inner: Mutex<Inner>,
+    /// Somebody has begun to wait.
+    pub(super) hurry: Notify,
 }
 
 #[derive(Debug)]
@@ -154,6 +166,8 @@ impl Segments {
         remembered: &HashMap<BizTag, TagRecord>,
         fatal: &CancellationToken,
     ) -> Self {
+        let leases = settings.store_calls.saturating_sub(OTHER_CALLS).max(2);
+        let first_leases = (leases / 3).max(1);
         let this = Self(Arc::new(Shared {
             settings,
             store,
@@ -162,10 +176,14 @@ impl Segments {
             rows: Mutex::default(),
             dirty: Mutex::default(),
             dirty_signal: Notify::new(),
-            store_error: Mutex::default(),
+            health: Mutex::new(Health::new(fastrand::u64(..))),
+            open: watch::Sender::new(true),
+            refresh_now: Notify::new(),
+            told_of_starvation: Mutex::default(),
             unknown: AtomicUsize::new(0),
-            leasing: Semaphore::new(LEASES_AT_ONCE),
-            first_leasing: Semaphore::new(FIRST_LEASES_AT_ONCE),
+            leasing: Semaphore::new(leases - first_leases),
+            leasing_ahead: Semaphore::new((leases - first_leases - 1).max(1)),
+            first_leasing: Semaphore::new(first_leases),
             fatal: fatal.clone(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -189,6 +207,7 @@ impl Segments {
         }
         supervise::spawn("persist", fatal, this.clone().persist_for_ever());
         supervise::spawn("refresh", fatal, this.clone().refresh_for_ever());
+        supervise::spawn("probe", fatal, this.clone().probe_for_ever());
         for tag in &recent {
             this.attend(tag);
         }
@@ -250,8 +269,11 @@ impl Segments {
         let (sender, receiver) = oneshot::channel();
         let mut inner = tag.lock();
         if inner.forgotten {
-            // Forgotten this moment, because the store does not know it.
-            return Outcome::Refused(Refusal::UnknownTag.to_wire(&tag.name));
+            drop(inner);
+            return match self.find_or_add(tag.name()) {
+                Ok(tag) => self.request(&tag, count, deadline),
+                Err(error) => Outcome::Refused(error),
+            };
         }
         inner.last_ticket += 1;
         let ticket = inner.last_ticket;
@@ -261,6 +283,9 @@ impl Segments {
             inner.callers.insert(ticket, sender);
         }
         drop(inner);
+        if matches!(answer, Answer::Later) {
+            tag.hurry.notify_one();
+        }
         self.attend(tag);
         match answer {
             Answer::Now(runs) => Outcome::Now(runs),
@@ -275,11 +300,19 @@ impl Segments {
         }
     }
 
+    /// What the caller is told. When the store is down for all, that outdoes what the tag knows.
+    fn explain(&self, refusal: Refusal, tag: &BizTag) -> WireError {
+        match (refusal, self.store_down()) {
+            (Refusal::Store(..), Some((error, next))) => Refusal::Store(error, next).to_wire(tag),
+            (refusal, _) => refusal.to_wire(tag),
+        }
+    }
+
     /// Does what the buffer of a tag asks for after something has happened to it.
     pub(super) fn attend(&self, tag: &Arc<Tag>) {
         let mut inner = tag.lock();
         inner.answer_callers();
-        let ask = inner.segment.poll_lease(self.now());
+        let ask = inner.poll_lease(self.now());
         let list = !std::mem::replace(&mut inner.listed, true);
         drop(inner);
         if let Some(ask) = ask {
@@ -292,14 +325,14 @@ impl Segments {
         }
     }
 
-    /// Another name that the store does not know: drops them all when they are many.
+    /// Another name of which nothing is known: drops them all when they are many.
     pub(super) fn note_unknown(&self) {
         if self.0.unknown.fetch_add(1, Ordering::Relaxed) >= MOST_UNKNOWN {
             self.forget_unknown(&mut lock(&self.0.tags));
         }
     }
 
-    fn forget_unknown(&self, tags: &mut HashMap<BizTag, Arc<Tag>>) {
+    fn forget_unknown(&self, tags: &mut Tags) {
         // Looking through all tags is not for nothing, nor for every request.
         if self.0.unknown.swap(0, Ordering::Relaxed) > 0 {
             tags.retain(|_, tag| !tag.lock().forget_if_unknown());
@@ -312,7 +345,7 @@ impl Segments {
         let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
         let mut totals = SegmentTotals {
             store: self.0.store.describe(),
-            store_error: lock(&self.0.store_error).clone().unwrap_or_default(),
+            store_error: self.store_error(),
             tags: 0,
             waiting: 0,
             issued: 0,
@@ -360,7 +393,7 @@ impl Tag {
             listed: false,
             used_s,
         };
-        Self { name, inner: Mutex::new(inner) }
+        Self { name, inner: Mutex::new(inner), hurry: Notify::new() }
     }
 }
 
@@ -368,6 +401,12 @@ impl Inner {
     fn forget_if_unknown(&mut self) -> bool {
         self.forgotten = self.segment.is_unknown();
         self.forgotten
+    }
+
+    /// What the tag wants of the store now.
+    pub(super) fn poll_lease(&mut self, now: Duration) -> Option<LeaseAsk> {
+        // In the place of one that is forgotten there may be another.
+        if self.forgotten { None } else { self.segment.poll_lease(now) }
     }
 
     pub(super) fn answer_callers(&mut self) {
@@ -398,7 +437,8 @@ impl Waiting {
                 self.receiver.try_recv().ok()
             }
         };
-        answer.unwrap_or(Err(Refusal::Deadline)).map_err(|refusal| refusal.to_wire(&self.tag.name))
+        let answer = answer.unwrap_or(Err(Refusal::Deadline));
+        answer.map_err(|refusal| self.segments.explain(refusal, &self.tag.name))
     }
 }
 

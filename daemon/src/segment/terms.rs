@@ -47,13 +47,19 @@ pub struct Lease {
 }
 
 /// Why the store gave nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseFailure {
     /// Down, slow, or in error: worth another try.
+    #[error("{0}")]
     Unavailable(String),
+    /// The store is known to be down, and was not asked.
+    #[error("{0}")]
+    NotTried(String),
     /// There is no such row.
+    #[error("the store has no such tag")]
     UnknownTag,
     /// The row cannot be used as it is.
+    #[error("{0}")]
     BadRow(String),
 }
 

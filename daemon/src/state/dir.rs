@@ -62,12 +62,15 @@ pub enum StateError {
 /// What to do with another host's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignPolicy {
-    /// Refuse to start: the store is inside the directory, or the worker ID is fixed by a
-    /// configuration that was probably copied as well; nobody else could notice a repetition.
+    /// Refuse to start: the store is inside the directory, and nobody else could notice a
+    /// repetition.
     Refuse,
-    /// Set it aside: ranges are leased from a shared store and the worker ID from a registry,
-    /// which both know the other host.
-    SetAside,
+    /// Set it aside: ranges are leased from a shared store, which knows the other host.
+    SetAside {
+        /// The worker ID, where the configuration fixes it: when the directory was issuing with the
+        /// same one, nobody knows the other host, and there are no snowflake IDs.
+        fixed_worker: Option<u64>,
+    },
 }
 
 /// What is known of the worker's past.
@@ -217,26 +220,43 @@ impl StateDir {
         if self.is_new()? {
             return self.make(here, files);
         }
-        match self.owner(here)? {
-            Ok((generation, ends_are_known)) => {
+        let difference = match self.owner(here)? {
+            Ok((owner, generation, ends_are_known)) => {
                 files.generation = generation;
                 files.journal_is_whole = ends_are_known;
                 self.read_worker(&mut files)?;
                 self.read_journal(&mut files)?;
-            }
-            Err(difference) if policy == ForeignPolicy::Refuse => {
-                return Err(StateError::Foreign { path: self.path.clone(), difference });
-            }
-            Err(difference) => {
-                let text = format!("the state directory is another host's: {difference}");
-                files.warnings.push(text);
-                for file in [journal::FILE, worker_file::FILE, owner::FILE] {
-                    let aside = self.put_aside(file, "foreign")?;
-                    files.warnings.extend(aside);
+                if let Some(elsewhere) = owner.leased_elsewhere(here) {
+                    files.give_up_ranges(&elsewhere);
                 }
+                return self.make(here, files);
             }
+            Err(difference) => difference,
+        };
+        let ForeignPolicy::SetAside { fixed_worker } = policy else {
+            return Err(StateError::Foreign { path: self.path.clone(), difference });
+        };
+        files.warnings.push(format!("the state directory is another host's: {difference}"));
+        // Should an embedded database lie in it as well, it is that host's.
+        files.journal_is_whole = false;
+        if self.may_have_issued_as(fixed_worker)? {
+            files.worker = WorkerPast::Lost { reason: foreign_worker() };
+        }
+        for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+            let aside = self.put_aside(file, "foreign")?;
+            files.warnings.extend(aside);
         }
         self.make(here, files)
+    }
+
+    /// Whether the worker file is of this worker ID, or may be.
+    fn may_have_issued_as(&self, worker: Option<u64>) -> Result<bool, StateError> {
+        let (Some(worker), Some(text)) = (worker, self.read(worker_file::FILE)?) else {
+            return Ok(worker.is_some());
+        };
+        let record = WorkerRecord::read(&text).ok();
+        let was = record.map_or(Some(worker), |(record, _)| record.worker);
+        Ok(was == Some(worker))
     }
 
     /// Takes the directory over for this host, whatever it says and however damaged it is, on the
@@ -306,11 +326,22 @@ impl StateDir {
 
     /// Whether something was set aside here: then a missing file does not mean a new directory.
     fn has_put_aside(&self) -> Result<bool, StateError> {
+        for why in ["damaged", "foreign", "adopted"] {
+            if self.has_aside("", why)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a file, or with an empty name any file, was set aside for this reason.
+    fn has_aside(&self, file: &str, why: &str) -> Result<bool, StateError> {
         let io = |source| StateError::Io { action: "list", path: self.path.clone(), source };
+        let mark = format!(".{why}-");
         for entry in std::fs::read_dir(&self.path).map_err(io)? {
             let name = entry.map_err(io)?.file_name();
             let name = name.to_string_lossy();
-            if [".damaged-", ".foreign-", ".adopted-"].iter().any(|mark| name.contains(mark)) {
+            if name.starts_with(file) && name.contains(&mark) {
                 return Ok(true);
             }
         }
@@ -336,13 +367,13 @@ impl StateDir {
     }
 
     /// What the owner file says when the directory is this host's; else in what it is not.
-    fn owner(&self, here: &Owner) -> Result<Result<(u64, bool), String>, StateError> {
+    fn owner(&self, here: &Owner) -> Result<Result<(Owner, u64, bool), String>, StateError> {
         Ok(match self.read(owner::FILE)? {
             None => Err(format!("{} is missing", owner::FILE)),
             Some(text) => match Owner::read(&text) {
                 Ok((owner, generation, known)) => match owner.differs_from(here) {
                     Some(difference) => Err(difference),
-                    None => Ok((generation, known)),
+                    None => Ok((owner, generation, known)),
                 },
                 Err(damage) => Err(format!("{} is damaged: {damage}", owner::FILE)),
             },
@@ -351,6 +382,7 @@ impl StateDir {
 
     fn read_worker(&self, files: &mut Files) -> Result<(), StateError> {
         let reason = match self.read(worker_file::FILE)? {
+            None if self.has_aside(worker_file::FILE, "foreign")? => foreign_worker(),
             None => format!("{} is missing", worker_file::FILE),
             Some(text) => {
                 let damage = match WorkerRecord::read(&text) {
@@ -429,6 +461,31 @@ struct Files {
     journal_is_whole: bool,
     worker: WorkerPast,
     warnings: Vec<String>,
+}
+
+impl Files {
+    /// Ranges of another database are somebody else's in this one. Highest ends are kept: what
+    /// this host has issued of a tag, it does not issue again, wherever the tag moves.
+    fn give_up_ranges(&mut self, elsewhere: &str) {
+        let mut lost = 0;
+        for record in self.tags.values_mut() {
+            lost += std::mem::take(&mut record.left).total();
+            // Not leased again before somebody asks: that may move a row far ahead.
+            record.used_s = 0;
+        }
+        self.warnings.push(format!(
+            "its ranges were leased from {elsewhere}; the {lost} IDs that were left of them are \
+             given up, and tags go on above the highest end that this host has seen"
+        ));
+    }
+}
+
+fn foreign_worker() -> String {
+    format!(
+        "{} was another host's, with the same worker ID (if that host still runs, give this one a \
+         worker.id of its own first)",
+        worker_file::FILE
+    )
 }
 
 const OLD_COPY: &str = "it is older than owner.properties, as when an old copy was put back";

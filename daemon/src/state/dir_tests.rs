@@ -3,7 +3,7 @@ use crate::segment::range::Range;
 use crate::state::journal::TagRecord;
 
 fn here() -> Owner {
-    Owner { machine: "m1".into(), identity: String::new() }
+    Owner { machine: "m1".into(), identity: String::new(), store: "s".into() }
 }
 
 fn tag(name: &str) -> BizTag {
@@ -30,6 +30,8 @@ fn used() -> tempfile::TempDir {
     replace(&path, WORKER.write(generation).as_bytes()).unwrap();
     dir
 }
+
+const SET_ASIDE: ForeignPolicy = ForeignPolicy::SetAside { fixed_worker: None };
 
 fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<Contents, StateError> {
     StateDir::lock(dir.path()).unwrap().open(&here(), policy)
@@ -141,13 +143,47 @@ fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refuse
         let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
         assert!(error.contains("leafd adopt"), "{error}");
         assert_eq!(aside(&dir, "foreign"), 0);
-        let contents = open(&dir, ForeignPolicy::SetAside).unwrap();
+        let contents = open(&dir, SET_ASIDE).unwrap();
         assert_eq!(aside(&dir, "foreign"), 3);
         assert!(contents.journal.tags().is_empty());
         assert_eq!(contents.worker, WorkerPast::Known(WorkerRecord::fresh()));
         assert!(!contents.warnings.is_empty());
         assert!(open(&dir, ForeignPolicy::Refuse).unwrap().warnings.is_empty());
     }
+}
+
+#[test]
+fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id() {
+    for (configured, lost) in [(3, true), (4, false)] {
+        let dir = used();
+        let owner = Owner { machine: "m2".into(), ..here() };
+        std::fs::write(dir.path().join(owner::FILE), owner.write(1, true)).unwrap();
+        let policy = ForeignPolicy::SetAside { fixed_worker: Some(configured) };
+        for _start in 0..2 {
+            let worker = open(&dir, policy).unwrap().worker;
+            assert_eq!(matches!(worker, WorkerPast::Lost { .. }), lost, "{configured}: {worker:?}");
+            if let WorkerPast::Lost { reason } = worker {
+                assert!(reason.contains("a worker.id of its own"), "{reason}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges_of_another_database_are_given_up_and_highest_ends_are_kept() {
+    let dir = used();
+    let moved = Owner { store: "another".into(), ..here() };
+    let state = StateDir::lock(dir.path()).unwrap();
+    let contents = state.open(&moved, ForeignPolicy::Refuse).unwrap();
+    let record = &contents.journal.tags()[&tag("a")];
+    assert_eq!((record.floor, record.left.total()), (2001, 0));
+    let told = contents.warnings.concat();
+    assert!(told.contains("another") && told.contains("1900 IDs"), "{told}");
+    assert_eq!(contents.worker, WorkerPast::Known(WORKER));
+    drop((contents, state));
+    // On disk as well: going back does not bring them back.
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 0);
 }
 
 #[test]

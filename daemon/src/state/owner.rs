@@ -12,19 +12,29 @@ pub const FILE: &str = "owner.properties";
 /// told apart by identity alone.
 const NO_MACHINE: &str = "none";
 
-/// The owner of a state directory.
+/// The store of directories that do not name one: there was no other when they were made.
+const EMBEDDED: &str = "sqlite";
+
+/// The owner of a state directory, and where its ranges come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     /// The machine's ID.
     pub machine: String,
     /// The configured identity; empty when none is.
     pub identity: String,
+    /// The database that ranges are leased from: those of another are not this one's.
+    pub store: String,
 }
 
 impl Owner {
-    /// This host: `configured_machine` or else systemd's machine ID, and the identity.
+    /// This host: `configured_machine` or else systemd's machine ID, the identity, and the shared
+    /// database, if there is one.
     #[must_use]
-    pub fn here(configured_machine: Option<&str>, identity: &str) -> Self {
+    pub fn here(
+        configured_machine: Option<&str>,
+        identity: &str,
+        shared_store: Option<&str>,
+    ) -> Self {
         let machine = configured_machine.map(str::to_owned).or_else(|| {
             ["/etc/machine-id", "/var/lib/dbus/machine-id"].iter().find_map(|path| {
                 let id = std::fs::read_to_string(Path::new(path)).ok()?;
@@ -35,6 +45,7 @@ impl Owner {
         Self {
             machine: machine.unwrap_or_else(|| NO_MACHINE.to_owned()),
             identity: identity.to_owned(),
+            store: shared_store.unwrap_or(EMBEDDED).to_owned(),
         }
     }
 
@@ -54,6 +65,7 @@ impl Owner {
         properties.set("endsAreKnown", ends_are_known);
         properties.set("machine", &self.machine);
         properties.set("identity", &self.identity);
+        properties.set("store", &self.store);
         properties.write("Whose state this is. Written by leafd; do not copy it to another host.")
     }
 
@@ -68,12 +80,20 @@ impl Owner {
                 let owner = Self {
                     machine: properties.get("machine")?.to_owned(),
                     identity: properties.get("identity")?.to_owned(),
+                    store: properties.get("store").unwrap_or(EMBEDDED).to_owned(),
                 };
                 let ends_are_known = properties.get("endsAreKnown")? == "true";
                 Ok((owner, properties.number("generation")?, ends_are_known))
             }
             other => Err(Damage::Content(format!("version {other} is not known"))),
         }
+    }
+
+    /// In what `self`, the owner on disk, leased its ranges elsewhere than this host does; `None`
+    /// when it is the same database.
+    #[must_use]
+    pub fn leased_elsewhere(&self, here: &Self) -> Option<String> {
+        (self.store != here.store).then(|| format!("{} (now it is {})", self.store, here.store))
     }
 
     /// In what `self`, the owner on disk, differs from this host; `None` when it is this host.
@@ -95,11 +115,17 @@ mod tests {
 
     #[test]
     fn an_owner_is_written_and_read_and_told_from_another() {
-        let here = Owner { machine: "m1".into(), identity: "a".into() };
+        let here = Owner { machine: "m1".into(), identity: "a".into(), store: "s".into() };
         assert_eq!(Owner::read(here.write(5, false).as_bytes()), Ok((here.clone(), 5, false)));
         assert_eq!(here.differs_from(&here), None);
         let other = Owner { machine: "m2".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("m2"));
+        let other = Owner { store: "t".into(), ..here.clone() };
+        assert_eq!(here.differs_from(&other), None);
+        assert_eq!(
+            (here.leased_elsewhere(&here), here.leased_elsewhere(&other).is_some()),
+            (None, true)
+        );
         let other = Owner { identity: "b".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("\"b\""));
     }

@@ -166,8 +166,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value = "bench")]
     pub(crate) tag: String,
 
+    /// Spreads the requests over so many tags, named TAG-0 and so on with equally many digits
+    #[arg(long, value_name = "N", conflicts_with = "verify",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) tags: Option<u32>,
+
     /// Takes snowflake IDs instead
-    #[arg(long, conflicts_with = "tag")]
+    #[arg(long, conflicts_with_all = ["tag", "tags"])]
     pub(crate) snowflake: bool,
 
     /// How long to measure

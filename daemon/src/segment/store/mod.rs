@@ -1,6 +1,13 @@
 //! Where ranges come from: one small trait, one file per database. The rules that all databases
 //! share are here, as plain functions; each database executes them in one transaction.
 
+mod address;
+mod connections;
+mod dialect;
+mod mysql;
+mod postgres;
+pub mod schema;
+mod sql;
 mod sqlite;
 
 use std::future::Future;
@@ -11,22 +18,95 @@ use crate::segment::range::Range;
 use crate::segment::tag::BizTag;
 use crate::segment::terms::{Lease, LeaseAsk, LeaseFailure};
 
-pub use sqlite::{IfMissing, SCHEMA as SQLITE_SCHEMA, Sqlite};
+pub use address::{Address, BadAddress, Server};
+pub use mysql::mysql;
+pub use postgres::postgres;
+pub use sqlite::{IfMissing, sqlite};
+
+/// Idle for this long, a connection to a shared database is closed.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Reading every row may take so many times longer than other calls.
+const LONG_READ: u32 = 5;
+
+/// What bounds the use of a shared database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Of connecting, and of what follows.
+    pub timeout: Duration,
+    /// Most connections at the same time.
+    pub connections: usize,
+}
 
 /// A future that a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A row of `leaf_alloc`, as it stands there, checked for nothing.
+/// A row of `leaf_alloc`, as it stands there. Databases hand its values over as text, since a
+/// column may be of any type; what is no number fails where the number is needed, and no sooner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// `biz_tag`.
     pub tag: String,
     /// `max_id`: the start of the next lease.
-    pub max_id: i64,
+    pub max_id: Number,
     /// `step`.
-    pub step: i64,
+    pub step: Number,
     /// `description`.
     pub description: String,
+}
+
+/// A value of a row that should be a whole number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number(Option<String>);
+
+impl Number {
+    /// The value as the database writes it; none is NULL.
+    #[must_use]
+    pub const fn new(text: Option<String>) -> Self {
+        Self(text)
+    }
+
+    /// The number, if it is one.
+    #[must_use]
+    pub fn get(&self) -> Option<i64> {
+        self.0.as_deref()?.parse().ok()
+    }
+
+    /// The number for people and comparisons: one that is none, or negative, counts as 0.
+    #[must_use]
+    pub fn natural(&self) -> u64 {
+        self.get().and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+    }
+
+    fn required(&self, column: &str) -> Result<i64, StoreError> {
+        self.get().ok_or_else(|| {
+            let text = self.0.as_deref().unwrap_or("NULL");
+            StoreError::BadRow(format!("{column} is {text}, not a whole number below 2^63"))
+        })
+    }
+}
+
+impl From<i64> for Number {
+    fn from(number: i64) -> Self {
+        Self(Some(number.to_string()))
+    }
+}
+
+impl Row {
+    /// Where the next lease starts, when the row can give one.
+    #[must_use]
+    pub fn leasable(&self) -> Option<u64> {
+        let ask = LeaseAsk { at_least: 0, floor: 0 };
+        Some(self.plan(ask).ok()?.lease.range.start())
+    }
+
+    /// [`plan_lease`] for this row.
+    ///
+    /// # Errors
+    /// `BadRow` when its values make no range of positive IDs.
+    pub fn plan(&self, ask: LeaseAsk) -> Result<Leased, StoreError> {
+        plan_lease(self.max_id.required("max_id")?, self.step.required("step")?, ask)
+    }
 }
 
 /// A lease, and what the row looked like.
@@ -41,9 +121,13 @@ pub struct Leased {
 /// Why a store did not do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Down, slow, or in error: worth another try.
+    /// It cannot be reached, does not answer, or refuses what every call needs: no call will go
+    /// better before that is mended.
     #[error("{0}")]
-    Unavailable(String),
+    Down(String),
+    /// It works, and this call failed: the row is locked, say. Worth another try.
+    #[error("{0}")]
+    Busy(String),
     /// There is no such row.
     #[error("the store has no such tag")]
     NoSuchTag,
@@ -60,13 +144,15 @@ impl From<StoreError> for LeaseFailure {
         match error {
             StoreError::NoSuchTag => Self::UnknownTag,
             StoreError::BadRow(error) => Self::BadRow(error),
-            StoreError::Exists | StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            StoreError::Exists | StoreError::Down(_) | StoreError::Busy(_) => {
+                Self::Unavailable(error.to_string())
+            }
         }
     }
 }
 
-/// A database with a table `leaf_alloc`. Every call may hang: callers bound it with
-/// [`in_time`].
+/// A database with a table `leaf_alloc`. No call takes longer than two and a half times
+/// [`Limits::timeout`], but for the list.
 pub trait Store: Send + Sync {
     /// What it is, for people; never with a password.
     fn describe(&self) -> String;
@@ -78,7 +164,11 @@ pub trait Store: Send + Sync {
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<Leased, StoreError>>;
 
-    /// Every row, in byte order of the tags.
+    /// Whether leases can be taken again, after one has found it down: asks on a connection of its
+    /// own for what a lease needs, and changes nothing.
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Every row.
     fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>>;
 
     /// One row.
@@ -93,28 +183,19 @@ pub trait Store: Send + Sync {
         description: &'a str,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
+    /// Moves a row forward to `floor` if it is below, and says where it was then. Never moves it
+    /// backward. Reads the row as a lease does, locked, and so from nowhere but where it is written.
+    fn raise<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        floor: u64,
+    ) -> BoxFuture<'a, Result<Option<i64>, StoreError>>;
+
     /// Changes the step of a row.
     fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Ends its connections in good order.
     fn close(&self) -> BoxFuture<'_, ()>;
-}
-
-/// Bounds a call: a store that hangs is the same as one that is down.
-///
-/// # Errors
-/// What the call says, or `Unavailable` after `limit`.
-pub async fn in_time<T>(
-    limit: Duration,
-    call: BoxFuture<'_, Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    match tokio::time::timeout(limit, call).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(StoreError::Unavailable(format!(
-            "no answer within {} ms (store.timeout)",
-            limit.as_millis()
-        ))),
-    }
 }
 
 /// Which range a row gives. Leaf's convention: the `max_id` before is the start, the one after is
@@ -192,6 +273,21 @@ mod tests {
         let ask = LeaseAsk { at_least: 1_000_000, floor: 0 };
         let leased = plan_lease(i64::MAX - 10, 10, ask).unwrap();
         assert_eq!(leased.lease.range.count(), 10);
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_named_where_it_is_needed() {
+        for text in [None, Some("many"), Some("9223372036854775808"), Some("1.5"), Some("")] {
+            let row = Row {
+                tag: "a".into(),
+                max_id: Number::new(text.map(str::to_owned)),
+                step: 10.into(),
+                description: String::new(),
+            };
+            let Err(StoreError::BadRow(error)) = row.plan(ASK) else { panic!("{text:?}") };
+            assert!(error.contains(text.unwrap_or("NULL")), "{error}");
+            assert_eq!(row.leasable(), None);
+        }
     }
 
     proptest! {

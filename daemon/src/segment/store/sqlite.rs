@@ -4,28 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
-};
-use sqlx::{Connection as _, Row as _, SqlitePool};
+use sqlx::ConnectOptions as _;
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 
-use super::{BoxFuture, Leased, Row, Store, StoreError, plan_lease};
-use crate::segment::tag::BizTag;
-use crate::segment::terms::LeaseAsk;
+use super::connections::Connect;
+use super::dialect::{Blame, Dialect, Statements, calls_by_sqlx};
+use super::sql::Sql;
+use super::{Limits, Store, schema};
 
-/// Leaf's table in SQLite's dialect.
-pub const SCHEMA: &str = "\
-CREATE TABLE IF NOT EXISTS leaf_alloc (
-  biz_tag     varchar(128) NOT NULL DEFAULT '' PRIMARY KEY,
-  max_id      bigint       NOT NULL DEFAULT 1,
-  step        int          NOT NULL,
-  description varchar(256)          DEFAULT NULL,
-  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
-);
-";
-
-const COLUMNS: &str = "SELECT biz_tag, max_id, step, description FROM leaf_alloc";
+/// SQLITE_BUSY and SQLITE_LOCKED, in the low byte of the code: another process has the lock. A
+/// probe would not wait for it.
+const BUSY: [u32; 2] = [5, 6];
 
 /// Whether a missing database file may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,237 +26,98 @@ pub enum IfMissing {
     Refuse,
 }
 
-/// A connection in the middle of a transaction. When that ends in an error, or is given up at its
-/// time limit, nobody knows which state the connection is in: it is closed and not used again.
-struct Suspect(Option<PoolConnection<sqlx::Sqlite>>);
-
-impl Suspect {
-    /// The transaction has ended in good order.
-    fn acquit(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Suspect {
-    fn drop(&mut self) {
-        if let Some(connection) = &mut self.0 {
-            connection.close_on_drop();
-        }
-    }
-}
-
-/// An SQLite database.
-#[derive(Debug)]
-pub struct Sqlite {
+struct Sqlite {
     path: PathBuf,
-    pool: SqlitePool,
+    options: SqliteConnectOptions,
     if_missing: IfMissing,
-    /// The table has been made or found since the start.
-    prepared: tokio::sync::OnceCell<()>,
 }
 
-impl Sqlite {
-    /// A store that opens the file when it is first used, so that a database that cannot be opened
-    /// does not hold up the start. `timeout` bounds the wait for locks and connections.
-    #[must_use]
-    pub fn new(path: &Path, timeout: Duration, if_missing: IfMissing) -> Self {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(if_missing == IfMissing::Create)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(timeout);
-        let pool = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(timeout)
-            .connect_lazy_with(options);
-        let prepared = tokio::sync::OnceCell::new();
-        Self { path: path.to_owned(), pool, if_missing, prepared }
-    }
+/// A store in an SQLite file, which is opened when it is first used, so that one that cannot be
+/// opened does not hold up the start. `timeout` bounds the wait for locks.
+///
+/// # Errors
+/// When the pool cannot be built.
+pub fn sqlite(
+    path: &Path,
+    timeout: Duration,
+    if_missing: IfMissing,
+) -> Result<impl Store + use<>, String> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(if_missing == IfMissing::Create)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        // Before the call itself is given up, so that the error says what it waited for.
+        .busy_timeout(timeout * 4 / 5);
+    let described = format!("sqlite {}", path.display());
+    let dialect = Sqlite { path: path.to_owned(), options, if_missing };
+    // One connection, kept open: nobody else needs it, and opening it reads the file.
+    Sql::new(described, dialect, Limits { timeout, connections: 1 }, None)
+}
 
-    /// The pool, with the table in its place.
-    async fn ready(&self) -> Result<&SqlitePool, StoreError> {
-        self.prepared
-            .get_or_try_init(|| async {
-                if self.if_missing == IfMissing::Refuse && !self.path.exists() {
-                    return Err(StoreError::Unavailable(format!(
-                        "{} is missing although ranges were leased from it; restore the file, or \
-                         let leafd make a new one above everything this host has issued with \
-                         `leafd adopt`",
-                        self.path.display()
-                    )));
-                }
-                let made = sqlx::raw_sql(SCHEMA).execute(&self.pool).await;
-                made.map(drop).map_err(|error| self.unavailable(&error))
-            })
-            .await?;
-        Ok(&self.pool)
-    }
+impl Connect for Sqlite {
+    type Connection = SqliteConnection;
 
-    fn unavailable(&self, error: &sqlx::Error) -> StoreError {
-        StoreError::Unavailable(format!("SQLite {}: {error}", self.path.display()))
-    }
-
-    async fn lease_row(&self, tag: &BizTag, ask: LeaseAsk) -> Result<Leased, StoreError> {
-        let connection = self.ready().await?.acquire().await;
-        let mut connection = Suspect(Some(connection.map_err(|error| self.unavailable(&error))?));
-        let outcome = self.lease_on(&mut connection, tag, ask).await;
-        if !matches!(outcome, Err(StoreError::Unavailable(_))) {
-            connection.acquit();
+    async fn connect(&self) -> Result<SqliteConnection, sqlx::Error> {
+        if self.if_missing == IfMissing::Refuse && !self.path.exists() {
+            return Err(sqlx::Error::Configuration(
+                "the file is missing although ranges were leased from it; restore it, or let \
+                 leafd make a new one above everything this host has issued with `leafd adopt`"
+                    .into(),
+            ));
         }
-        outcome
-    }
-
-    async fn lease_on(
-        &self,
-        connection: &mut Suspect,
-        tag: &BizTag,
-        ask: LeaseAsk,
-    ) -> Result<Leased, StoreError> {
-        let unavailable = |error| self.unavailable(&error);
-        let gone = || StoreError::Unavailable("the connection is gone".into());
-        let connection = connection.0.as_mut().ok_or_else(gone)?;
-        // IMMEDIATE takes the write lock at once: two processes on one file queue up here instead
-        // of failing at the UPDATE.
-        let mut transaction =
-            connection.begin_with("BEGIN IMMEDIATE").await.map_err(unavailable)?;
-        let row = sqlx::query("SELECT max_id, step FROM leaf_alloc WHERE biz_tag = ?")
-            .bind(tag.as_str())
-            .fetch_optional(&mut *transaction)
-            .await
-            .map_err(unavailable)?
-            .ok_or(StoreError::NoSuchTag)?;
-        let leased = plan_lease(integer(&row, "max_id")?, integer(&row, "step")?, ask)?;
-        sqlx::query(
-            "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
-        )
-        .bind(leased.lease.range.end().cast_signed())
-        .bind(tag.as_str())
-        .execute(&mut *transaction)
-        .await
-        .map_err(unavailable)?;
-        transaction.commit().await.map_err(unavailable)?;
-        Ok(leased)
-    }
-
-    async fn rows(&self) -> Result<Vec<Row>, StoreError> {
-        let unavailable = |error| self.unavailable(&error);
-        let rows = sqlx::query(sqlx::AssertSqlSafe(format!("{COLUMNS} ORDER BY biz_tag")))
-            .fetch_all(self.ready().await?)
-            .await
-            .map_err(unavailable)?;
-        // A row that cannot even be read must not hide the others; a lease on it will say why.
-        Ok(rows.iter().filter_map(|row| read(row).ok()).collect())
-    }
-
-    async fn row(&self, tag: &BizTag) -> Result<Row, StoreError> {
-        let unavailable = |error| self.unavailable(&error);
-        let row = sqlx::query(sqlx::AssertSqlSafe(format!("{COLUMNS} WHERE biz_tag = ?")))
-            .bind(tag.as_str())
-            .fetch_optional(self.ready().await?)
-            .await
-            .map_err(unavailable)?;
-        read(&row.ok_or(StoreError::NoSuchTag)?)
-    }
-
-    async fn insert(
-        &self,
-        tag: &BizTag,
-        first: u64,
-        step: u64,
-        description: &str,
-    ) -> Result<(), StoreError> {
-        let unavailable = |error| self.unavailable(&error);
-        let made = sqlx::query(
-            "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?) \
-             ON CONFLICT (biz_tag) DO NOTHING",
-        )
-        .bind(tag.as_str())
-        .bind(first.cast_signed())
-        .bind(step.cast_signed())
-        .bind(description)
-        .execute(self.ready().await?)
-        .await
-        .map_err(unavailable)?;
-        if made.rows_affected() == 0 { Err(StoreError::Exists) } else { Ok(()) }
-    }
-
-    async fn update_step(&self, tag: &BizTag, step: u64) -> Result<(), StoreError> {
-        let unavailable = |error| self.unavailable(&error);
-        let changed = sqlx::query(
-            "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
-        )
-        .bind(step.cast_signed())
-        .bind(tag.as_str())
-        .execute(self.ready().await?)
-        .await
-        .map_err(unavailable)?;
-        if changed.rows_affected() == 0 { Err(StoreError::NoSuchTag) } else { Ok(()) }
+        let mut connection = self.options.connect().await?;
+        Self::execute(&mut connection, schema::SQLITE).await?;
+        Ok(connection)
     }
 }
 
-fn integer(row: &SqliteRow, column: &str) -> Result<i64, StoreError> {
-    row.try_get(column)
-        .map_err(|error| StoreError::BadRow(format!("{column} is not an integer: {error}")))
-}
-
-fn read(row: &SqliteRow) -> Result<Row, StoreError> {
-    let text = |column: &str| {
-        row.try_get::<Option<String>, _>(column)
-            .map(Option::unwrap_or_default)
-            .map_err(|error| StoreError::BadRow(format!("{column} is not a text: {error}")))
+impl Dialect for Sqlite {
+    const STATEMENTS: Statements = Statements {
+        all: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
+              FROM leaf_alloc",
+        one: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
+              FROM leaf_alloc WHERE biz_tag = ?",
+        locked: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
+                 FROM leaf_alloc WHERE biz_tag = ?",
+        set_max_id: "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP \
+                     WHERE biz_tag = ? AND max_id = ?",
+        set_step: "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP \
+                   WHERE biz_tag = ?",
+        insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+        probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE 1 = 0",
     };
-    Ok(Row {
-        tag: text("biz_tag")?,
-        max_id: integer(row, "max_id")?,
-        step: integer(row, "step")?,
-        description: text("description")?,
-    })
-}
 
-impl Store for Sqlite {
-    fn describe(&self) -> String {
-        format!("sqlite {}", self.path.display())
+    /// Takes the write lock at once: two processes on one file queue up here instead of failing
+    /// at the UPDATE.
+    fn begin_writing(&self) -> String {
+        "BEGIN IMMEDIATE".into()
     }
 
-    fn lease<'a>(
-        &'a self,
-        tag: &'a BizTag,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<Leased, StoreError>> {
-        Box::pin(self.lease_row(tag, ask))
+    fn begin_reading(&self) -> String {
+        "BEGIN".into()
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>> {
-        Box::pin(self.rows())
-    }
+    calls_by_sqlx!(SqliteConnection, keep_statements: true);
 
-    fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>> {
-        Box::pin(self.row(tag))
-    }
-
-    fn create<'a>(
-        &'a self,
-        tag: &'a BizTag,
-        first: u64,
-        step: u64,
-        description: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.insert(tag, first, step, description))
-    }
-
-    fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.update_step(tag, step))
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.pool.close())
+    fn blame(error: &dyn DatabaseError) -> Blame {
+        let code = error.code().and_then(|code| code.parse::<u32>().ok());
+        if code.is_some_and(|code| BUSY.contains(&(code & 0xff))) {
+            return Blame::Call;
+        }
+        match Blame::by_standard(error) {
+            Blame::Value => Blame::Value,
+            Blame::Server | Blame::Call => Blame::Server,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::store::StoreError;
+    use crate::segment::tag::BizTag;
+    use crate::segment::terms::LeaseAsk;
 
     const SECOND: Duration = Duration::from_secs(1);
     const ASK: LeaseAsk = LeaseAsk { at_least: 0, floor: 0 };
@@ -275,8 +126,8 @@ mod tests {
         BizTag::new(name).unwrap()
     }
 
-    fn store(dir: &tempfile::TempDir) -> Sqlite {
-        Sqlite::new(&dir.path().join("leafd.db"), SECOND, IfMissing::Create)
+    fn store(dir: &tempfile::TempDir) -> impl Store + use<> {
+        sqlite(&dir.path().join("leafd.db"), SECOND, IfMissing::Create).unwrap()
     }
 
     #[tokio::test]
@@ -292,7 +143,10 @@ mod tests {
         let ask = LeaseAsk { at_least: 4000, floor: 2001 };
         assert_eq!(second.lease(&tag("a"), ask).await.unwrap().lease.range.start(), 2001);
         let row = second.show(&tag("a")).await.unwrap();
-        assert_eq!((row.max_id, row.step, row.description.as_str()), (6001, 2000, "d"));
+        assert_eq!(
+            (row.max_id, row.step, row.description.as_str()),
+            (6001.into(), 2000.into(), "d")
+        );
     }
 
     #[tokio::test]
@@ -302,7 +156,7 @@ mod tests {
         store.create(&tag("a"), 1, 10, "").await.unwrap();
         let leased = store.lease(&tag("a"), LeaseAsk { at_least: 0, floor: 500 }).await.unwrap();
         assert_eq!((leased.lease.range.start(), leased.moved_from), (500, Some(1)));
-        assert_eq!(store.show(&tag("a")).await.unwrap().max_id, 510);
+        assert_eq!(store.show(&tag("a")).await.unwrap().max_id.get(), Some(510));
     }
 
     #[tokio::test]
@@ -312,20 +166,23 @@ mod tests {
         assert_eq!(store.lease(&tag("a"), ASK).await, Err(StoreError::NoSuchTag));
         assert_eq!(store.set_step(&tag("a"), 5).await, Err(StoreError::NoSuchTag));
         store.create(&tag("good"), 1, 10, "").await.unwrap();
+        let options = SqliteConnectOptions::new().filename(dir.path().join("leafd.db"));
+        let mut other = options.connect().await.unwrap();
         sqlx::raw_sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('a', 1, 'many')")
-            .execute(&store.pool)
+            .execute(&mut other)
             .await
             .unwrap();
-        assert!(matches!(store.lease(&tag("a"), ASK).await, Err(StoreError::BadRow(_))));
-        assert_eq!(store.list().await.unwrap().len(), 1);
+        let Err(StoreError::BadRow(error)) = store.lease(&tag("a"), ASK).await else { panic!() };
+        assert_eq!(error, "step is many, not a whole number below 2^63");
+        assert_eq!(store.list().await.unwrap().len(), 2);
     }
 
     #[tokio::test]
     async fn a_missing_file_is_made_only_when_nothing_was_leased_from_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
-        let store = Sqlite::new(&path, SECOND, IfMissing::Refuse);
-        let Err(StoreError::Unavailable(error)) = store.list().await else { panic!() };
+        let store = sqlite(&path, SECOND, IfMissing::Refuse).unwrap();
+        let Err(StoreError::Down(error)) = store.list().await else { panic!() };
         assert!(error.contains("leafd adopt") && !path.exists(), "{error}");
     }
 
@@ -334,8 +191,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
         std::fs::write(&path, "this is not a database, and longer than a header of one").unwrap();
-        let store = Sqlite::new(&path, SECOND, IfMissing::Create);
-        assert!(matches!(store.list().await, Err(StoreError::Unavailable(_))));
+        let store = sqlite(&path, SECOND, IfMissing::Create).unwrap();
+        assert!(matches!(store.list().await, Err(StoreError::Down(_))));
         assert!(std::fs::read_to_string(&path).unwrap().starts_with("this is not"));
     }
 }

@@ -53,15 +53,16 @@ pub(crate) fn run<W: Write>(
 /// in full; makes the check for uniqueness if it is wanted.
 fn prepare(daemon: &DaemonArgs, plan: &Plan, verify: bool) -> Result<Option<Verifier>, Failure> {
     let mut client = connect::prompt(daemon)?;
-    match &plan.target {
-        Target::Tag(tag) => client.next_many(tag, plan.count)?,
-        Target::Snowflake => client.snowflake_many(plan.count)?,
+    match plan.target.first_tag() {
+        Some(tag) => client.next_many(&tag, plan.count)?,
+        None => client.snowflake_many(plan.count)?,
     };
     if !verify {
         return Ok(None);
     }
     Ok(Some(match &plan.target {
-        Target::Tag(_) => Verifier::unordered(),
+        // The command line allows no check over many tags, whose IDs may be equal.
+        Target::Tag(_) | Target::Tags(..) => Verifier::unordered(),
         Target::Snowflake => Verifier::rising(window(&client.status()?.snowflake.layout)?),
     }))
 }

@@ -15,6 +15,8 @@ const ID: std::ops::Range<usize> = HEADER_LEN..HEADER_LEN + 8;
 pub(crate) enum Target {
     /// IDs of a biz tag.
     Tag(String),
+    /// IDs of many biz tags in turn, named by this and a number.
+    Tags(String, u32),
     /// Snowflake IDs.
     Snowflake,
 }
@@ -42,7 +44,11 @@ impl Plan {
     pub(crate) fn new(daemon: &DaemonArgs, args: &BenchArgs, progress: bool) -> Self {
         Self {
             socket: daemon.socket(),
-            target: if args.snowflake { Target::Snowflake } else { Target::Tag(args.tag.clone()) },
+            target: match (args.snowflake, args.tags) {
+                (true, _) => Target::Snowflake,
+                (false, None) => Target::Tag(args.tag.clone()),
+                (false, Some(tags)) => Target::Tags(args.tag.clone(), tags),
+            },
             connections: args.connections,
             in_flight: args.in_flight,
             count: args.count,
@@ -56,22 +62,70 @@ impl Plan {
     /// Requests of this plan, one after the other, each waiting for its ID.
     pub(crate) fn requests(&self) -> Frames {
         let timeout_ms = u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX);
-        let call = match &self.target {
-            Target::Tag(tag) => Call::Segment { tag, count: self.count, timeout_ms },
-            Target::Snowflake => Call::Snowflake { count: self.count, timeout_ms },
+        let first = self.target.first_tag();
+        let call = match &first {
+            Some(tag) => Call::Segment { tag, count: self.count, timeout_ms },
+            None => Call::Snowflake { count: self.count, timeout_ms },
         };
         let mut frame = Vec::new();
         encode_request(&Request { id: 1, call }, &mut frame);
-        Frames { len: frame.len(), bytes: frame.repeat(self.in_flight as usize) }
+        let counter = match (&self.target, first) {
+            (Target::Tags(_, tags), Some(first)) => Counter::new(&frame, &first, *tags),
+            _ => None,
+        };
+        Frames { len: frame.len(), bytes: frame.repeat(self.in_flight as usize), counter }
     }
 }
 
-/// Encoded requests that differ in nothing but their IDs: encoding is done once, and what remains
-/// per request is to write eight bytes.
+impl Target {
+    /// The tag of the first request; none for snowflake.
+    pub(crate) fn first_tag(&self) -> Option<String> {
+        match self {
+            Self::Tag(tag) => Some(tag.clone()),
+            Self::Tags(tag, tags) => Some(format!("{tag}-{:0width$}", 0, width = width(*tags))),
+            Self::Snowflake => None,
+        }
+    }
+}
+
+/// Digits of the highest number of a tag.
+fn width(tags: u32) -> usize {
+    tags.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// The number at the end of a tag's name, counted on from request to request.
+#[derive(Debug)]
+struct Counter {
+    /// Where in a request.
+    digits: std::ops::Range<usize>,
+    next: u32,
+    tags: u32,
+}
+
+impl Counter {
+    fn new(frame: &[u8], tag: &str, tags: u32) -> Option<Self> {
+        let start = frame.windows(tag.len()).position(|bytes| bytes == tag.as_bytes())?;
+        let end = start + tag.len();
+        Some(Self { digits: end - width(tags)..end, next: 0, tags })
+    }
+
+    fn count(&mut self, frame: &mut [u8]) {
+        let mut number = self.next;
+        for digit in frame.get_mut(self.digits.clone()).unwrap_or_default().iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+        self.next = (self.next + 1) % self.tags.max(1);
+    }
+}
+
+/// Encoded requests that differ in nothing but their IDs, and the number of the tag where there are
+/// many: encoding is done once, and what remains per request is to write some bytes.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
     len: usize,
+    counter: Option<Counter>,
 }
 
 impl Frames {
@@ -82,6 +136,9 @@ impl Frames {
         for (frame, id) in self.bytes.chunks_exact_mut(self.len).zip(ids) {
             if let Some(field) = frame.get_mut(ID) {
                 field.copy_from_slice(&id.to_le_bytes());
+            }
+            if let Some(counter) = &mut self.counter {
+                counter.count(frame);
             }
             numbered += self.len;
         }
@@ -132,5 +189,30 @@ pub(crate) mod tests {
             rest = after;
         }
         assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn requests_of_many_tags_go_around_in_turn() {
+        let mut plan = plan(5);
+        plan.target = Target::Tags("b".to_owned(), 11);
+        let mut frames = plan.requests();
+        let mut tags = Vec::new();
+        for _ in 0..3 {
+            let len = frames.number(1..=5);
+            let mut rest = frames.bytes(0, len);
+            while let Some((body, after)) = split_frame(rest, MAX_REQUEST_LEN).unwrap() {
+                let Call::Segment { tag, .. } = decode_request(body).unwrap().call else {
+                    panic!()
+                };
+                tags.push(tag.to_owned());
+                rest = after;
+            }
+        }
+        let expected: Vec<String> = (0..15).map(|n| format!("b-{:02}", n % 11)).collect();
+        assert_eq!(tags, expected);
+        for (tags, first) in [(1, "b-0"), (10, "b-0"), (10_000, "b-0000"), (10_001, "b-00000")] {
+            let target = Target::Tags("b".to_owned(), tags);
+            assert_eq!(target.first_tag().as_deref(), Some(first));
+        }
     }
 }

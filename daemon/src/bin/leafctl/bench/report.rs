@@ -18,6 +18,8 @@ use crate::output::{Output, grouped, harmless};
 pub(crate) struct Report {
     /// The tag; none for snowflake.
     tag: Option<String>,
+    /// Of how many tags, named by `tag` and a number.
+    tags: Option<u32>,
     connections: u32,
     in_flight: u32,
     count: u32,
@@ -81,8 +83,12 @@ impl Report {
         let broke = meter.last_break().map(|why| format!("connection: {why}"));
         Self {
             tag: match &plan.target {
-                Target::Tag(tag) => Some(tag.clone()),
+                Target::Tag(tag) | Target::Tags(tag, _) => Some(tag.clone()),
                 Target::Snowflake => None,
+            },
+            tags: match plan.target {
+                Target::Tags(_, tags) => Some(tags),
+                Target::Tag(_) | Target::Snowflake => None,
             },
             connections: plan.connections,
             in_flight: plan.in_flight,
@@ -117,9 +123,11 @@ impl Report {
         }
         out.line(format_args!(
             "{}: connections {}, in flight on each {}, IDs per request {}, measured for {:.1} s",
-            self.tag
-                .as_ref()
-                .map_or("snowflake".to_owned(), |tag| format!("tag {}", harmless(tag))),
+            match (&self.tag, self.tags) {
+                (None, _) => "snowflake".to_owned(),
+                (Some(tag), None) => format!("tag {}", harmless(tag)),
+                (Some(tag), Some(tags)) => format!("{tags} tags {}-…", harmless(tag)),
+            },
             self.connections,
             self.in_flight,
             self.count,

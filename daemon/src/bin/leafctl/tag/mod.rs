@@ -92,6 +92,7 @@ pub(crate) mod tests {
             last_lease_size: 2000,
             waiting: 0,
             lease_error: String::new(),
+            seconds_left: Some(90),
         }
     }
 
@@ -133,11 +134,38 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn people_see_how_long_memory_lasts_and_a_dash_when_nobody_asks() {
+        let printed = |seconds_left| {
+            let tag = TagStatus { seconds_left, ..tag("order") };
+            let mut bytes = Vec::new();
+            let mut out = Output::to(&mut bytes);
+            print_ranges(std::slice::from_ref(&tag), &mut out).unwrap();
+            view::print_all(&tag, &mut out).unwrap();
+            out.finish().unwrap();
+            drop(out);
+            String::from_utf8(bytes).unwrap()
+        };
+        for (seconds_left, text) in [
+            (None, "-"),
+            (Some(0), "0 s"),
+            (Some(90), "1 min 30 s"),
+            (Some(u64::MAX), "213503982334 d 14 h"),
+        ] {
+            let printed = printed(seconds_left);
+            assert!(printed.contains(&format!("  {text}  2,000 IDs, ")), "{printed}");
+            assert!(printed.contains(&format!("\nlasts        {text}\n")), "{printed}");
+        }
+    }
+
+    #[test]
     fn json_has_every_field_of_a_tag() {
         let value = serde_json::to_value(TagView::from(&tag("order"))).unwrap();
         assert_eq!(value["tag"], "order");
         assert_eq!(value["current"]["end"], 1001);
         assert_eq!(value["last_lease_ms_ago"], 61_000);
-        assert_eq!(value.as_object().unwrap().len(), 15);
+        assert_eq!(value["seconds_left"], 90);
+        let idle = TagStatus { seconds_left: None, ..tag("order") };
+        assert!(serde_json::to_value(TagView::from(&idle)).unwrap()["seconds_left"].is_null());
+        assert_eq!(value.as_object().unwrap().len(), 16);
     }
 }

@@ -41,6 +41,7 @@ pub(crate) struct TagView<'a> {
     last_lease_size: u64,
     waiting: u64,
     lease_error: &'a str,
+    seconds_left: Option<u64>,
 }
 
 impl<'a> From<&'a TagStatus> for TagView<'a> {
@@ -62,6 +63,7 @@ impl<'a> From<&'a TagStatus> for TagView<'a> {
             last_lease_size,
             waiting,
             lease_error,
+            seconds_left,
         } = status;
         Self {
             tag,
@@ -79,6 +81,7 @@ impl<'a> From<&'a TagStatus> for TagView<'a> {
             last_lease_size: *last_lease_size,
             waiting: *waiting,
             lease_error,
+            seconds_left: *seconds_left,
         }
     }
 }
@@ -98,6 +101,15 @@ fn last_lease(tag: &TagStatus) -> String {
     )
 }
 
+/// For how long memory lasts.
+fn lasts(tag: &TagStatus) -> String {
+    match tag.seconds_left {
+        None => "-".to_owned(),
+        Some(0) => "0 s".to_owned(),
+        Some(seconds) => rough(seconds.saturating_mul(1000)),
+    }
+}
+
 /// Prints what memory holds of each tag: a line each.
 pub(crate) fn print_ranges<W: Write>(
     tags: &[TagStatus],
@@ -110,6 +122,7 @@ pub(crate) fn print_ranges<W: Write>(
         ("POSITION", Align::Right),
         ("STEP", Align::Right),
         ("REMAINING", Align::Right),
+        ("LASTS", Align::Right),
         ("LAST LEASE", Align::Left),
         ("ERROR", Align::Left),
     ]);
@@ -121,6 +134,7 @@ pub(crate) fn print_ranges<W: Write>(
             position(tag),
             grouped(tag.step),
             grouped(tag.remaining),
+            lasts(tag),
             last_lease(tag),
             harmless(&tag.lease_error),
         ]);
@@ -159,6 +173,7 @@ pub(crate) fn print_all<W: Write>(tag: &TagStatus, out: &mut Output<W>) -> Resul
     out.line(format_args!("next         {}", span(tag.next)))?;
     out.line(format_args!("position     {}", position(tag)))?;
     out.line(format_args!("remaining    {}", grouped(tag.remaining)))?;
+    out.line(format_args!("lasts        {}", lasts(tag)))?;
     out.line(format_args!("issued       {}", grouped(tag.issued)))?;
     out.line(format_args!("leases       {}", grouped(tag.leases)))?;
     out.line(format_args!("last lease   {}", last_lease(tag)))?;

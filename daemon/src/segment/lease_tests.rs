@@ -1,0 +1,213 @@
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::segment::range::{Queue, Range};
+use crate::segment::service::{Outcome, Settings, unix_seconds};
+use crate::segment::store::{BoxFuture, Row, Store};
+use crate::segment::tag::BizTag;
+use crate::segment::terms::Rules;
+use crate::state::dir::{ForeignPolicy, StateDir};
+use crate::state::journal::TagRecord;
+use crate::state::owner::Owner;
+use crate::state::writer::Writer;
+
+/// A store that takes its time, and remembers the order in which it was asked.
+struct Slow {
+    asked: Mutex<Vec<String>>,
+    at_once: Mutex<(usize, usize)>,
+    down: Mutex<bool>,
+}
+
+impl Slow {
+    async fn take_time(&self) {
+        {
+            let mut at_once = lock(&self.at_once);
+            at_once.0 += 1;
+            at_once.1 = at_once.1.max(at_once.0);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        lock(&self.at_once).0 -= 1;
+    }
+}
+
+impl Store for Slow {
+    fn describe(&self) -> String {
+        "slow".into()
+    }
+
+    fn lease<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<Leased, StoreError>> {
+        lock(&self.asked).push(tag.as_str().to_owned());
+        Box::pin(async move {
+            self.take_time().await;
+            if *lock(&self.down) {
+                return Err(StoreError::Down("as a test".into()));
+            }
+            let start = ask.floor.max(1);
+            let range = Range::new(start, start + 1000);
+            let range = range.ok_or_else(|| StoreError::BadRow("no range".into()))?;
+            Ok(Leased { lease: Lease { range, row_step: 1000 }, moved_from: None })
+        })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        let down = *lock(&self.down);
+        Box::pin(
+            async move { if down { Err(StoreError::Down("as a test".into())) } else { Ok(()) } },
+        )
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>> {
+        Box::pin(async { Err(StoreError::Busy("not here".into())) })
+    }
+
+    fn show<'a>(&'a self, _: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>> {
+        Box::pin(async { Err(StoreError::NoSuchTag) })
+    }
+
+    fn create<'a>(
+        &'a self,
+        _: &'a BizTag,
+        _: u64,
+        _: u64,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Err(StoreError::Exists) })
+    }
+
+    fn raise<'a>(
+        &'a self,
+        _: &'a BizTag,
+        _: u64,
+    ) -> BoxFuture<'a, Result<Option<i64>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn set_step<'a>(&'a self, _: &'a BizTag, _: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// A host that has used so many tags lately and has nothing left of them, so that all of them are
+/// leased again at its start.
+struct Host {
+    _folder: tempfile::TempDir,
+    _state: StateDir,
+    store: Arc<Slow>,
+    segments: Segments,
+}
+
+impl Host {
+    fn start(tags: usize, down: bool) -> Self {
+        Self::start_with_room(tags, down, 100_000)
+    }
+
+    fn start_with_room(tags: usize, down: bool, max_tags: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::lock(folder.path()).unwrap();
+        let here = Owner::here(Some("m"), "", None);
+        let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
+        let fatal = CancellationToken::new();
+        let place = state.place().unwrap();
+        let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+        let store = Arc::new(Slow {
+            asked: Mutex::default(),
+            at_once: Mutex::default(),
+            down: Mutex::new(down),
+        });
+        let settings = Settings {
+            rules: Rules { max_step: 1_000_000, max_waiting: 1000, absent_for: Duration::ZERO },
+            auto_create: false,
+            default_step: 1000,
+            max_tags,
+            refresh: Duration::from_secs(3600),
+            store_calls: 8,
+        };
+        let used = TagRecord { floor: 1001, used_s: unix_seconds(), left: Queue::default() };
+        let remembered: HashMap<_, _> = (0..tags)
+            .map(|tag| (BizTag::new(&format!("tag {tag}")).unwrap(), used.clone()))
+            .collect();
+        let segments = Segments::start(settings, store.clone(), writer, &remembered, &fatal);
+        Self { _folder: folder, _state: state, store, segments }
+    }
+
+    async fn next(&self, tag: &str, within: Duration) -> Result<u64, leaf_client::WireError> {
+        let tag = self.segments.find_or_add(tag)?;
+        let runs = match self.segments.request(&tag, 1, Instant::now() + within) {
+            Outcome::Now(runs) => runs,
+            Outcome::Later(waiting) => waiting.outcome().await?,
+            Outcome::Refused(error) => return Err(error),
+        };
+        Ok(runs.iter().map(|run| run.first).next().unwrap())
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_tag_that_somebody_waits_for_is_leased_before_those_ahead_of_need() {
+    let host = Host::start(500, false);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let before = lock(&host.store.asked).clone();
+    let last = (0..500).map(|tag| format!("tag {tag}")).rfind(|tag| !before.contains(tag));
+    let last = last.unwrap();
+    assert_eq!(host.next(&last, PATIENCE).await.unwrap(), 1001);
+    let asked = lock(&host.store.asked).clone();
+    let place = asked.iter().position(|tag| *tag == last).unwrap() - before.len();
+    assert!(place <= 8, "{place} others were asked for in between");
+    // One that was never used here goes by turns of its own.
+    host.next("new", PATIENCE).await.unwrap();
+    let (now, most) = (lock(&host.store.asked).len(), lock(&host.store.at_once).1);
+    assert!(now < 250, "{now}");
+    assert!(most <= 6, "{most} leases at once");
+}
+
+#[tokio::test]
+async fn tags_that_wait_for_a_store_that_is_down_do_not_storm_it_and_are_all_leased_afterwards() {
+    let host = Host::start(500, true);
+    let wait = Duration::from_millis(1500);
+    let error = host.next("tag 7", wait).await.unwrap_err();
+    assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable);
+    assert!(error.message.contains("as a test") && error.retry_after_ms > 0, "{error:?}");
+    let asked = lock(&host.store.asked).len();
+    assert!(asked < 20, "{asked} leases were tried");
+    *lock(&host.store.down) = false;
+    for tag in 0..500 {
+        assert_eq!(host.next(&format!("tag {tag}"), PATIENCE).await.unwrap(), 1001);
+    }
+    assert_eq!(host.segments.totals().store_error, "");
+}
+
+#[tokio::test]
+async fn an_end_while_the_store_is_down_does_not_wait_for_those_who_wait_for_it() {
+    let host = Host::start(500, true);
+    let error = host.next("tag 7", Duration::from_millis(300)).await.unwrap_err();
+    assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable);
+    // Longer than the test may take: what holds up the end would be cut off only then.
+    let end = host.segments.close(10 * PATIENCE);
+    tokio::time::timeout(PATIENCE, end).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn names_asked_for_while_the_store_is_down_do_not_use_up_the_room_for_tags() {
+    let host = Host::start_with_room(2, true, 10);
+    for name in 0..30 {
+        let wait = Duration::from_millis(50);
+        let error = host.next(&format!("new {name}"), wait).await.unwrap_err();
+        assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable, "{error}");
+    }
+    *lock(&host.store.down) = false;
+    assert_eq!(host.next("users", PATIENCE).await.unwrap(), 1);
+    // Those that were used are kept.
+    assert_eq!(host.next("tag 1", PATIENCE).await.unwrap(), 1001);
+}

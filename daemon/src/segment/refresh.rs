@@ -1,0 +1,231 @@
+//! The refresh: keeps memory in step with the store's list of tags. Who is no longer in it is served
+//! no longer; a row that went backwards is moved forward; what a row says counts as seen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use super::lease::{report_backwards, report_gone};
+use super::service::{Segments, Tag, lock};
+use super::store::{Row, StoreError};
+use super::tag::BizTag;
+use super::terms::View;
+
+/// What the list says of a tag that memory knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Finding {
+    /// Nothing that has to be done.
+    Fine,
+    /// The row is below what this host has seen.
+    Behind {
+        /// The highest end seen.
+        floor: u64,
+    },
+    /// There is no row.
+    Gone,
+}
+
+impl Finding {
+    /// Compares a tag with its row in a list that was asked for at `began`.
+    fn of(view: &View, row: Option<&Row>, began: Duration) -> Self {
+        // Leased after the list was asked for, or just now: the list may be older than that.
+        let fresh = view.leasing || view.last_lease.is_some_and(|last| last >= began);
+        match row {
+            // Of a tag that was never leased here nothing is known.
+            _ if fresh || view.floor == 0 => Self::Fine,
+            Some(row) => match row.max_id.get().map(u64::try_from) {
+                Some(Ok(max_id)) if max_id < view.floor => Self::Behind { floor: view.floor },
+                // One that cannot be right is not to be mended in silence: a lease says what it is.
+                _ => Self::Fine,
+            },
+            None if view.absent => Self::Fine,
+            None => Self::Gone,
+        }
+    }
+}
+
+impl Segments {
+    pub(super) async fn refresh_for_ever(self) {
+        let mut ticks = tokio::time::interval(self.0.settings.refresh);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                () = self.0.stop.cancelled() => return,
+                _ = ticks.tick() => {}
+                () = self.0.refresh_now.notified() => ticks.reset(),
+            }
+            self.note_rates();
+            // When it is back, that calls for a refresh by itself.
+            if !self.store_is_open() {
+                continue;
+            }
+            let began = self.now();
+            // A failed refresh changes nothing.
+            let outcome = self.refresh().await;
+            if let Err(why) = &outcome
+                && !failing
+            {
+                tracing::warn!("the list of tags cannot be read, to be repeated: {why}");
+            }
+            failing = outcome.is_err();
+            for (tag, finding) in outcome.unwrap_or_default() {
+                if self.0.stop.is_cancelled() || !self.store_is_open() {
+                    break;
+                }
+                self.mend(&tag, finding, began).await;
+            }
+        }
+    }
+
+    /// A tag at rest tells nothing of itself: without this its last burst would count for ever.
+    fn note_rates(&self) {
+        let now = self.now();
+        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        for tag in tags {
+            tag.lock().segment.note_rate(now);
+        }
+    }
+
+    /// Reads the list, and says of which tags something has to be done.
+    pub(super) async fn refresh(&self) -> Result<Vec<(Arc<Tag>, Finding)>, StoreError> {
+        let began = self.now();
+        let outcome = self.0.store.list().await;
+        if let Err(StoreError::Down(error)) = &outcome {
+            self.note_down(began, error);
+        }
+        let rows = outcome?.into_iter();
+        let rows = rows.filter_map(|row| Some((BizTag::new(&row.tag).ok()?, row)));
+        let rows: BTreeMap<_, _> = rows.collect();
+        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let mut findings = Vec::new();
+        for tag in tags {
+            let row = rows.get(tag.name());
+            let mut inner = tag.lock();
+            let finding = Finding::of(&inner.segment.view(), row, began);
+            let mut news = false;
+            if let Some(row) = row {
+                inner.segment.row_step_is(row.step.natural());
+                inner.segment.appeared();
+                news = row.leasable().is_some_and(|start| inner.segment.row_is_at(start));
+            }
+            drop(inner);
+            if news {
+                self.attend(&tag);
+            }
+            if finding != Finding::Fine {
+                findings.push((tag, finding));
+            }
+        }
+        *lock(&self.0.rows) = rows;
+        Ok(findings)
+    }
+
+    /// Looks at the row itself, and does what has to be done. `began` is when the list was asked
+    /// for.
+    async fn mend(&self, tag: &Arc<Tag>, finding: Finding, began: Duration) {
+        let floor = match finding {
+            Finding::Fine => return,
+            Finding::Behind { floor } => floor,
+            // A list may come from a replica that lags; what would be dropped cannot be had back.
+            Finding::Gone => 0,
+        };
+        let asked = self.now();
+        match self.0.store.raise(&tag.name, floor).await {
+            Ok(Some(from)) => {
+                report_backwards(tag, u64::try_from(from).unwrap_or_default(), floor);
+            }
+            Ok(None) => {}
+            Err(StoreError::NoSuchTag) => self.remove(tag, began),
+            Err(StoreError::Down(error)) => self.note_down(asked, &error),
+            Err(error) => {
+                tracing::warn!(tag = tag.name(), "cannot look after the row: {error}");
+            }
+        }
+    }
+
+    fn remove(&self, tag: &Arc<Tag>, began: Duration) {
+        let mut inner = tag.lock();
+        let view = inner.segment.view();
+        if Finding::of(&view, None, began) == Finding::Gone {
+            report_gone(tag, view.remaining);
+            inner.segment.removed(self.now());
+            drop(inner);
+            self.attend(tag);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEGAN: Duration = Duration::from_secs(100);
+
+    fn row(max_id: i64) -> Row {
+        Row { tag: "a".into(), max_id: max_id.into(), step: 10.into(), description: String::new() }
+    }
+
+    /// A tag that was leased up to 5000 before the list was asked for.
+    fn used() -> View {
+        View {
+            row_step: 10,
+            leases: Vec::new(),
+            position: None,
+            remaining: 0,
+            issued: 0,
+            lease_count: 1,
+            last_lease: Some(BEGAN - Duration::from_nanos(1)),
+            last_size: 10,
+            waiting: 0,
+            floor: 5000,
+            absent: false,
+            leasing: false,
+            lease_error: None,
+        }
+    }
+
+    #[test]
+    fn a_row_below_what_was_seen_is_behind_and_one_at_or_above_it_is_fine() {
+        let behind = Finding::Behind { floor: 5000 };
+        for (max_id, finding) in [
+            (i64::MIN, Finding::Fine),
+            (1, behind),
+            (4999, behind),
+            (5000, Finding::Fine),
+            (9000, Finding::Fine),
+        ] {
+            assert_eq!(Finding::of(&used(), Some(&row(max_id)), BEGAN), finding, "{max_id}");
+        }
+    }
+
+    #[test]
+    fn a_tag_without_a_row_is_gone_once() {
+        assert_eq!(Finding::of(&used(), None, BEGAN), Finding::Gone);
+        let absent = View { absent: true, ..used() };
+        assert_eq!(Finding::of(&absent, None, BEGAN), Finding::Fine);
+    }
+
+    #[test]
+    fn a_list_older_than_a_lease_says_nothing_about_it() {
+        let leasing = View { leasing: true, ..used() };
+        let leased = View { last_lease: Some(BEGAN), ..used() };
+        // After a restart the ends are known, and no lease was taken in this life.
+        let restored = View { last_lease: None, lease_count: 0, ..used() };
+        for (view, found) in [(leasing, false), (leased, false), (restored, true)] {
+            assert_eq!(Finding::of(&view, None, BEGAN) == Finding::Gone, found);
+            let row = row(1);
+            let finding = Finding::of(&view, Some(&row), BEGAN);
+            assert_eq!(finding == Finding::Behind { floor: 5000 }, found);
+        }
+    }
+
+    #[test]
+    fn a_tag_that_was_never_leased_here_needs_nothing() {
+        let unused = View { floor: 0, last_lease: None, ..used() };
+        assert_eq!(Finding::of(&unused, None, BEGAN), Finding::Fine);
+        assert_eq!(Finding::of(&unused, Some(&row(1)), BEGAN), Finding::Fine);
+    }
+}

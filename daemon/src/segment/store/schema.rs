@@ -1,0 +1,48 @@
+//! Leaf's table in each dialect. Its names and types are Leaf's, so that Java Leaf works on it; the
+//! collation is such that tags which differ in a byte are two tags.
+
+/// SQLite; leafd makes it itself.
+pub const SQLITE: &str = "\
+CREATE TABLE IF NOT EXISTS leaf_alloc (
+  biz_tag     varchar(128) NOT NULL DEFAULT '' PRIMARY KEY,
+  max_id      bigint       NOT NULL DEFAULT 1,
+  step        int          NOT NULL,
+  description varchar(256)          DEFAULT NULL,
+  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
+);
+";
+
+/// MySQL from 8.0.17 on.
+pub const MYSQL: &str = "\
+CREATE TABLE IF NOT EXISTS leaf_alloc (
+  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL DEFAULT '',
+  max_id      bigint       NOT NULL DEFAULT 1,
+  step        int          NOT NULL,
+  description varchar(256)          DEFAULT NULL,
+  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+";
+
+/// MariaDB from 10.2 on.
+pub const MARIADB: &str = "\
+CREATE TABLE IF NOT EXISTS leaf_alloc (
+  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL DEFAULT '',
+  max_id      bigint       NOT NULL DEFAULT 1,
+  step        int          NOT NULL,
+  description varchar(256)          DEFAULT NULL,
+  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+";
+
+/// PostgreSQL; leafd writes `update_time` itself.
+pub const POSTGRES: &str = "\
+CREATE TABLE IF NOT EXISTS leaf_alloc (
+  biz_tag     varchar(128) COLLATE \"C\" NOT NULL DEFAULT '' PRIMARY KEY,
+  max_id      bigint       NOT NULL DEFAULT 1,
+  step        int          NOT NULL,
+  description varchar(256)          DEFAULT NULL,
+  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
+);
+";

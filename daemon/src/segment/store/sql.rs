@@ -1,0 +1,380 @@
+//! What all databases have in common: every call is one transaction on a connection that is used
+//! again only after a good end. What differs is in a [`Dialect`].
+
+use std::future::Future;
+use std::time::Duration;
+
+use super::connections::{Connections, Lent};
+use super::dialect::{Blame, Dialect, Value};
+use super::{BoxFuture, LONG_READ, Leased, Limits, Row, Store, StoreError};
+use crate::segment::tag::BizTag;
+use crate::segment::terms::LeaseAsk;
+
+/// A store in a database.
+pub(super) struct Sql<D: Dialect> {
+    /// For people; never with a password.
+    described: String,
+    begin_writing: String,
+    begin_reading: String,
+    timeout: Duration,
+    connections: Connections<D>,
+}
+
+impl<D: Dialect> std::fmt::Debug for Sql<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Sql").field(&self.described).finish()
+    }
+}
+
+impl<D: Dialect> Sql<D> {
+    /// Connects when it is first used. Connections are closed when they are `idle`.
+    ///
+    /// # Errors
+    /// When the pool cannot be built.
+    ///
+    /// # Panics
+    /// With `idle`, outside of a runtime.
+    pub(super) fn new(
+        described: String,
+        dialect: D,
+        limits: Limits,
+        idle: Option<Duration>,
+    ) -> Result<Self, String> {
+        let (begin_writing, begin_reading) = (dialect.begin_writing(), dialect.begin_reading());
+        let connections = Connections::new(dialect, limits, idle);
+        let connections = connections.map_err(|error| error.to_string())?;
+        let timeout = limits.timeout;
+        Ok(Self { described, begin_writing, begin_reading, timeout, connections })
+    }
+
+    /// What failed concerns every call.
+    fn down(&self, error: &sqlx::Error) -> StoreError {
+        // They may lead to a server that is no longer the right one.
+        self.connections.close_idle();
+        StoreError::Down(format!("{}: {error}", self.described))
+    }
+
+    /// A statement about one row failed.
+    fn failed(&self, error: &sqlx::Error) -> StoreError {
+        match blame::<D>(error) {
+            Blame::Server => self.down(error),
+            Blame::Value => StoreError::BadRow(format!("the table does not take it: {error}")),
+            Blame::Call => StoreError::Busy(format!("{}: {error}", self.described)),
+        }
+    }
+
+    /// Bounds a part of a call: a store that hangs is the same as one that is down. Connecting and
+    /// the transaction have the whole time each, so that a distant database can be reached at all.
+    async fn within<T>(
+        &self,
+        part: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        // A server that works gives up first, by its own clock, and says why.
+        let limit = self.timeout * 5 / 4;
+        match tokio::time::timeout(limit, part).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.connections.close_idle();
+                Err(StoreError::Down(self.no_answer(limit)))
+            }
+        }
+    }
+
+    fn no_answer(&self, within: Duration) -> String {
+        let ms = within.as_millis();
+        format!("{}: no answer within {ms} ms (store.timeout)", self.described)
+    }
+
+    async fn lend(&self) -> Result<Lent<D>, StoreError> {
+        // To wait for those who are before is not the store's fault, and not in its time.
+        let place = self.connections.place().await;
+        let lend = async { self.connections.lend(place).await.map_err(|error| self.down(&error)) };
+        self.within(lend).await
+    }
+
+    async fn begin(&self, lent: &mut Lent<D>) -> Result<(), StoreError> {
+        D::execute(lent, &self.begin_writing).await.map_err(|error| self.failed(&error))
+    }
+
+    async fn begin_reading(&self, lent: &mut Lent<D>) -> Result<(), StoreError> {
+        D::execute(lent, &self.begin_reading).await.map_err(|error| self.failed(&error))
+    }
+
+    /// Ends a transaction. Of a server that fails nobody knows which state the connection is in:
+    /// it is closed, and the transaction with it.
+    async fn end<T>(
+        &self,
+        mut lent: Lent<D>,
+        outcome: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let statement = match outcome {
+            Ok(_) => "COMMIT",
+            Err(StoreError::Down(_)) => return outcome,
+            Err(_) => "ROLLBACK",
+        };
+        let ended = D::execute(&mut lent, statement).await;
+        ended.map_err(|error| self.failed(&error))?;
+        lent.give_back();
+        outcome
+    }
+
+    async fn one(
+        &self,
+        connection: &mut D::Connection,
+        statement: &'static str,
+        tag: &BizTag,
+    ) -> Result<Row, StoreError> {
+        let rows = match D::read(connection, statement, Some(tag.as_str())).await {
+            Ok(rows) => rows,
+            // What the column cannot even be compared with is not in it.
+            Err(error) if blame::<D>(&error) == Blame::Value => return Err(StoreError::NoSuchTag),
+            Err(error) => return Err(self.failed(&error)),
+        };
+        // To many collations 'a', 'A' and 'a ' are the same; to leafd they are three tags.
+        rows.into_iter().find(|row| row.tag == tag.as_str()).ok_or(StoreError::NoSuchTag)
+    }
+
+    async fn locked(&self, lent: &mut Lent<D>, tag: &BizTag) -> Result<Row, StoreError> {
+        self.one(lent, D::STATEMENTS.locked, tag).await
+    }
+
+    /// Writes the `max_id` of a locked row, if it still is what was read: where the lock does not
+    /// hold (a cluster with several writers, a table without transactions), nothing is changed.
+    async fn set_max_id(
+        &self,
+        lent: &mut Lent<D>,
+        row: &Row,
+        max_id: u64,
+    ) -> Result<(), StoreError> {
+        let read = row.max_id.get().unwrap_or_default();
+        let values =
+            [Value::Number(max_id.cast_signed()), Value::Text(&row.tag), Value::Number(read)];
+        let changed = D::change(lent, D::STATEMENTS.set_max_id, &values).await;
+        if changed.map_err(|error| self.failed(&error))? == 1 {
+            return Ok(());
+        }
+        Err(StoreError::Busy(format!(
+            "{}: the row of tag {:?} was changed while it was locked; does the table support \
+             transactions?",
+            self.described, row.tag
+        )))
+    }
+
+    async fn lease_on(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+        ask: LeaseAsk,
+    ) -> Result<Leased, StoreError> {
+        let row = self.locked(lent, tag).await?;
+        let leased = row.plan(ask)?;
+        self.set_max_id(lent, &row, leased.lease.range.end()).await?;
+        Ok(leased)
+    }
+
+    async fn raise_on(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+        floor: u64,
+    ) -> Result<Option<i64>, StoreError> {
+        let row = self.locked(lent, tag).await?;
+        let behind = row.max_id.get().filter(|max_id| (0..floor.cast_signed()).contains(max_id));
+        if behind.is_some() {
+            self.set_max_id(lent, &row, floor).await?;
+        }
+        Ok(behind)
+    }
+
+    async fn insert_on(&self, lent: &mut Lent<D>, values: &[Value<'_>]) -> Result<(), StoreError> {
+        match D::change(lent, D::STATEMENTS.insert, values).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_duplicate(&error) => Err(StoreError::Exists),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    async fn set_step_on(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+        step: u64,
+    ) -> Result<(), StoreError> {
+        let row = self.locked(lent, tag).await?;
+        let values = [Value::Number(step.cast_signed()), Value::Text(&row.tag)];
+        let changed = D::change(lent, D::STATEMENTS.set_step, &values).await;
+        changed.map(drop).map_err(|error| self.failed(&error))
+    }
+
+    async fn lease_row(&self, tag: &BizTag, ask: LeaseAsk) -> Result<Leased, StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.lease_on(&mut lent, tag, ask).await;
+            self.end(lent, outcome).await
+        })
+        .await
+    }
+
+    async fn raise_row(&self, tag: &BizTag, floor: u64) -> Result<Option<i64>, StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.raise_on(&mut lent, tag, floor).await;
+            self.end(lent, outcome).await
+        })
+        .await
+    }
+
+    async fn rows(&self) -> Result<Vec<Row>, StoreError> {
+        let mut lent = self.lend().await?;
+        let rows = async {
+            self.begin_reading(&mut lent).await?;
+            let rows = D::read(&mut lent, D::STATEMENTS.all, None).await;
+            let rows = rows.map_err(|error| self.failed(&error));
+            self.end(lent, rows).await
+        };
+        // The list may be long: that it takes its time says nothing about a lease.
+        let limit = self.timeout * LONG_READ;
+        match tokio::time::timeout(limit, rows).await {
+            Ok(rows) => rows,
+            Err(_) => Err(StoreError::Busy(self.no_answer(limit))),
+        }
+    }
+
+    async fn row(&self, tag: &BizTag) -> Result<Row, StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin_reading(&mut lent).await?;
+            let row = self.one(&mut lent, D::STATEMENTS.one, tag).await;
+            self.end(lent, row).await
+        })
+        .await
+    }
+
+    async fn insert(
+        &self,
+        tag: &BizTag,
+        first: u64,
+        step: u64,
+        description: &str,
+    ) -> Result<(), StoreError> {
+        let values = [
+            Value::Text(tag.as_str()),
+            Value::Number(first.cast_signed()),
+            Value::Number(step.cast_signed()),
+            Value::Text(description),
+        ];
+        let mut lent = self.lend().await?;
+        let made = self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.insert_on(&mut lent, &values).await;
+            self.end(lent, outcome).await
+        });
+        match made.await {
+            Err(StoreError::Exists) => match self.row(tag).await {
+                Err(StoreError::NoSuchTag) => Err(StoreError::BadRow(
+                    "the table has a tag that its collation takes for the same; give the column \
+                     biz_tag the collation that `leafd schema` shows"
+                        .into(),
+                )),
+                Ok(_) => Err(StoreError::Exists),
+                Err(error) => Err(error),
+            },
+            outcome => outcome,
+        }
+    }
+
+    async fn update_step(&self, tag: &BizTag, step: u64) -> Result<(), StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.set_step_on(&mut lent, tag, step).await;
+            self.end(lent, outcome).await
+        })
+        .await
+    }
+
+    async fn try_out(&self) -> Result<(), StoreError> {
+        let open = async { self.connections.open().await.map_err(|error| self.down(&error)) };
+        let mut connection = self.within(open).await?;
+        self.within(async {
+            for statement in [&self.begin_writing, D::STATEMENTS.probe, "ROLLBACK"] {
+                let outcome = D::execute(&mut connection, statement).await;
+                outcome.map_err(|error| self.failed(&error))?;
+            }
+            // It has answered; a goodbye that fails changes nothing.
+            let _ = sqlx::Connection::close(connection).await;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn blame<D: Dialect>(error: &sqlx::Error) -> Blame {
+    match error {
+        sqlx::Error::Database(error) => D::blame(&**error),
+        // What the row holds cannot be read, or the tag not be written.
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::Encode(_)
+        | sqlx::Error::TypeNotFound { .. } => Blame::Call,
+        _ => Blame::Server,
+    }
+}
+
+fn is_duplicate(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(|error| error.is_unique_violation())
+}
+
+impl<D: Dialect> Store for Sql<D> {
+    fn describe(&self) -> String {
+        self.described.clone()
+    }
+
+    fn lease<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        ask: LeaseAsk,
+    ) -> BoxFuture<'a, Result<Leased, StoreError>> {
+        Box::pin(self.lease_row(tag, ask))
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.try_out())
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>> {
+        Box::pin(self.rows())
+    }
+
+    fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>> {
+        Box::pin(self.row(tag))
+    }
+
+    fn create<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        first: u64,
+        step: u64,
+        description: &'a str,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.insert(tag, first, step, description))
+    }
+
+    fn raise<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        floor: u64,
+    ) -> BoxFuture<'a, Result<Option<i64>, StoreError>> {
+        Box::pin(self.raise_row(tag, floor))
+    }
+
+    fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.update_step(tag, step))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.connections.close())
+    }
+}
