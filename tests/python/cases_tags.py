@@ -23,7 +23,7 @@ class TagCalls(DaemonTest):
         self.assertEqual(made, TagStatus(
             tag=tag, row_step=50, step=50, max_id=1_000, description="für Leute", current=None, next=None,
             position=0, remaining=0, issued=0, leases=0, last_lease_ms_ago=None, last_lease_size=0, waiting=0,
-            lease_error="",
+            lease_error="", seconds_left=None,
         ))  # fmt: skip
         self.assertEqual(self.one_tag(peer.ask(TagShow(tag))), made)
         self.assertEqual(self.ids(peer, Segment(tag, count=2)), [1_000, 1_001])

@@ -143,6 +143,7 @@ class TagStatus(Struct):
     last_lease_size: U64
     waiting: U64
     lease_error: str
+    seconds_left: U64 | None
 
 
 class ErrorReply(Struct):

@@ -11,7 +11,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::binaries::program;
+use crate::database::{Database, Kind};
 use crate::faketime::FakeTime;
+use crate::keeper;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +38,22 @@ impl Home {
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.variables.push((format!("LEAFD_{key}"), value.to_owned()));
         self
+    }
+
+    /// Leases ranges from a shared database instead of the embedded one.
+    #[must_use]
+    pub fn with_database(self, database: &Database) -> Self {
+        self.with_database_at(database.kind(), &database.url())
+    }
+
+    /// The same, by a URL: through a proxy, or as another user.
+    #[must_use]
+    pub fn with_database_at(self, kind: Kind, url: &str) -> Self {
+        let kind = match kind {
+            Kind::MariaDb => "mysql",
+            Kind::Postgres => "postgres",
+        };
+        self.with("STORE_KIND", kind).with("STORE_URL", url)
     }
 
     /// Lets the daemon see a clock of the test's own.
@@ -121,7 +139,9 @@ impl Home {
         std::fs::create_dir_all(&self.folder).expect("the folder");
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
         let log = log.expect("the log");
+        keeper::watch(&self.folder);
         let mut command = self.command("leafd");
+        command.current_dir(&self.folder);
         if !self.wrapper.is_empty() {
             // Dropping it kills the whole group: strace alone would leave its leafd behind.
             command.process_group(0);

@@ -2,12 +2,22 @@
 //! keeps every ID that anybody received.
 
 pub mod binaries;
+pub mod caller;
 pub mod daemon;
+pub mod database;
 pub mod faketime;
+pub mod fleet;
+pub mod java_leaf;
+mod keeper;
 pub mod load;
+pub mod proxy;
 pub mod raw;
 pub mod seen;
+pub mod stores;
 pub mod watch;
 
+pub use caller::Caller;
 pub use daemon::Daemon;
+pub use database::Database;
+pub use proxy::Proxy;
 pub use seen::Seen;

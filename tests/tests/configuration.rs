@@ -42,7 +42,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// A value that each key refuses, as it is written in the file, and how the refusal tells it.
-const WRONG: [(&str, &str, &str); 36] = [
+const WRONG: [(&str, &str, &str); 41] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -56,7 +56,12 @@ const WRONG: [(&str, &str, &str); 36] = [
     ("socket.write-timeout", "\"25h\"", "90000s is not between 100ms and 86400s"),
     ("state.machine-id", "\"a\\u0007b\"", "a\\u{7}b"),
     ("store.kind", "\"oracle\"", "oracle"),
+    ("store.url", "\"mysql://leaf@db/leaf\"", "store.kind is sqlite"),
+    ("store.password", "\"x\"", "store.kind is sqlite"),
+    ("store.tls-verify", "\"perhaps\"", "perhaps"),
     ("store.timeout", "\"5 parsecs\"", "5 parsecs"),
+    ("store.password-file", "\"/nonexistent\"", "store.kind is sqlite"),
+    ("store.max-connections", "4", "4 is not between 5 and 1000"),
     ("segment.auto-create", "\"maybe\"", "maybe"),
     ("segment.default-step", "0", "0 is not between 1 and 1000000"),
     ("segment.max-step", "1000000001", "1000000001"),
@@ -138,7 +143,7 @@ fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
     for (content, told) in [
         ("[segment]\ndefault-stepp = 5\n", "default-stepp"),
         ("[segmnt]\n", "segmnt"),
-        ("segment = 5\n", "segment = 5"),
+        ("segment = 5\n", "line 1, column 11, segment: invalid type"),
         ("max-count = 5\n", "max-count"),
         ("[socket]\nmax-count = 1\nmax-count = 2\n", "duplicate"),
         ("max count", "line 1"),
@@ -224,7 +229,7 @@ fn the_default_configuration_that_it_prints_is_right_and_starts_it() {
 fn the_schema_that_it_prints_makes_a_table_that_it_serves_from() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let (code, schema, _) = leafd(&home, &["schema"]);
+    let (code, schema, _) = leafd(&home, &["schema", "sqlite"]);
     assert_eq!(code, Some(0));
     std::fs::create_dir_all(home.state()).unwrap();
     let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \

@@ -1,6 +1,7 @@
 //! `leafctl` as people type it.
 
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use leafd_tests::daemon::Home;
 use serde_json::Value;
@@ -51,6 +52,42 @@ fn tags_are_administered() {
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown["row_step"], 900, "{shown}");
     assert!(leafctl(&home, &["tag", "list"]).1.contains("users"));
+}
+
+#[test]
+fn status_tells_how_long_memory_lasts_under_load_and_nothing_of_a_tag_that_nobody_asks_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    let orders = || {
+        let (code, out, errors) = leafctl(&home, &["status", "--json"]);
+        assert_eq!((code, errors.as_str()), (Some(0), ""));
+        let status: Value = serde_json::from_str(&out).unwrap();
+        let tag = &status["tags"][0];
+        assert_eq!(tag["tag"], "orders", "{status}");
+        (tag["remaining"].as_u64().unwrap(), tag["seconds_left"].as_u64())
+    };
+    let mut client = daemon.client();
+    let began = Instant::now();
+    // A machine that stops for long between the two would make the tag look idle.
+    let (remaining, seconds_left) = loop {
+        client.next_many("orders", 1000).unwrap();
+        let (remaining, seconds_left) = orders();
+        if let Some(seconds_left) = seconds_left {
+            break (remaining, seconds_left);
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "no figure under load");
+    };
+    println!("{remaining} IDs last {seconds_left} s");
+    // At least one a second was asked for.
+    assert!(seconds_left <= remaining, "{seconds_left} s for {remaining} IDs");
+    daemon.stop();
+    let _daemon = home.start();
+    let (remaining, seconds_left) = orders();
+    assert!(remaining > 0);
+    assert_eq!(seconds_left, None);
+    let shown = leafctl(&home, &["tag", "show", "orders"]).1;
+    assert!(shown.contains("\nlasts        -\n"), "{shown}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, WireError};
 use leafd_tests::daemon::Home;
+use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Seen};
 
 fn database(home: &Home) -> PathBuf {
@@ -78,13 +79,13 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
         // The first lease was 1..=1000: none is lost by a clean stop, a window by a crash.
         let lost = 1000 - 10 - served;
         assert!(if crash { lost <= 100 } else { lost == 0 }, "{lost} lost, crash: {crash}");
-        assert!(home.log().contains("the store fails"), "{}", home.log());
+        wait_logged(&home, "the store fails");
         let status = daemon.client().status().unwrap().segments;
         assert!(status.store_error.contains("missing"), "{}", status.store_error);
         // The store comes back while leafd runs.
         bring_back(&home);
         wait_served(&daemon, &seen);
-        assert!(home.log().contains("the store works again"), "{}", home.log());
+        wait_logged(&home, "the store works again");
         daemon.stop();
         println!("crash: {crash}; {served} IDs served without the store, {lost} lost");
     }
@@ -157,7 +158,7 @@ fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() 
             next(&daemon, &seen, 100).unwrap();
         }
     }
-    assert!(home.log().contains("went backwards"), "{}", home.log());
+    wait_logged(&home, "went backwards");
     daemon.stop();
 }
 

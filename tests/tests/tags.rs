@@ -6,6 +6,7 @@ use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, blocking};
 use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
+use leafd_tests::watch::wait_logged;
 
 fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
     match outcome {
@@ -76,7 +77,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
         }
         Err(error) => panic!("{error}"),
     });
-    assert!(home.log().contains("gone from the store"), "{}", home.log());
+    wait_logged(&home, "gone from the store");
     home.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)");
     wait_until("orders is back", || {
         client.next_many("orders", 1).is_ok_and(|ids| {
@@ -144,6 +145,22 @@ fn the_list_of_many_tags_comes_in_pages_and_in_order() {
         listed.extend(page.into_iter().map(|status| status.tag));
     }
     assert_eq!(listed, expected);
+}
+
+#[test]
+fn a_tag_at_rest_is_seen_to_be_at_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Home::new(folder.path()).with("SEGMENT_REFRESH", "200ms").start();
+    let mut client = daemon.client();
+    client.next_many("orders", 1000).unwrap();
+    // The last ones need no lease and no write, so that nothing in the daemon but this takes note.
+    for _ in 0..3 {
+        client.next("orders").unwrap();
+    }
+    wait_until("orders rests", || {
+        let status = client.tag_show("orders").unwrap();
+        status.remaining > 0 && status.seconds_left.is_none()
+    });
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! MariaDB, as Debian's package `mariadb-server` has it.
+
+use std::path::Path;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+
+use leafd::segment::store::schema;
+
+use super::product::{Product, encode};
+
+/// Small, since many run beside each other; durable all the same, since they are killed. What has
+/// to do with the files is the same at the installation as later.
+const FILES: [&str; 5] = [
+    "--innodb-log-file-size=4M",
+    "--innodb-buffer-pool-size=8M",
+    "--innodb-temp-data-file-path=ibtmp1:1M:autoextend",
+    // The kernel has few contexts for asynchronous IO, and containers share them.
+    "--innodb-use-native-aio=0",
+    "--skip-name-resolve",
+];
+
+#[derive(Debug)]
+pub(crate) struct MariaDb;
+
+impl Product for MariaDb {
+    fn name(&self) -> &'static str {
+        "mariadb"
+    }
+
+    fn account(&self) -> &'static str {
+        "mysql"
+    }
+
+    fn version(&self) -> Command {
+        let mut command = Command::new("mariadbd");
+        command.args(["--no-defaults", "--version"]);
+        command
+    }
+
+    fn install(&self, data: &Path) -> Command {
+        let mut command = Command::new("mariadb-install-db");
+        command
+            .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
+            .args(FILES)
+            .arg(format!("--datadir={}", data.display()));
+        command
+    }
+
+    fn serve(&self, folder: &Path, port: u16) -> Command {
+        let within = |name: &str| folder.join(name).display().to_string();
+        let mut command = Command::new("mariadbd");
+        command
+            .arg("--no-defaults")
+            .args(FILES)
+            .arg(format!("--datadir={}", within("data")))
+            .arg(format!("--tmpdir={}", within("tmp")))
+            .arg(format!("--socket={}", within("socket")))
+            .arg(format!("--pid-file={}", within("pid")))
+            .arg(format!("--port={port}"))
+            .args(["--bind-address=127.0.0.1", "--performance-schema=off", "--skip-log-bin"])
+            .args(["--key-buffer-size=1M", "--aria-pagecache-buffer-size=1M"]);
+        command
+    }
+
+    fn stop_signal(&self) -> Signal {
+        Signal::SIGTERM
+    }
+
+    fn quit_signal(&self) -> Signal {
+        Signal::SIGKILL
+    }
+
+    fn url(&self, port: u16, database: &str) -> String {
+        format!("mysql://leaf:secret@127.0.0.1:{port}/{database}")
+    }
+
+    fn superuser_url(&self, folder: &Path, _port: u16, database: &str) -> String {
+        format!("mysql://root@localhost/{database}?socket={}", encode(&folder.join("socket")))
+    }
+
+    fn first_database(&self) -> &'static str {
+        "mysql"
+    }
+
+    fn create_user(&self) -> &'static [&'static str] {
+        &[
+            "DELETE FROM mysql.global_priv WHERE Host <> 'localhost'",
+            "FLUSH PRIVILEGES",
+            "CREATE USER leaf IDENTIFIED VIA mysql_native_password USING PASSWORD('secret')",
+        ]
+    }
+
+    fn create_database(&self, name: &str) -> String {
+        format!("CREATE DATABASE {name} CHARACTER SET utf8mb4")
+    }
+
+    fn prepare_database(&self) -> &'static [&'static str] {
+        &[
+            // Rights on a table that is not there yet need CREATE among them. They have to be the
+            // table's: a change of the database's does not reach those who are connected.
+            "GRANT SELECT, INSERT, UPDATE, CREATE ON leaf_alloc TO leaf",
+            "REVOKE CREATE ON leaf_alloc FROM leaf",
+            // A user without any right in a database cannot even connect to it.
+            "GRANT CREATE TEMPORARY TABLES ON * TO leaf",
+        ]
+    }
+
+    fn create_table(&self) -> &'static str {
+        schema::MARIADB
+    }
+
+    fn quote(&self, text: &str) -> String {
+        format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+    }
+}

@@ -1,0 +1,117 @@
+//! PostgreSQL, as Debian's package `postgresql` has it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+
+use leafd::segment::store::schema;
+
+use super::product::{Product, encode};
+
+/// Who may come, and how: by the socket in the folder, or with a password.
+const ACCESS: &str = "\
+local all all trust
+host  all all 127.0.0.1/32 scram-sha-256
+";
+
+#[derive(Debug)]
+pub(crate) struct Postgres;
+
+/// A program of the newest version that is installed; Debian keeps them out of the PATH.
+fn program(name: &str) -> Command {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let number = |path: &PathBuf| -> Option<u32> { path.file_name()?.to_str()?.parse().ok() };
+    let newest = versions.map(|version| version.path()).max_by_key(number);
+    let installed = newest.map(|version| version.join("bin").join(name));
+    Command::new(installed.filter(|path| path.exists()).unwrap_or_else(|| name.into()))
+}
+
+impl Product for Postgres {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn account(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn version(&self) -> Command {
+        let mut command = program("postgres");
+        command.arg("--version");
+        command
+    }
+
+    fn install(&self, data: &Path) -> Command {
+        let mut command = program("initdb");
+        command
+            .arg("--pgdata")
+            .arg(data)
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
+            .args(["--wal-segsize=1", "--no-sync"]);
+        command
+    }
+
+    fn configure(&self, data: &Path) {
+        std::fs::write(data.join("pg_hba.conf"), ACCESS).expect("pg_hba.conf");
+    }
+
+    fn serve(&self, folder: &Path, port: u16) -> Command {
+        let mut command = program("postgres");
+        command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
+        command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
+        // Small, since many run beside each other; durable all the same, since they are killed.
+        // Its shared memory lies in the folder, where a killed server leaves it.
+        for setting in [
+            "shared_buffers=2MB",
+            "max_connections=100",
+            "dynamic_shared_memory_type=mmap",
+            "min_wal_size=4MB",
+            "max_wal_size=16MB",
+            "autovacuum=off",
+        ] {
+            command.args(["-c", setting]);
+        }
+        command
+    }
+
+    fn stop_signal(&self) -> Signal {
+        Signal::SIGINT
+    }
+
+    fn quit_signal(&self) -> Signal {
+        Signal::SIGQUIT
+    }
+
+    fn url(&self, port: u16, database: &str) -> String {
+        format!("postgres://leaf:secret@127.0.0.1:{port}/{database}")
+    }
+
+    fn superuser_url(&self, folder: &Path, port: u16, database: &str) -> String {
+        format!("postgres://postgres@localhost:{port}/{database}?host={}", encode(folder))
+    }
+
+    fn first_database(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn create_user(&self) -> &'static [&'static str] {
+        &["CREATE ROLE leaf LOGIN PASSWORD 'secret'"]
+    }
+
+    fn create_database(&self, name: &str) -> String {
+        format!("CREATE DATABASE {name}")
+    }
+
+    fn prepare_database(&self) -> &'static [&'static str] {
+        &["ALTER DEFAULT PRIVILEGES GRANT SELECT, INSERT, UPDATE ON TABLES TO leaf"]
+    }
+
+    fn create_table(&self) -> &'static str {
+        schema::POSTGRES
+    }
+
+    fn quote(&self, text: &str) -> String {
+        format!("'{}'", text.replace('\'', "''"))
+    }
+}

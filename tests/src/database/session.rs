@@ -1,0 +1,120 @@
+//! A connection to a server that a test holds in its hand, blocking like the rest of the harness.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, MySqlConnection, PgConnection, Row, SqliteConnection};
+use tokio::runtime::{Builder, Runtime};
+
+/// What a query found: rows of values as text, none for NULL.
+pub type Rows = Vec<Vec<Option<String>>>;
+
+/// A session with a server, for transactions that a test holds open. Dropping it closes it, which
+/// rolls back what is not committed. Not for use within an asynchronous runtime.
+#[derive(Debug)]
+pub struct Session {
+    connection: Connection,
+    runtime: Runtime,
+}
+
+#[derive(Debug)]
+enum Connection {
+    // Boxed, since they are far from the same size.
+    MySql(Box<MySqlConnection>),
+    Postgres(Box<PgConnection>),
+    Sqlite(Box<SqliteConnection>),
+}
+
+impl Session {
+    /// Opens a session at a URL as leafd takes it, `mysql://…` or `postgres://…`; or with an
+    /// embedded store, which is there already, at `sqlite:` and its path.
+    ///
+    /// # Errors
+    /// When the server is not there, or does not let one in.
+    pub fn open(url: &str) -> sqlx::Result<Self> {
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(sqlx::Error::Io)?;
+        let connection = runtime.block_on(connect(url))?;
+        Ok(Self { connection, runtime })
+    }
+
+    /// Opens a session; none when that does not succeed in the time.
+    pub(crate) fn open_within(time: Duration, url: &str) -> Option<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let connection = runtime.block_on(async { tokio::time::timeout(time, connect(url)).await });
+        Some(Self { connection: connection.ok()?.ok()?, runtime })
+    }
+
+    /// Executes a statement.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn execute(&mut self, statement: &str) {
+        self.query(statement);
+    }
+
+    /// Executes a statement, and returns the rows that it found.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn query(&mut self, statement: &str) -> Rows {
+        self.try_query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// Executes a statement that may fail.
+    ///
+    /// # Errors
+    /// What the server says, or that it says nothing any more.
+    pub fn try_query(&mut self, statement: &str) -> sqlx::Result<Rows> {
+        self.runtime.block_on(self.connection.rows(statement))
+    }
+
+    /// Executes a statement, and gives up after a time without the end of the answer: none then.
+    /// The session is of no use after that.
+    pub fn query_within(mut self, time: Duration, statement: &str) -> Option<sqlx::Result<Rows>> {
+        let rows = self.connection.rows(statement);
+        self.runtime.block_on(async { tokio::time::timeout(time, rows).await.ok() })
+    }
+}
+
+async fn connect(url: &str) -> sqlx::Result<Connection> {
+    if url.starts_with("mysql:") {
+        let options = MySqlConnectOptions::from_str(url)?.ssl_mode(MySqlSslMode::Disabled);
+        Ok(Connection::MySql(Box::new(options.connect().await?)))
+    } else if let Some(path) = url.strip_prefix("sqlite:") {
+        let options = SqliteConnectOptions::new().filename(path);
+        Ok(Connection::Sqlite(Box::new(options.connect().await?)))
+    } else {
+        let options = PgConnectOptions::from_str(url)?.ssl_mode(PgSslMode::Disable);
+        Ok(Connection::Postgres(Box::new(options.connect().await?)))
+    }
+}
+
+impl Connection {
+    /// Statements go as plain text, and values come as plain text then.
+    async fn rows(&mut self, statement: &str) -> sqlx::Result<Rows> {
+        let query = sqlx::raw_sql(AssertSqlSafe(statement));
+        match self {
+            Self::MySql(connection) => {
+                query.fetch_all(connection.as_mut()).await?.iter().map(texts).collect()
+            }
+            Self::Postgres(connection) => {
+                query.fetch_all(connection.as_mut()).await?.iter().map(texts).collect()
+            }
+            Self::Sqlite(connection) => {
+                query.fetch_all(connection.as_mut()).await?.iter().map(texts).collect()
+            }
+        }
+    }
+}
+
+fn texts<R: Row>(row: &R) -> sqlx::Result<Vec<Option<String>>>
+where
+    usize: sqlx::ColumnIndex<R>,
+    Option<String>: for<'r> sqlx::Decode<'r, R::Database>,
+{
+    (0..row.len()).map(|column| row.try_get_unchecked(column)).collect()
+}

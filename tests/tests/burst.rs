@@ -1,0 +1,99 @@
+//! A burst against a tiny step and a slow database: Java Leaf fails it with "both segments not
+//! ready". Here everybody is served, and the database is asked hardly more often than the step
+//! rule says.
+
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::TagStatus;
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::{Daemon, Database, Proxy};
+use serde_json::Value;
+
+const STEP: u64 = 10;
+const MAX_STEP: u64 = 1_000_000;
+
+/// What each statement takes longer, and a lease has several.
+const DELAY: Duration = Duration::from_millis(20);
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// As many leases as the step rule needs for so many IDs, and two ahead: the one that was about to
+/// begin, and the next.
+fn most_leases(issued: u64) -> u64 {
+    let steps = (0..).map(|lease: u32| {
+        let doublings = lease.saturating_sub(1).min(32);
+        (STEP << doublings).min(MAX_STEP)
+    });
+    let mut leased = 0;
+    let needed = steps.take_while(|step| {
+        leased += step;
+        leased - step < issued
+    });
+    needed.count() as u64 + 2
+}
+
+/// The tag when no lease is under way any more: memory has all that the row has given away, and
+/// both ways to ask tell the same.
+fn at_rest(daemon: &Daemon, database: &Database) -> TagStatus {
+    let began = Instant::now();
+    loop {
+        let max_id = database.max_id("burst").cast_unsigned();
+        let tag = daemon.client().tag_show("burst").unwrap();
+        let leases = daemon.client().status().unwrap().segments.leases;
+        let last = tag.next.or(tag.current).map(|span| span.end);
+        if (last, tag.max_id, leases) == (Some(max_id), max_id, tag.leases) {
+            return tag;
+        }
+        assert!(began.elapsed() < PATIENCE, "{tag:?}, {leases} leases, max_id {max_id}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_burst_against_a_step_of_10_and_a_slow_database_is_served_with_few_leases() {
+    for kind in Kind::ALL {
+        let database = Database::shared(kind).fresh();
+        database.create_table();
+        database.insert_tag("burst", 1, i32::try_from(STEP).unwrap());
+        let proxy = Proxy::to(database.port());
+        proxy.delay(DELAY);
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+        let daemon = home.start();
+        let mut bench = home.command("leafctl");
+        bench.args(["bench", "--tag", "burst", "--verify", "--json", "--timeout", "30s"]);
+        bench.args(["--connections", "4", "--in-flight", "256"]);
+        // From the first request on.
+        bench.args(["--warm-up", "0s", "--duration", "5s"]);
+        let output = bench.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}\n{said}\n{}", output.status, home.log());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+        for nothing in ["errors", "disconnects", "unanswered", "duplicates"] {
+            assert_eq!(figure(nothing), 0, "{nothing}: {report}\n{}", home.log());
+        }
+        let tag = at_rest(&daemon, &database);
+        println!(
+            "{kind:?}: {} requests/s, p50 {} µs, p99.9 {} µs, max {} µs; {} IDs of {} leases \
+             (at most {}), the last of {}, the next of {}",
+            report["requests_per_second"],
+            report["latency_us"]["p50"],
+            report["latency_us"]["p99_9"],
+            report["latency_us"]["max"],
+            tag.issued,
+            tag.leases,
+            most_leases(tag.issued),
+            tag.last_lease_size,
+            tag.step,
+        );
+        assert!(tag.issued >= figure("verified") && tag.issued > 10_000, "{tag:?}");
+        assert!(tag.leases <= most_leases(tag.issued), "{tag:?}");
+        // The rule doubles at each lease, and the row's step stays what it was.
+        assert_eq!(tag.row_step, STEP);
+        assert_eq!(tag.step, (STEP << (tag.leases - 1).min(32)).min(MAX_STEP), "{tag:?}");
+        daemon.stop();
+    }
+}

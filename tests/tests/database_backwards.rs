@@ -1,0 +1,204 @@
+//! A row goes back behind what was leased from it: edited by hand, made anew, restored from a
+//! backup. No ID is issued twice, the log tells, and the row is moved forward, never back.
+
+use std::time::Duration;
+
+use leaf_client::wire::ErrorCode;
+use leafd_tests::caller::{Caller, wait_until};
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::watch::wait_logged;
+use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use nix::sys::signal::Signal;
+
+/// A deadline of callers who may be refused.
+const SHORT: Duration = Duration::from_millis(700);
+
+const REFILL: &str = "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)";
+
+on_every_database! {
+    a_row_set_back_by_hand_under_load_gives_no_id_twice,
+    a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing,
+    a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice,
+    the_refresh_alone_moves_a_row_forward_and_never_back,
+    what_another_daemon_leased_is_protected_by_whoever_saw_it,
+}
+
+fn said(home: &Home) -> usize {
+    home.log().lines().filter(|line| line.contains("went backwards")).count()
+}
+
+fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 100);
+    let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
+    let daemon = home.start();
+    let seen = Seen::default();
+    let orders = Caller::of(&daemon, "orders", &seen);
+    let made_anew = format!("DELETE FROM leaf_alloc; {REFILL}");
+    for statement in [
+        "UPDATE leaf_alloc SET max_id = 1",
+        "UPDATE leaf_alloc SET max_id = 0",
+        "UPDATE leaf_alloc SET max_id = max_id / 2, step = 7",
+        "UPDATE leaf_alloc SET max_id = max_id - 1",
+        &made_anew,
+    ] {
+        for _ in 0..10 {
+            orders.gets(100);
+        }
+        orders.fills_memory();
+        let highest = seen.highest("orders").unwrap();
+        let (before, leases) = (said(&home), orders.status().unwrap().leases);
+        let mut session = database.session();
+        session.execute("BEGIN");
+        session.execute(statement);
+        session.execute("COMMIT");
+        wait_until(&home, "leases follow", || {
+            orders.gets(100);
+            orders.status().unwrap().leases > leases + 1
+        });
+        wait_until(&home, "the log tells", || said(&home) > before);
+        assert!(u64::try_from(database.max_id("orders")).unwrap() > highest, "{statement}");
+    }
+    daemon.stop();
+    assert_eq!(said(&home), 5, "once each\n{}", home.log());
+}
+
+fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: Kind) {
+    // Found by the refresh, and by the next lease when that comes first.
+    for refresh in ["200ms", "1h"] {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::with_tag(kind, "orders", 100);
+        let home = Home::new(folder.path())
+            .with_database(&database)
+            .with("SEGMENT_UNKNOWN_FOR", "0s")
+            .with("SEGMENT_REFRESH", refresh);
+        let daemon = home.start();
+        let orders = Caller::of(&daemon, "orders", &Seen::default());
+        orders.gets(1000);
+        orders.fills_memory();
+        database.sql("DELETE FROM leaf_alloc");
+        wait_until(&home, "orders ends", || match orders.ask(1, SHORT) {
+            Ok(()) => false,
+            Err(error) => {
+                assert_eq!(error.code(), ErrorCode::UnknownTag, "{error}");
+                true
+            }
+        });
+        wait_logged(&home, "gone from the store");
+        database.sql(REFILL);
+        wait_until(&home, "orders is back", || orders.ask(1, SHORT).is_ok());
+        orders.gets(5000);
+        wait_logged(&home, "went backwards");
+        daemon.stop();
+        assert_eq!(said(&home), 1, "{}", home.log());
+    }
+}
+
+fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 100);
+    let home = Home::new(folder.path()).with_database(&database);
+    let mut daemon = home.start();
+    let seen = Seen::default();
+    let orders = Caller::of(&daemon, "orders", &seen);
+    orders.gets(50);
+    database.sql("CREATE TABLE backup AS SELECT * FROM leaf_alloc");
+    let restore = || {
+        let old = "(SELECT max_id FROM backup)";
+        database.sql(&format!("UPDATE leaf_alloc SET max_id = {old}"));
+    };
+    for down in [false, true, true] {
+        orders.gets(20_000);
+        let before = said(&home);
+        if down {
+            daemon.stop();
+            restore();
+            daemon = home.start();
+        } else {
+            restore();
+        }
+        let highest = seen.highest("orders").unwrap();
+        wait_until(&home, "leases follow", || {
+            orders.gets(1000);
+            u64::try_from(database.max_id("orders")).unwrap() > highest + 1
+        });
+        orders.gets(20_000);
+        wait_until(&home, "the log tells", || said(&home) > before);
+    }
+    daemon.stop();
+    assert_eq!(said(&home), 3, "once each\n{}", home.log());
+}
+
+fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 100);
+    let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_REFRESH", "200ms");
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    orders.gets(50);
+    orders.fills_memory();
+    let (max_id, leases) = (database.max_id("orders"), orders.status().unwrap().leases);
+    for (count, back) in [1, 0, max_id - 1].into_iter().enumerate() {
+        database.sql(&format!("UPDATE leaf_alloc SET max_id = {back}"));
+        wait_until(&home, "the row is moved forward", || database.max_id("orders") != back);
+        assert_eq!(database.max_id("orders"), max_id);
+        wait_until(&home, "the log tells", || said(&home) > count);
+    }
+    // A row that others have moved on stays where it is.
+    database.sql(&format!("UPDATE leaf_alloc SET max_id = {}", max_id + 5000));
+    let ahead = u64::try_from(max_id).unwrap() + 5000;
+    orders.wait_status("it is seen", |status| status.max_id == ahead);
+    database.sql("UPDATE leaf_alloc SET max_id = 1");
+    wait_until(&home, "the row is moved forward", || database.max_id("orders") != 1);
+    assert_eq!(database.max_id("orders"), max_id + 5000);
+    assert_eq!(orders.status().unwrap().leases, leases, "a lease was taken");
+    daemon.stop();
+}
+
+fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let database = Database::with_tag(kind, "orders", 100);
+    let homes = [0, 1].map(|worker| {
+        Home::new(folders[worker].path())
+            .with_database(&database)
+            .with("SEGMENT_REFRESH", "200ms")
+            .with("WORKER_ID", &worker.to_string())
+    });
+    let daemons: [Daemon; 2] = [homes[0].start(), homes[1].start()];
+    let seen = Seen::default();
+    let [here, there] = [0, 1].map(|number| Caller::of(&daemons[number], "orders", &seen));
+    here.gets(10);
+    here.fills_memory();
+    for _ in 0..5 {
+        there.gets(10_000);
+    }
+    there.fills_memory();
+    let max_id = database.max_id("orders");
+    let there_to = u64::try_from(max_id).unwrap();
+    here.wait_status("what the other leased is seen", |status| status.max_id >= there_to);
+    // The other one notices nothing and does nothing meanwhile.
+    daemons[1].send(Signal::SIGSTOP);
+    let leases = here.status().unwrap().leases;
+    for statement in ["UPDATE leaf_alloc SET max_id = 1", "UPDATE leaf_alloc SET max_id = 300"] {
+        let before = said(&homes[0]);
+        database.sql(statement);
+        wait_until(&homes[0], "the row is moved forward", || database.max_id("orders") == max_id);
+        wait_until(&homes[0], "the log tells", || said(&homes[0]) > before);
+    }
+    assert_eq!(here.status().unwrap().leases, leases, "by the refresh alone");
+    // And by a lease, when that comes first.
+    database.sql("UPDATE leaf_alloc SET max_id = 1");
+    here.gets(5000);
+    daemons[1].send(Signal::SIGCONT);
+    std::thread::scope(|scope| {
+        for caller in [&here, &there] {
+            scope.spawn(|| (0..50).for_each(|_| caller.gets(500)));
+        }
+    });
+    assert!(database.max_id("orders") > max_id);
+    println!("{} IDs of two daemons over three steps back", seen.total());
+    for daemon in daemons {
+        daemon.stop();
+    }
+}

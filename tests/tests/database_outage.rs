@@ -1,0 +1,234 @@
+//! The database server, or the network before it, is away, stands still, forgets or is slow: what
+//! memory has is served as if nothing were, who needs more is told why at the deadline, and all
+//! goes on by itself.
+
+use std::time::{Duration, Instant};
+
+use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::load::Load;
+use leafd_tests::watch::wait_logged;
+use leafd_tests::{Database, Proxy, Seen, on_every_database};
+
+/// Longer than memory needs, and far shorter than a database that does not answer takes.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Shorter than a lease through the slow network.
+const MEMORY: Duration = Duration::from_millis(900);
+
+/// A deadline that passes while the database is away.
+const SHORT: Duration = Duration::from_millis(700);
+
+/// `store.timeout` of tests in which a call to the database must not count as failed.
+const LONG: &str = "60s";
+
+/// Its name, and how it begins.
+type Fault<T> = (&'static str, fn(&T));
+
+on_every_database! {
+    a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve,
+    a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down,
+    a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_longer,
+    a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_when_it_is_back,
+    connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each,
+    a_slow_network_delays_leases_and_nobody_whom_memory_can_serve,
+    the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more,
+}
+
+fn a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::start(kind);
+    database.create_table();
+    database.insert_tag("orders", 1, 1000);
+    let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", LONG);
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let left = orders.fills_memory();
+    database.freeze();
+    assert_eq!(orders.drain(SOON), left);
+    orders.is_refused(SHORT);
+    daemon.client().snowflake().unwrap();
+    let waiter = orders.waits();
+    database.thaw();
+    waiter.is_served("frozen and thawed", Instant::now());
+    assert_eq!(store_error(&home), "", "it was only slow");
+    daemon.stop();
+}
+
+fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::start(kind);
+    database.create_table();
+    database.insert_tag("orders", 1, 1000);
+    let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", "1600ms");
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let left = orders.fills_memory();
+    database.freeze();
+    assert_eq!(orders.drain(SOON), left);
+    wait_until(&home, "it is known to be down", || store_error(&home).contains("2000 ms"));
+    let error = orders.is_refused(SHORT);
+    assert!(error.message.contains("store.timeout"), "{error}");
+    let waiter = orders.waits();
+    database.thaw();
+    waiter.is_served("frozen for long, and thawed", Instant::now());
+    assert_eq!(store_error(&home), "");
+    wait_logged(&home, "the store works again");
+    daemon.stop();
+}
+
+fn a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_longer(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::start(kind);
+    database.create_table();
+    for tag in ["orders", "users", "items"] {
+        database.insert_tag(tag, 1, 500);
+    }
+    // Small steps, so that the database is asked all the time.
+    let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
+    let daemon = home.start();
+    let seen = Seen::default();
+    let options = home.options().timeout(Duration::from_secs(55));
+    let load = Load::start(&options, &seen, &["orders", "orders", "users", "items"], 100);
+    let status = || daemon.client().status().unwrap().segments;
+    for (what, kills) in [("killed", true), ("restarted", false)] {
+        let before = status().leases;
+        wait_until(&home, "it is under load", || status().leases > before + 20);
+        if kills {
+            database.kill();
+        } else {
+            database.stop();
+        }
+        wait_until(&home, "all of them wait", || status().waiting == 4);
+        database.start_again();
+        let returned = Instant::now();
+        wait_until(&home, "they go on", || status().waiting < 4);
+        in_bounds(what, returned.elapsed());
+    }
+    assert_eq!(load.finish(), 0, "calls failed\n{}", home.log());
+    println!("{} IDs over both ends of the server", seen.total());
+    daemon.stop();
+}
+
+fn a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_when_it_is_back(
+    kind: Kind,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let proxy = Proxy::to(database.port());
+    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let daemon = home.with("STORE_TIMEOUT", "1600ms").start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let faults: [Fault<Proxy>; 2] = [("a hang", Proxy::hold), ("a cut", Proxy::cut)];
+    for (what, begin) in faults {
+        let left = orders.fills_memory();
+        begin(&proxy);
+        assert_eq!(orders.drain(SOON), left);
+        orders.is_refused(SHORT);
+        let home = daemon.home();
+        wait_until(home, "it is known to be down", || !store_error(home).is_empty());
+        let waiter = orders.waits();
+        proxy.pass();
+        waiter.is_served(what, Instant::now());
+    }
+    daemon.stop();
+}
+
+fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let proxy = Proxy::to(database.port());
+    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    // Of four connections one after the other, it would be too much.
+    let daemon = home.with("STORE_TIMEOUT", "3s").start();
+    let seen = Seen::default();
+    let left = Caller::of(&daemon, "orders", &seen).fills_memory();
+    let tags: Vec<String> = (0..6).map(|number| format!("tag {number}")).collect();
+    for tag in &tags {
+        database.insert_tag(tag, 1, 1000);
+        Caller::of(&daemon, tag, &seen).gets(1);
+    }
+    // Leases at the same time, and so connections.
+    proxy.delay(Duration::from_millis(50));
+    std::thread::scope(|scope| {
+        for tag in &tags {
+            let caller = Caller::of(&daemon, tag, &seen);
+            scope.spawn(move || caller.gets(5000));
+        }
+    });
+    proxy.delay(Duration::ZERO);
+    for tag in &tags {
+        Caller::of(&daemon, tag, &seen).fills_memory();
+    }
+    let forgotten = proxy.connections();
+    assert!(forgotten >= 4, "{forgotten} connections");
+    proxy.lose();
+    let orders = Caller::of(&daemon, "orders", &seen);
+    assert_eq!(orders.drain(SOON), left);
+    proxy.pass();
+    let returned = Instant::now();
+    orders.gets(1);
+    in_bounds(&format!("{forgotten} connections forgotten"), returned.elapsed());
+    daemon.stop();
+}
+
+fn a_slow_network_delays_leases_and_nobody_whom_memory_can_serve(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let proxy = Proxy::to(database.port());
+    proxy.delay(Duration::from_millis(300));
+    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let daemon = home.with("STORE_TIMEOUT", LONG).start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let began = Instant::now();
+    orders.gets(1);
+    println!("300 ms per round trip: the first ID after {:.1?}", began.elapsed());
+    let left = orders.fills_memory();
+    let leases = orders.status().unwrap().leases;
+    // What memory has is there at once, and the next range is leased meanwhile.
+    for _ in 0..left / 10 {
+        assert_eq!(orders.ask(10, MEMORY), Ok(()));
+    }
+    orders.wait_status("the next lease", |status| status.leases > leases);
+    assert_eq!(store_error(daemon.home()), "", "{}", daemon.home().log());
+    daemon.stop();
+}
+
+fn the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    database.insert_tag("users", 1, 1000);
+    let proxy = Proxy::to(database.port());
+    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let daemon = home.start();
+    let seen = Seen::default();
+    let (orders, users) =
+        (Caller::of(&daemon, "orders", &seen), Caller::of(&daemon, "users", &seen));
+    let (_, left) = (orders.fills_memory(), users.fills_memory());
+    proxy.cut();
+    orders.drain(SOON);
+    let waiter = orders.waits();
+    let mut client = daemon.client();
+    wait_until(&home, "orders tells why", || {
+        let status = client.tag_show("orders").unwrap();
+        assert_eq!((status.remaining, status.seconds_left), (0, Some(0)), "{status:?}");
+        !status.lease_error.is_empty()
+    });
+    let status = client.tag_show("orders").unwrap();
+    assert_eq!(status.waiting, 1);
+    assert!(!status.lease_error.contains("secret"), "{status:?}");
+    let status = client.tag_show("users").unwrap();
+    assert_eq!((status.remaining, status.lease_error.as_str()), (left, ""));
+    let segments = client.status().unwrap().segments;
+    assert!(!segments.store_error.is_empty() && !segments.store_error.contains("secret"));
+    assert_eq!(segments.waiting, 1);
+    let listed: Vec<_> = client.tag_list("", 10).unwrap();
+    let listed: Vec<_> = listed.iter().map(|status| status.tag.as_str()).collect();
+    assert_eq!(listed, ["orders", "users"]);
+    proxy.pass();
+    waiter.is_served("a cut", Instant::now());
+    assert_eq!(client.tag_show("orders").unwrap().lease_error, "");
+    assert_eq!(store_error(&home), "");
+    daemon.stop();
+}

@@ -1,0 +1,199 @@
+//! leafd is started again while its database is away, on a directory that another host left, and
+//! with another store than before.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use leaf_client::Error;
+use leaf_client::wire::ErrorCode;
+use leafd_tests::caller::{Caller, wait_until};
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::watch::wait_logged;
+use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
+
+/// Longer than memory needs, and far shorter than a database that does not answer takes.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A deadline that passes while the database is away.
+const SHORT: Duration = Duration::from_millis(700);
+
+on_every_database! {
+    a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing,
+    a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks,
+    a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing,
+    a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do,
+    ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen,
+}
+
+fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind: Kind) {
+    let database = Database::with_tag(kind, "orders", 10_000);
+    let proxy = Proxy::to(database.port());
+    let seen = Seen::default();
+    for crash in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path())
+            .with_database_at(kind, &database.url_at(proxy.port()))
+            .with("STORE_TIMEOUT", "60s")
+            .with("SHUTDOWN_GRACE", "1s");
+        let daemon = home.start();
+        let orders = Caller::of(&daemon, "orders", &seen);
+        let filled = orders.fills_memory();
+        // More than a window: the disk knows of both ranges then.
+        orders.gets(3000);
+        let left = filled - 3000;
+        // A hang is worse than a refusal: whoever asked would wait for it.
+        proxy.hold();
+        if crash {
+            daemon.kill();
+        } else {
+            daemon.stop();
+        }
+        let daemon = home.start();
+        assert_eq!(orders.ask(1, SOON), Ok(()), "the first request");
+        let served = 1 + orders.drain(SOON);
+        let lost = left - served;
+        // A crash costs a window, which grows when it is used up as quickly as here, and no range.
+        assert!(if crash { lost <= 5000 } else { lost == 0 }, "{lost} lost, crash: {crash}");
+        orders.is_refused(SHORT);
+        let waiter = orders.waits();
+        proxy.pass();
+        waiter.is_served("a restart within an outage", Instant::now());
+        daemon.stop();
+        println!("crash: {crash}; {served} served without the database, {lost} lost");
+    }
+}
+
+fn a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    database.insert_tag("never used here", 1, 1000);
+    let proxy = Proxy::to(database.port());
+    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    orders.fills_memory();
+    proxy.cut();
+    orders.drain(SOON);
+    daemon.stop();
+    let max_id = database.max_id("orders");
+
+    // Also when the database comes later than leafd.
+    let daemon = home.start();
+    wait_logged(&home, "the store fails");
+    assert_eq!(orders.status().map_or(0, |status| status.remaining), 0);
+    proxy.pass();
+    orders.wait_status("it is leased", |status| status.remaining > 0);
+    let status = orders.status().unwrap();
+    assert_eq!((status.leases, status.issued, status.remaining), (1, 0, 1000));
+    assert_eq!(database.max_id("orders"), max_id + 1000);
+    assert_eq!(database.max_id("never used here"), 1);
+    proxy.hold();
+    assert_eq!(orders.ask(1, SOON), Ok(()), "it is at hand");
+    proxy.pass();
+    daemon.stop();
+}
+
+fn copy(from: &Home, to: &Home) {
+    std::fs::create_dir_all(to.state()).unwrap();
+    for entry in std::fs::read_dir(from.state()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.state().join(entry.file_name())).unwrap();
+    }
+}
+
+/// A host that used the database, and another one that starts on a copy of its directory.
+fn twins(kind: Kind, folder: &Path, database: &Database, seen: &Seen) -> (Daemon, Home) {
+    let home = |name: &str| {
+        let home = Home::new(&folder.join(name)).with("STATE_MACHINE_ID", name);
+        home.with_database_at(kind, &database.url())
+    };
+    let (original, clone) = (home("original"), home("clone"));
+    let daemon = original.start();
+    Caller::of(&daemon, "orders", seen).fills_memory();
+    seen.add("snowflake", &daemon.client().snowflake_many(100).unwrap());
+    daemon.stop();
+    copy(&original, &clone);
+    (original.start(), clone)
+}
+
+fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let seen = Seen::default();
+    let (original, clone) = twins(kind, folder.path(), &database, &seen);
+    let clone = clone.with("WORKER_ID", "1").start();
+    for told in ["another host's: machine ID original", "segments.journal is set aside as"] {
+        wait_logged(clone.home(), told);
+    }
+    let daemons = [&original, &clone];
+    std::thread::scope(|scope| {
+        for daemon in daemons {
+            scope.spawn(|| {
+                let caller = Caller::of(daemon, "orders", &seen);
+                for _ in 0..50 {
+                    caller.gets(100);
+                    seen.add("snowflake", &daemon.client().snowflake_many(100).unwrap());
+                }
+            });
+        }
+    });
+    // Nothing of the original's was given up.
+    let ids = original.client().status().unwrap().segments.issued;
+    assert!(ids >= 5000 && seen.count("orders") >= 10_000);
+    original.stop();
+    clone.stop();
+}
+
+fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let seen = Seen::default();
+    let (original, clone) = twins(kind, folder.path(), &database, &seen);
+    // As it was configured there, and again: it does not forget.
+    for _ in 0..2 {
+        let daemon = clone.start();
+        let Err(Error::Refused(error)) = daemon.client().snowflake() else { panic!("it serves") };
+        assert_eq!(error.code(), ErrorCode::WorkerUnavailable, "{error}");
+        assert!(error.message.contains("leafd adopt"), "{error}");
+        Caller::of(&daemon, "orders", &seen).gets(1500);
+        daemon.stop();
+    }
+    Caller::of(&original, "orders", &seen).gets(1500);
+    seen.add("snowflake", &original.client().snowflake_many(100).unwrap());
+    original.stop();
+}
+
+fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = Home::new(folder.path());
+    let databases = [(); 2].map(|()| Database::with_tag(kind, "orders", 1000));
+    let homes = [
+        embedded.clone(),
+        embedded.clone().with_database(&databases[0]),
+        embedded.clone().with_database(&databases[1]),
+        embedded.clone().with_database(&databases[0]),
+        embedded.clone(),
+    ];
+    let seen = Seen::default();
+    let mut floor = 0;
+    for (number, home) in homes.iter().enumerate() {
+        let daemon = home.start();
+        let orders = Caller::of(&daemon, "orders", &seen);
+        let highest = seen.highest("orders").unwrap_or(0);
+        let mut client = daemon.client();
+        let first = client.next("orders").unwrap();
+        seen.add_run("orders", first, 1);
+        assert!(first > highest && first >= floor, "{first} after {highest}, below {floor}");
+        let told = || home.log().matches("are given up").count();
+        wait_until(home, "the log tells", || told() == number);
+        orders.fills_memory();
+        let mut end = 0;
+        wait_until(home, "its highest end", || {
+            end = orders.status().unwrap().max_id;
+            end > first
+        });
+        floor = end;
+        daemon.stop();
+    }
+}

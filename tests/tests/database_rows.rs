@@ -1,0 +1,231 @@
+//! The database works, and something in it does not let a tag have IDs: a lock, an absurd value, a
+//! missing right, a missing table. Callers are told what it is, the rest goes on, and all heals by
+//! itself when it is mended.
+
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::ErrorCode;
+use leafd::segment::store::schema;
+use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::{Database, Seen, on_every_database};
+
+/// Longer than memory needs.
+const SOON: Duration = Duration::from_secs(5);
+
+/// A deadline of callers who are to be refused.
+const SHORT: Duration = Duration::from_millis(700);
+
+/// Its name, and how it begins.
+type Fault<T> = (&'static str, fn(&T));
+
+on_every_database! {
+    a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at_a_time,
+    a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended,
+    rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back,
+    a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id,
+    a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told,
+}
+
+fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at_a_time(
+    kind: Kind,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    database.insert_tag("users", 1, 10);
+    let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", "3s");
+    let daemon = home.start();
+    let seen = Seen::default();
+    let (orders, users) =
+        (Caller::of(&daemon, "orders", &seen), Caller::of(&daemon, "users", &seen));
+    let left = orders.fills_memory();
+    let mut holder = database.session();
+    holder.execute("BEGIN");
+    holder.query("SELECT max_id FROM leaf_alloc WHERE biz_tag = 'orders' FOR UPDATE");
+    assert_eq!(orders.drain(SOON), left);
+    let waiters: Vec<_> = (0..4).map(|_| orders.waits()).collect();
+    let mut watcher = database.session();
+    let most = std::thread::scope(|scope| {
+        // Longer than the store's time limit: it comes to several tries.
+        let refused = scope.spawn(|| orders.is_refused(Duration::from_secs(5)));
+        let mut most = 0;
+        while !refused.is_finished() {
+            users.gets(100);
+            most = most.max(waiting_for_locks(kind, &mut watcher));
+        }
+        let error = refused.join().unwrap();
+        assert!(error.message.contains("lock timeout") || error.message.contains("Lock wait"));
+        most
+    });
+    assert_eq!(most, 1, "leases of one tag in flight at the same time");
+    for wait in [100, 300, 900, 1100].map(Duration::from_millis) {
+        let error = orders.is_refused(wait);
+        assert!(error.message.to_lowercase().contains("lock"), "{error}");
+    }
+    assert!(orders.status().unwrap().lease_error.to_lowercase().contains("lock"));
+    assert_eq!(store_error(&home), "", "the store works, for others");
+    holder.execute("COMMIT");
+    let ended = Instant::now();
+    for waiter in waiters {
+        waiter.is_served("a lock", ended);
+    }
+    daemon.stop();
+    assert_eq!(home.log().matches("a lease failed").count(), 1, "{}", home.log());
+}
+
+/// How many of leafd's transactions in this database wait for a lock.
+fn waiting_for_locks(kind: Kind, watcher: &mut leafd_tests::database::Session) -> usize {
+    let query = match kind {
+        Kind::MariaDb => {
+            "SELECT 1 FROM information_schema.innodb_trx
+             JOIN information_schema.processlist ON id = trx_mysql_thread_id
+             WHERE trx_state = 'LOCK WAIT' AND db = DATABASE() AND user = 'leaf'"
+        }
+        Kind::Postgres => {
+            "SELECT 1 FROM pg_stat_activity
+             WHERE wait_event_type = 'Lock' AND datname = current_database() AND usename = 'leaf'"
+        }
+    };
+    watcher.query(query).len()
+}
+
+fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let home = Home::new(folder.path()).with_database(&database);
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    for (absurd, named) in [
+        ("max_id = -5", "-5"),
+        ("step = 0", "step is 0"),
+        ("step = -7", "-7"),
+        ("max_id = 9223372036854775807 - 10", "9223372036854775797"),
+    ] {
+        let left = orders.fills_memory();
+        let good = database.max_id("orders");
+        database.sql(&format!("UPDATE leaf_alloc SET {absurd}"));
+        assert_eq!(orders.drain(SOON), left, "{absurd}");
+        let mut client = daemon.client();
+        wait_until(&home, "the row is found absurd", || {
+            client.tag_show("orders").unwrap().lease_error.contains(named)
+                || orders.ask(1, SHORT).is_err()
+        });
+        for wait in [100, 300, 700].map(Duration::from_millis) {
+            let error = orders.ask(1, wait).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::BadRow, "{absurd}: {error}");
+            assert!(error.message.contains(named) && error.retry_after_ms > 0, "{error:?}");
+        }
+        assert_eq!(store_error(&home), "", "the store works, for others");
+        database.sql(&format!("UPDATE leaf_alloc SET max_id = {good}, step = 1000"));
+        let mended = Instant::now();
+        wait_until(&home, "it is served", || orders.ask(1, SHORT).is_ok());
+        in_bounds(absurd, mended.elapsed());
+        assert_eq!(orders.status().unwrap().lease_error, "");
+    }
+    daemon.stop();
+    let told = home.log().matches("the row cannot be used").count();
+    assert_eq!(told, 4, "once each\n{}", home.log());
+}
+
+fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back(
+    kind: Kind,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let home = Home::new(folder.path()).with_database(&database);
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let faults: [Fault<Database>; 2] =
+        [("no rights", Database::revoke), ("no right to write", Database::revoke_writing)];
+    for (what, take_away) in faults {
+        let left = orders.fills_memory();
+        take_away(&database);
+        assert_eq!(orders.drain(SOON), left, "{what}");
+        let error = orders.is_refused(SHORT);
+        assert!(error.message.contains("denied"), "{what}: {error}");
+        wait_until(&home, "the status tells", || store_error(&home).contains("denied"));
+        assert!(orders.status().unwrap().lease_error.contains("denied"), "{what}");
+        let waiter = orders.waits();
+        database.grant();
+        waiter.is_served(what, Instant::now());
+        assert_eq!(store_error(&home), "");
+    }
+    daemon.stop();
+    assert!(!home.log().contains("secret"), "{}", home.log());
+}
+
+fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 1000);
+    let home = Home::new(folder.path()).with_database(&database);
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let left = orders.fills_memory();
+    database.sql("DROP TABLE leaf_alloc");
+    assert_eq!(orders.drain(SOON), left);
+    let error = orders.is_refused(SHORT);
+    assert!(error.message.contains("exist"), "{error}");
+    let waiter = orders.waits();
+    // It is there at once with its row: a tag without one is refused as unknown.
+    let ddl = match kind {
+        Kind::MariaDb => schema::MARIADB,
+        Kind::Postgres => schema::POSTGRES,
+    };
+    database.create_table_with(&ddl.replace("leaf_alloc", "made"));
+    database.sql("INSERT INTO made (biz_tag, max_id, step) VALUES ('orders', 1, 1000)");
+    database.sql("ALTER TABLE made RENAME TO leaf_alloc");
+    let made = Instant::now();
+    waiter.is_served("a dropped table", made);
+    for _ in 0..50 {
+        orders.gets(100);
+    }
+    daemon.stop();
+    assert_eq!(home.log().matches("went backwards").count(), 1, "{}", home.log());
+}
+
+fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::start(kind);
+    database.create_table();
+    database.insert_tag("orders", 1, 1000);
+    let set_password = |password: &str| {
+        database.sql(&match kind {
+            Kind::MariaDb => format!("SET PASSWORD FOR leaf = PASSWORD('{password}')"),
+            Kind::Postgres => format!("ALTER ROLE leaf PASSWORD '{password}'"),
+        });
+    };
+    let home = Home::new(folder.path()).with_database(&database);
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    orders.gets(1);
+    set_password("another secret");
+    // By the connection that is there: it is kept for some seconds.
+    let leases = orders.status().unwrap().leases;
+    orders.gets(1500);
+    assert!(orders.status().unwrap().leases > leases);
+
+    let left = orders.fills_memory();
+    end_connections(kind, &database);
+    assert_eq!(orders.drain(SOON), left);
+    let refused = |text: &str| text.contains("password") && !text.contains("secret");
+    wait_until(&home, "it is let in no longer", || refused(&store_error(&home)));
+    let error = orders.is_refused(SHORT);
+    assert!(refused(&error.message), "{error}");
+    orders.wait_status("it tells the latest", |status| refused(&status.lease_error));
+    let waiter = orders.waits();
+    set_password("secret");
+    waiter.is_served("a password", Instant::now());
+    assert_eq!(store_error(&home), "");
+    daemon.stop();
+    assert!(!home.log().contains("secret"), "{}", home.log());
+}
+
+/// Ends those of the user `leaf`, as a server does with idle ones.
+fn end_connections(kind: Kind, database: &Database) {
+    match kind {
+        Kind::MariaDb => database.sql("KILL HARD CONNECTION USER leaf"),
+        Kind::Postgres => database
+            .sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'leaf'"),
+    }
+}

@@ -1,0 +1,98 @@
+//! A thousand tags without IDs, and their callers, meet a database that is away and comes back.
+
+use std::time::Instant;
+
+use leaf_client::blocking;
+use leaf_client::wire::{Call, ErrorCode, Reply};
+use leafd_tests::caller::wait_until;
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::raw::{Raw, frame};
+use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
+
+const TAGS: u64 = 1000;
+
+/// Connections that would be a storm: a thousand tries are far more, and a probe now and then far
+/// fewer.
+const STORM: usize = 50;
+
+on_every_database! {
+    a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_served_afterwards,
+}
+
+fn name(number: u64) -> String {
+    format!("tag {number:04}")
+}
+
+/// Asks for `count` IDs of every tag, over one connection, and does not wait for the answers.
+fn ask_all(raw: &mut Raw, count: u32, timeout_ms: u32) {
+    for number in 0..TAGS {
+        let tag = name(number);
+        raw.send(&frame(number + 2, Call::Segment { tag: &tag, count, timeout_ms }));
+    }
+}
+
+/// The answers, of which each has to be IDs.
+fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &Seen) {
+    for _ in 0..TAGS {
+        let response = raw.receive().expect("an answer");
+        let Reply::Ids { first, more } = response.reply else {
+            panic!("{:?}\n{}", response.reply, daemon.home().log());
+        };
+        for run in std::iter::once(first).chain(more) {
+            seen.add_run(&name(response.id - 2), run.first, u64::from(run.count));
+        }
+    }
+}
+
+fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_served_afterwards(
+    kind: Kind,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::shared(kind).fresh();
+    database.create_table();
+    let rows: Vec<_> = (0..TAGS).map(|number| format!("('{}', 1, 2)", name(number))).collect();
+    let rows = rows.join(", ");
+    database.sql(&format!("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES {rows}"));
+    let proxy = Proxy::to(database.port());
+    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let daemon = home.start();
+    let segments = || blocking::Client::new(home.options()).status().unwrap().segments;
+    let seen = Seen::default();
+    let mut raw = Raw::greeted(&home.socket());
+    ask_all(&mut raw, 1, 50_000);
+    all_are_served(&mut raw, &daemon, &seen);
+    wait_until(&home, "each has two ranges", || segments().leases == 2 * TAGS);
+
+    proxy.cut();
+    ask_all(&mut raw, 3, 5000);
+    all_are_served(&mut raw, &daemon, &seen);
+    let before = proxy.accepted();
+    ask_all(&mut raw, 1, 5000);
+    for _ in 0..TAGS {
+        let (_, error) = raw.refusal();
+        assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
+        assert!(error.retry_after_ms > 0, "{error:?}");
+    }
+    let tries = proxy.accepted() - before;
+    let lines = home.log().lines().count();
+    println!("{TAGS} tags waited for 5 s: {tries} connections, {lines} lines in the log");
+    assert!((1..STORM).contains(&tries), "{tries} connections\n{}", home.log());
+    assert!(lines < STORM, "{}", home.log());
+
+    ask_all(&mut raw, 1, 50_000);
+    wait_until(&home, "all of them wait", || segments().waiting == TAGS);
+    let before = (proxy.accepted(), segments().leases);
+    proxy.pass();
+    let returned = Instant::now();
+    all_are_served(&mut raw, &daemon, &seen);
+    let took = returned.elapsed();
+    let connections = proxy.accepted() - before.0;
+    let leases = segments().leases - before.1;
+    println!("all served in {took:.1?}, with {connections} connections and {leases} leases");
+    assert!(connections < STORM, "{connections} connections");
+    // One for who waits, and the next one in the background.
+    assert!((TAGS..=2 * TAGS).contains(&leases), "{leases} leases");
+    assert_eq!(seen.total(), 5 * TAGS);
+    daemon.stop();
+}

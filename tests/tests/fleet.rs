@@ -1,0 +1,108 @@
+//! Many daemons on the same rows of one database, all of them under load, while daemons are killed
+//! and the database is killed, restarted and frozen: no ID comes twice, no call of a client with
+//! patience fails, and in the end everybody is served.
+
+use std::time::{Duration, Instant};
+
+use leafd_tests::database::Kind;
+use leafd_tests::fleet::Fleet;
+use leafd_tests::{Database, Seen};
+
+/// Daemons, each a host of its own.
+const DAEMONS: u64 = 8;
+
+/// How long the chaos lasts at the least, for each kind of database.
+const CHAOS: Duration = Duration::from_secs(60);
+
+/// It goes on until so many IDs have been received, for each kind of database…
+const IDS: u64 = 10_000_000;
+
+/// …and the database has failed so often.
+const FAULTS: usize = 9;
+
+/// How long it may go on. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn pause(most_ms: u64) {
+    std::thread::sleep(Duration::from_millis(fastrand::u64(..most_ms)));
+}
+
+/// One fault of the database, with daemons that end and start meanwhile.
+fn fail(database: &Database, fault: usize, fleet: &mut Fleet) {
+    match fault % 3 {
+        0 => database.kill(),
+        1 => database.stop(),
+        _ => database.freeze(),
+    }
+    for _ in 0..2 {
+        pause(500);
+        fleet.disturb();
+    }
+    if fault % 3 < 2 {
+        database.start_again();
+    } else {
+        // Sometimes longer than a lease may take, sometimes not.
+        pause(2000);
+        database.thaw();
+    }
+}
+
+fn a_fleet_gives_no_id_twice(kind: Kind) {
+    let database = Database::start(kind);
+    database.create_table();
+    database.insert_tag("orders", 1, 1000);
+    database.insert_tag("busy", 1, 10);
+    let seen = Seen::default();
+    // The step would grow until hardly a lease is needed; and who stops while the database is down
+    // has waiting clients, and uses its grace to the end.
+    let settings = [("SEGMENT_MAX_STEP", "5000"), ("SHUTDOWN_GRACE", "1s")];
+    let mut fleet = Fleet::start(DAEMONS, &database, &settings, &["orders", "busy"], &seen);
+    let began = Instant::now();
+    let mut faults = 0;
+    while began.elapsed() < CHAOS || seen.total() < IDS || faults < FAULTS {
+        assert!(began.elapsed() < PATIENCE, "only {} IDs, {faults} faults", seen.total());
+        for _ in 0..fastrand::u8(3..6) {
+            fleet.disturb();
+            pause(300);
+        }
+        fail(&database, faults, &mut fleet);
+        faults += 1;
+    }
+    fleet.recover();
+    let ((kills, stops), logs) = (fleet.ends(), fleet.logs());
+    let (failures, leases) = fleet.finish();
+    // What a daemon leases is its own, issued or not.
+    let leased = Seen::default();
+    for lease in &leases {
+        leased.add_run(&lease.tag, lease.first, lease.count);
+    }
+    println!(
+        "{kind:?}: {} IDs received ({} of the busy tag) in {:.0?}, {} leases told, {kills} daemons \
+         killed, {stops} stopped, {faults} faults of the database; calls failed and made again: \
+         {:?} of hasty clients, {:?} of patient ones",
+        seen.total(),
+        seen.count("busy"),
+        began.elapsed(),
+        leases.len(),
+        failures.hasty,
+        failures.patient,
+    );
+    for tag in ["orders", "busy"] {
+        let highest = seen.highest(tag).max(leased.highest(tag)).unwrap();
+        assert!(highest < database.max_id(tag).cast_unsigned(), "{tag}: {highest}");
+    }
+    assert!(failures.patient.is_empty(), "{:?}", failures.patient);
+    assert!(seen.total() >= IDS && leases.len() > 500, "{} leases", leases.len());
+    // It is durable, so it forgets nothing when it is killed.
+    assert!(!logs.contains("went backwards"), "{logs}");
+}
+
+#[test]
+fn a_fleet_on_mariadb_gives_no_id_twice_whoever_is_killed() {
+    a_fleet_gives_no_id_twice(Kind::MariaDb);
+}
+
+#[test]
+fn a_fleet_on_postgres_gives_no_id_twice_whoever_is_killed() {
+    a_fleet_gives_no_id_twice(Kind::Postgres);
+}

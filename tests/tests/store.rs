@@ -1,0 +1,299 @@
+//! What every store promises of its rows: Leaf's convention, administration, and rows that make no
+//! sense.
+
+use leafd::segment::store::{Row, StoreError};
+use leafd::segment::terms::LeaseAsk;
+use leafd_tests::on_every_store;
+use leafd_tests::stores::{ASK, Bench, run, span, tag};
+
+on_every_store! {
+    a_lease_follows_leafs_convention,
+    a_lease_is_as_large_as_asked_and_never_smaller_than_the_step,
+    a_row_below_what_was_seen_is_moved_forward_and_says_from_where,
+    a_lease_changes_the_time_of_its_row_and_nothing_else,
+    a_tag_is_made_once_and_shown_as_it_was_made,
+    a_row_is_raised_forward_only,
+    a_step_is_changed_for_the_next_lease,
+    a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on,
+    an_absurd_row_is_named_left_alone_and_mended_by_an_operator,
+    a_value_of_another_type_is_named_and_does_not_hide_the_other_rows,
+    a_value_that_does_not_fit_its_column_is_the_rows_fault_alone,
+}
+
+fn row(name: &str, max_id: i64, step: i64, description: &str) -> Row {
+    Row {
+        tag: name.into(),
+        max_id: max_id.into(),
+        step: step.into(),
+        description: description.into(),
+    }
+}
+
+fn texts<const N: usize>(values: [&str; N]) -> [Option<String>; N] {
+    values.map(|value| Some(value.to_owned()))
+}
+
+fn a_lease_follows_leafs_convention(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "2000");
+    let store = bench.open();
+    for (start, end) in [(1, 2001), (2001, 4001), (4001, 6001)] {
+        let leased = run(store.lease(&tag("orders"), ASK)).unwrap();
+        assert_eq!((span(&leased), leased.lease.row_step), ((start, end), 2000));
+        assert_eq!((leased.moved_from, bench.max_id("orders")), (None, end));
+    }
+    let other = run(bench.open().lease(&tag("orders"), ASK)).unwrap();
+    assert_eq!(span(&other), (6001, 8001));
+}
+
+fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &Bench) {
+    bench.create_table();
+    let last = i64::MAX - 10;
+    bench.insert("orders", "1", "100");
+    bench.insert("ends", &last.to_string(), "10");
+    let store = bench.open();
+    for (at_least, end) in [(5000, 5001), (99, 5101), (101, 5202)] {
+        let ask = LeaseAsk { at_least, floor: 0 };
+        assert_eq!(span(&run(store.lease(&tag("orders"), ask)).unwrap()).1, end);
+        assert_eq!(bench.max_id("orders"), end);
+    }
+    let ask = LeaseAsk { at_least: 1_000_000, floor: 0 };
+    let leased = run(store.lease(&tag("ends"), ask)).unwrap();
+    assert_eq!(span(&leased), (last.unsigned_abs(), i64::MAX.unsigned_abs()));
+    let error = run(store.lease(&tag("ends"), ASK)).unwrap_err();
+    assert!(matches!(&error, StoreError::BadRow(why) if why.contains("2^63")), "{error}");
+    assert_eq!(bench.max_id("ends"), i64::MAX.unsigned_abs());
+}
+
+fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "700", "10");
+    let store = bench.open();
+    let lease = |floor| run(store.lease(&tag("orders"), LeaseAsk { at_least: 0, floor })).unwrap();
+    for (floor, start, moved_from) in
+        [(700, 700, None), (5000, 5000, Some(710)), (4000, 5010, None), (5020, 5020, None)]
+    {
+        let leased = lease(floor);
+        assert_eq!((span(&leased).0, leased.moved_from), (start, moved_from), "{floor}");
+        assert_eq!(bench.max_id("orders"), start + 10);
+    }
+    // A backup is restored.
+    bench.sql("UPDATE leaf_alloc SET max_id = 1");
+    let leased = lease(5030);
+    assert_eq!((span(&leased), leased.moved_from), ((5030, 5040), Some(1)));
+}
+
+fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
+    bench.create_table();
+    let store = bench.open();
+    run(store.create(&tag("orders"), 1, 2000, "für 'Bestellungen' \\ 订单 🦀")).unwrap();
+    bench.insert("other", "5", "6");
+    let old = "2001-02-03 04:05:06";
+    let times = || {
+        bench.query(&format!(
+            "SELECT biz_tag FROM leaf_alloc WHERE update_time <> '{old}' ORDER BY biz_tag"
+        ))
+    };
+    let reset = || bench.sql(&format!("UPDATE leaf_alloc SET update_time = '{old}'"));
+    assert_eq!(times(), [texts(["orders"]), texts(["other"])], "made just now");
+    let calls: [&dyn Fn(); 3] = [
+        &|| assert!(run(store.lease(&tag("orders"), ASK)).is_ok()),
+        &|| assert!(run(store.raise(&tag("orders"), 9000)).is_ok()),
+        &|| assert!(run(store.set_step(&tag("orders"), 30)).is_ok()),
+    ];
+    for call in calls {
+        reset();
+        assert_eq!(times(), [[None; 0]; 0]);
+        call();
+        assert_eq!(times(), [texts(["orders"])]);
+    }
+    assert_eq!(bench.row("orders"), texts(["9000", "30", "für 'Bestellungen' \\ 订单 🦀"]));
+    assert_eq!(bench.row("other"), [Some("5".into()), Some("6".into()), None]);
+}
+
+fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
+    bench.create_table();
+    let store = bench.open();
+    assert_eq!(run(store.list()).unwrap(), []);
+    run(store.create(&tag("orders"), 1, 2000, "")).unwrap();
+    let long = "🦀".repeat(256);
+    run(store.create(&tag("users"), 1_000_000, 7, &long)).unwrap();
+    let again = run(store.create(&tag("orders"), 5, 6, "another"));
+    assert_eq!(again, Err(StoreError::Exists));
+    let (orders, users) = (row("orders", 1, 2000, ""), row("users", 1_000_000, 7, &long));
+    assert_eq!(run(store.show(&tag("orders"))).unwrap(), orders);
+    assert_eq!(run(store.show(&tag("users"))).unwrap(), users);
+    let mut listed = run(bench.open().list()).unwrap();
+    listed.sort_by(|a, b| a.tag.cmp(&b.tag));
+    assert_eq!(listed, [orders, users]);
+    assert_eq!(span(&run(store.lease(&tag("users"), ASK)).unwrap()), (1_000_000, 1_000_007));
+    // An operator takes it out and puts it back.
+    bench.sql("DELETE FROM leaf_alloc WHERE biz_tag = 'orders'");
+    assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
+    run(store.create(&tag("orders"), 3, 4, "")).unwrap();
+    assert_eq!(run(store.show(&tag("orders"))).unwrap(), row("orders", 3, 4, ""));
+}
+
+fn a_row_is_raised_forward_only(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "100", "10");
+    bench.insert("negative", "-5", "10");
+    let store = bench.open();
+    for (floor, from, max_id) in
+        [(100, None, 100), (99, None, 100), (101, Some(100), 101), (0, None, 101)]
+    {
+        assert_eq!(run(store.raise(&tag("orders"), floor)).unwrap(), from, "{floor}");
+        assert_eq!(bench.max_id("orders"), max_id);
+    }
+    // What cannot be right is not mended in silence: a lease says what it is.
+    assert_eq!(run(store.raise(&tag("negative"), 30)).unwrap(), None);
+    let refused = run(store.lease(&tag("negative"), ASK));
+    assert!(matches!(&refused, Err(StoreError::BadRow(why)) if why.contains("-5")), "{refused:?}");
+    assert_eq!(run(store.raise(&tag("orders"), i64::MAX.unsigned_abs())).unwrap(), Some(101));
+    assert_eq!(bench.max_id("orders"), i64::MAX.unsigned_abs());
+}
+
+fn a_step_is_changed_for_the_next_lease(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    bench.insert("idle", "1", "0");
+    let (store, other) = (bench.open(), bench.open());
+    assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (1, 11));
+    for step in [500, 500, 1] {
+        run(other.set_step(&tag("orders"), step)).unwrap();
+        let leased = run(store.lease(&tag("orders"), ASK)).unwrap();
+        assert_eq!((leased.lease.range.count(), leased.lease.row_step), (step, step));
+    }
+    // It mends a row as well.
+    run(store.set_step(&tag("idle"), 20)).unwrap();
+    assert_eq!(span(&run(store.lease(&tag("idle"), ASK)).unwrap()), (1, 21));
+}
+
+fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open();
+    let works = |start| {
+        assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (start, start + 10));
+    };
+    let missing = &tag("missing");
+    assert_eq!(run(store.lease(missing, ASK)), Err(StoreError::NoSuchTag));
+    works(1);
+    assert_eq!(run(store.show(missing)), Err(StoreError::NoSuchTag));
+    works(11);
+    assert_eq!(run(store.raise(missing, 50)), Err(StoreError::NoSuchTag));
+    works(21);
+    assert_eq!(run(store.set_step(missing, 50)), Err(StoreError::NoSuchTag));
+    works(31);
+    assert_eq!(run(store.create(&tag("orders"), 1, 1, "")), Err(StoreError::Exists));
+    works(41);
+    assert_eq!(run(store.list()).unwrap(), [row("orders", 51, 10, "")]);
+}
+
+fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
+    bench.create_table();
+    bench.insert("good", "1", "10");
+    bench.insert("bad", "1", "10");
+    let store = bench.open();
+    for (max_id, step, named) in [
+        ("-1", "10", "-1"),
+        ("-9223372036854775808", "10", "-9223372036854775808"),
+        ("9223372036854775807", "10", "9223372036854775807"),
+        ("9223372036854775800", "10", "9223372036854775800"),
+        ("1", "0", "step is 0"),
+        ("1", "-7", "-7"),
+    ] {
+        bench.sql(&format!(
+            "UPDATE leaf_alloc SET max_id = {max_id}, step = {step} WHERE biz_tag = 'bad'"
+        ));
+        let before = bench.row("bad");
+        let error = run(store.lease(&tag("bad"), ASK)).unwrap_err();
+        assert!(matches!(&error, StoreError::BadRow(why) if why.contains(named)), "{error}");
+        assert_eq!(bench.row("bad"), before);
+        assert_eq!(run(store.list()).unwrap().len(), 2);
+        run(store.lease(&tag("good"), ASK)).unwrap();
+    }
+    bench.sql("UPDATE leaf_alloc SET max_id = 5000, step = 10 WHERE biz_tag = 'bad'");
+    assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (5000, 5010));
+}
+
+/// The type of a column as somebody else has made it; and what stands in it, with what is named of
+/// that.
+type Odd = (&'static str, &'static [(&'static str, &'static str)]);
+
+fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Bench) {
+    const PAST: &str = "9223372036854775808";
+    const IS_PAST: (&str, &str) = (PAST, "is 9223372036854775808");
+    const NULL: (&str, &str) = ("NULL", "is NULL");
+    const TEXTS: &[(&str, &str)] =
+        &[NULL, ("'many'", "is many"), ("''", "is ,"), ("'1.5'", "is 1.5"), ("'1e3'", "is 1e3")];
+    let odd: &[Odd] = bench.by_kind(
+        &[
+            ("bigint", &[NULL, ("'many'", "is many"), ("1.5", "is 1.5"), (PAST, "is 9.22")]),
+            ("double", &[NULL, ("1.5", "is 1.5"), (PAST, "is 9.22")]),
+            ("blob", &[NULL, ("x'6d616e79'", "is many"), ("'1.5'", "is 1.5")]),
+        ],
+        &[
+            ("decimal(30,0)", &[NULL, IS_PAST, ("-1", "is -1")]),
+            ("decimal(30,1)", &[NULL, IS_PAST, ("1.5", "is 1.5")]),
+            ("bigint unsigned", &[NULL, IS_PAST]),
+            ("double", &[NULL, ("1.5", "is 1.5"), (PAST, "is 9.22")]),
+            ("varchar(64)", TEXTS),
+            ("varbinary(64)", TEXTS),
+        ],
+        &[
+            ("numeric", &[NULL, IS_PAST, ("1.5", "is 1.5"), ("'NaN'", "is NaN")]),
+            ("double precision", &[NULL, ("1.5", "is 1.5"), (PAST, "is 9.22")]),
+            ("text", TEXTS),
+        ],
+    );
+    let store = bench.open();
+    for (column_type, values) in odd {
+        for column in ["max_id", "step"] {
+            match column {
+                "max_id" => bench.create_table_of("varchar(128)", column_type, "int"),
+                _ => bench.create_table_of("varchar(128)", "bigint", column_type),
+            }
+            bench.insert("good", "'1'", "'10'");
+            bench.insert("bad", "'1'", "'10'");
+            for (value, named) in *values {
+                let at = format!("{column} {column_type}: {value}");
+                let set = format!("UPDATE leaf_alloc SET {column} = {value} WHERE biz_tag = 'bad'");
+                bench.sql(&set);
+                let before = bench.row("bad");
+                let error = run(store.lease(&tag("bad"), ASK)).unwrap_err();
+                let StoreError::BadRow(why) = &error else { panic!("{at}: {error:?}") };
+                assert!(why.contains(&format!("{column} {named}")), "{at}: {error}");
+                assert_eq!(bench.row("bad"), before, "{at}");
+                assert_eq!(run(store.list()).unwrap().len(), 2, "{at}");
+                assert_eq!(run(store.show(&tag("good"))).unwrap().tag, "good", "{at}");
+            }
+        }
+    }
+    bench.create_table_of("varchar(128)", "bigint", "int");
+    bench.insert("bad", "1", "10");
+    assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (1, 11));
+}
+
+fn a_value_that_does_not_fit_its_column_is_the_rows_fault_alone(bench: &Bench) {
+    let (max_id, step) = bench.by_kind(
+        ("int CHECK (max_id <= 32767)", "int CHECK (step <= 32767)"),
+        ("smallint", "smallint"),
+        ("smallint", "smallint"),
+    );
+    bench.create_table_of("varchar(128)", max_id, step);
+    bench.insert("full", "32760", "10");
+    bench.insert("good", "1", "10");
+    let store = bench.open();
+    for outcome in [
+        run(store.lease(&tag("full"), ASK)).map(drop),
+        run(store.raise(&tag("full"), 40_000)).map(drop),
+        run(store.set_step(&tag("full"), 40_000)),
+        run(store.create(&tag("new"), 1, 40_000, "")),
+    ] {
+        assert!(matches!(outcome, Err(StoreError::BadRow(_))), "{outcome:?}");
+        run(store.lease(&tag("good"), ASK)).unwrap();
+    }
+    assert_eq!(bench.row("full"), [Some("32760".into()), Some("10".into()), None]);
+    assert_eq!(run(store.show(&tag("new"))), Err(StoreError::NoSuchTag));
+}

@@ -1,0 +1,363 @@
+//! What a store leaves on the server: locks for as long as a call takes, sessions for as long as
+//! they are of use, and nothing of a call that was given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leafd::segment::store::{Limits, StoreError};
+use leafd_tests::database::{Database, Kind, Session};
+use leafd_tests::stores::{ASK, Bench, LIMITS, PATIENCE, run, span, spawn, tag, wait_until};
+use leafd_tests::{on_every_server, on_every_store};
+
+on_every_store! {
+    a_locked_row_is_busy_until_it_is_free,
+    a_call_that_changed_nothing_leaves_no_lock,
+    a_call_that_is_given_up_leaves_nothing_behind,
+    calls_that_are_given_up_anywhere_lose_nothing,
+    a_closed_handle_has_no_connection_and_says_so,
+}
+
+on_every_server! {
+    a_locked_row_holds_up_no_other,
+    a_locked_table_is_busy_for_every_call_and_no_session_piles_up,
+    no_more_connections_than_allowed_are_opened_and_idle_ones_go,
+    a_connection_that_the_server_ended_while_it_was_idle_costs_no_error,
+}
+
+/// So long that a slow machine does not take the database's word for silence.
+const SHORT: Limits = Limits { timeout: Duration::from_secs(8), connections: 2 };
+
+/// So long that no timeout of the server helps those who leave something behind.
+const LONG: Limits = Limits { timeout: PATIENCE, connections: 2 };
+
+/// It failed, by the database's own word and not by leafd's clock.
+fn assert_busy<T: std::fmt::Debug>(bench: &Bench, outcome: Result<T, StoreError>) {
+    let words: &[&str] = bench.by_kind(
+        &["database is locked"],
+        &["Lock wait timeout exceeded"],
+        // The second is for those who queued for the row behind another one that waits for it.
+        &["lock timeout", "statement timeout"],
+    );
+    let Err(StoreError::Busy(why)) = &outcome else { panic!("{outcome:?}") };
+    assert!(words.iter().any(|words| why.contains(words)), "{why}");
+}
+
+/// An operator who waits for a lock no longer than a second.
+fn impatient(bench: &Bench) -> Session {
+    let mut session = bench.session();
+    session.execute(bench.by_kind(
+        "PRAGMA busy_timeout = 1000",
+        "SET SESSION innodb_lock_wait_timeout = 1",
+        "SET lock_timeout = '1s'",
+    ));
+    session
+}
+
+/// An operator who holds a row in a transaction.
+fn hold(bench: &Bench, name: &str) -> Session {
+    let mut session = bench.session();
+    session.execute(bench.by_kind("BEGIN IMMEDIATE", "BEGIN", "BEGIN"));
+    let lock = bench.by_kind("", " FOR UPDATE", " FOR UPDATE");
+    session.query(&format!("SELECT * FROM leaf_alloc WHERE biz_tag = '{name}'{lock}"));
+    session
+}
+
+/// Drops a call that has not ended by then.
+async fn give_up_after<T>(limit: Duration, call: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(limit, call).await.ok()
+}
+
+fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open_with(SHORT);
+    assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (1, 11));
+    let mut holder = hold(bench, "orders");
+    let lease = || {
+        let (store, orders) = (Arc::clone(&store), tag("orders"));
+        spawn(async move { store.lease(&orders, ASK).await })
+    };
+    let mut calls = vec![lease()];
+    // The embedded store has one connection, and who waits for that has other words.
+    if bench.kind().is_some() {
+        wait_until("the lease waits", || bench.waiting() == 1);
+        // This one has the word of the database, too.
+        calls.push(lease());
+    }
+    // Those who only look are not held up.
+    assert_eq!(run(bench.open().list()).unwrap().len(), 1);
+    for call in calls {
+        assert_busy(bench, run(call).unwrap());
+    }
+    assert_eq!(run(store.show(&tag("orders"))).unwrap().max_id.get(), Some(11));
+    holder.execute("ROLLBACK");
+    assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (11, 21));
+}
+
+fn a_locked_row_holds_up_no_other(bench: &Bench) {
+    // On the columns of old tables the servers compare in other letters than leafd speaks.
+    let columns: &[&str] = bench.by_kind(
+        &[],
+        &[
+            "varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+            "varchar(128) CHARACTER SET utf8mb3",
+            "varchar(128) CHARACTER SET latin1",
+            "varbinary(512)",
+        ],
+        &["varchar(128) COLLATE \"C\"", "varchar(128)", "text"],
+    );
+    let store = bench.open();
+    for column in columns {
+        bench.create_table_of(column, "bigint", "int");
+        for name in ["customers", "orders", "users"] {
+            bench.insert(name, "1", "10");
+        }
+        let mut holder = hold(bench, "orders");
+        let waiting = {
+            let store = bench.open();
+            spawn(async move { store.lease(&tag("orders"), ASK).await })
+        };
+        wait_until("the lease waits", || bench.waiting() == 1);
+        for name in ["customers", "users"] {
+            assert_eq!(span(&run(store.lease(&tag(name), ASK)).unwrap()), (1, 11), "{column}");
+            run(store.set_step(&tag(name), 5)).unwrap();
+            run(store.raise(&tag(name), 700)).unwrap();
+        }
+        run(store.create(&tag("new"), 1, 10, "")).unwrap();
+        run(store.show(&tag("orders"))).unwrap();
+        holder.execute("UPDATE leaf_alloc SET max_id = 100 WHERE biz_tag = 'orders'");
+        holder.execute("COMMIT");
+        // It reads what the other has left, not what there was when it began.
+        assert_eq!(span(&run(waiting).unwrap().unwrap()), (100, 110), "{column}");
+    }
+}
+
+fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open_with(Limits { timeout: Duration::from_secs(2), connections: 4 });
+    let mut holder = bench.session();
+    if bench.kind() == Some(Kind::Postgres) {
+        holder.execute("BEGIN");
+    }
+    holder.execute(bench.by_kind(
+        "",
+        "LOCK TABLES leaf_alloc WRITE",
+        "LOCK TABLE leaf_alloc IN ACCESS EXCLUSIVE MODE",
+    ));
+    let (orders, new) = (&tag("orders"), &tag("new"));
+    let (leased, list, row, made, probed) = run(async {
+        tokio::join!(
+            store.lease(orders, ASK),
+            store.list(),
+            store.show(orders),
+            store.create(new, 1, 10, ""),
+            store.probe(),
+        )
+    });
+    assert_busy(bench, leased);
+    assert_busy(bench, list);
+    assert_busy(bench, row);
+    assert_busy(bench, made);
+    assert_busy(bench, probed);
+    wait_until("their sessions have ended", || bench.connections() == 0);
+    holder.execute(bench.by_kind("", "UNLOCK TABLES", "ROLLBACK"));
+    assert_eq!(run(store.probe()), Ok(()));
+    assert_eq!(span(&run(store.lease(orders, ASK)).unwrap()), (1, 11));
+}
+
+fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
+    bench.create_table();
+    bench.insert("bad", "-1", "10");
+    bench.insert("orders", "100", "10");
+    let (store, missing) = (bench.open_with(LONG), tag("missing"));
+    let mut other = impatient(bench);
+    let mut check = |call: &str| {
+        for statement in [
+            // Before, at, and behind the place where it would be.
+            "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('miss', 1), ('missing', 1), ('mix', 1)",
+            "UPDATE leaf_alloc SET step = step + 1",
+            "DELETE FROM leaf_alloc WHERE biz_tag LIKE 'mi%'",
+        ] {
+            let outcome = other.try_query(statement);
+            assert!(outcome.is_ok(), "after {call}: {outcome:?}");
+        }
+    };
+    assert_eq!(run(store.lease(&missing, ASK)), Err(StoreError::NoSuchTag));
+    check("a lease of no row");
+    assert!(matches!(run(store.lease(&tag("bad"), ASK)), Err(StoreError::BadRow(_))));
+    check("a lease of a bad row");
+    assert_eq!(run(store.raise(&missing, 5)), Err(StoreError::NoSuchTag));
+    check("a raise of no row");
+    assert_eq!(run(store.raise(&tag("orders"), 5)), Ok(None));
+    check("a raise of a row that is not behind");
+    assert_eq!(run(store.set_step(&missing, 5)), Err(StoreError::NoSuchTag));
+    check("a step of no row");
+    assert_eq!(run(store.create(&tag("orders"), 1, 1, "")), Err(StoreError::Exists));
+    check("a tag that is there");
+    assert!(run(store.show(&tag("orders"))).is_ok() && run(store.list()).is_ok());
+    check("a look");
+    assert_eq!(run(store.probe()), Ok(()));
+    check("a probe");
+    // They were not free because the connection was gone.
+    assert_eq!(bench.kind().map(|_| bench.connections()), bench.kind().map(|_| 1));
+}
+
+fn a_call_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open_with(Limits { connections: 1, ..LONG });
+    run(store.lease(&tag("orders"), ASK)).unwrap();
+    let first = bench.kind().map(|_| bench.sessions());
+    let mut holder = hold(bench, "orders");
+    if bench.kind().is_some() {
+        let lease = spawn({
+            let store = Arc::clone(&store);
+            async move { store.lease(&tag("orders"), ASK).await }
+        });
+        wait_until("the lease waits", || bench.waiting() == 1);
+        lease.abort();
+        assert!(run(lease).unwrap_err().is_cancelled());
+    } else {
+        let given_up =
+            run(give_up_after(Duration::from_millis(50), store.lease(&tag("orders"), ASK)));
+        assert_eq!(given_up, None);
+    }
+    holder.execute("ROLLBACK");
+    drop(holder);
+    // Whoever has waited for the lock does not keep it, and nobody has the range.
+    assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (11, 21));
+    if let Some(first) = first {
+        wait_until("the first session has ended", || bench.connections() == 1);
+        assert_ne!(bench.sessions(), first, "it was used again");
+        assert_eq!(bench.transactions(), 0);
+    }
+    impatient(bench).execute("UPDATE leaf_alloc SET step = 20 WHERE biz_tag = 'orders'");
+}
+
+fn calls_that_are_given_up_anywhere_lose_nothing(bench: &Bench) {
+    const ROUNDS: u64 = 150;
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open_with(LONG);
+    let (mut spans, mut given_up) = (Vec::new(), 0);
+    for round in 0..ROUNDS {
+        // From before the first word to after the last one.
+        let limit = Duration::from_micros(round * 50);
+        match run(give_up_after(limit, store.lease(&tag("orders"), ASK))) {
+            Some(Ok(leased)) => spans.push(span(&leased)),
+            None => given_up += 1,
+            // The one before has not yet let go.
+            Some(Err(error)) => assert!(matches!(error, StoreError::Busy(_)), "{error:?}"),
+        }
+    }
+    assert!(given_up > 0, "none was given up");
+    spans.push(span(&run(store.lease(&tag("orders"), ASK)).unwrap()));
+    assert!(spans.windows(2).all(|two| two[0].1 <= two[1].0), "{spans:?}");
+    assert_eq!(bench.max_id("orders"), spans.last().unwrap().1);
+    if bench.kind().is_some() {
+        wait_until("no transaction is open", || bench.transactions() == 0);
+    }
+    wait_until("only good connections are left", || bench.connections() <= LONG.connections);
+    run(store.close());
+    wait_until("no connection is left", || bench.connections() == 0);
+    bench.sql("UPDATE leaf_alloc SET step = 7");
+}
+
+fn a_closed_handle_has_no_connection_and_says_so(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let (store, other) = (bench.open(), bench.open());
+    for store in [&store, &other] {
+        run(store.lease(&tag("orders"), ASK)).unwrap();
+    }
+    let (both, one) = bench.by_kind((1, 1), (2, 1), (2, 1));
+    assert_eq!(bench.connections(), both);
+    run(store.close());
+    wait_until("its connection is gone", || bench.connections() == one);
+    assert!(matches!(run(store.lease(&tag("orders"), ASK)), Err(StoreError::Down(_))));
+    assert!(matches!(run(store.list()), Err(StoreError::Down(_))));
+    run(store.close());
+    run(other.lease(&tag("orders"), ASK)).unwrap();
+    // One that is dropped without a word goes as well.
+    drop(other);
+    wait_until("the other's is gone", || bench.connections() == 0);
+}
+
+fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
+    const MOST: usize = 3;
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open_with(Limits { connections: MOST, ..LIMITS });
+    assert_eq!(bench.connections(), 0, "before it is used");
+    let holder = hold(bench, "orders");
+    let leases: Vec<_> = (0..MOST * 4)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            spawn(async move { store.lease(&tag("orders"), ASK).await })
+        })
+        .collect();
+    wait_until("as many as may wait for the row", || bench.waiting() == MOST);
+    assert_eq!(bench.connections(), MOST);
+    drop(holder);
+    let mut most = 0;
+    wait_until("they are done", || {
+        most = most.max(bench.connections());
+        leases.iter().all(tokio::task::JoinHandle::is_finished)
+    });
+    assert!(most <= MOST, "{most}");
+    for lease in leases {
+        run(lease).unwrap().unwrap();
+    }
+    assert_eq!(bench.connections(), MOST, "kept for the next lease");
+    wait_until("they are closed when they are idle", || bench.connections() == 0);
+    run(store.lease(&tag("orders"), ASK)).unwrap();
+}
+
+fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &Bench) {
+    bench.create_table();
+    bench.insert("orders", "1", "10");
+    let store = bench.open();
+    let orders = &tag("orders");
+    for round in 0..2 {
+        run(async { tokio::join!(store.lease(orders, ASK), store.show(orders)) }).0.unwrap();
+        assert!(bench.connections() > 0);
+        for session in bench.sessions() {
+            drop(bench.query(&bench.by_kind(
+                String::new(),
+                format!("KILL {session}"),
+                format!("SELECT pg_terminate_backend({session})"),
+            )));
+        }
+        wait_until("they have ended", || bench.connections() == 0);
+        // From then on leafd asks a connection whether it still works.
+        std::thread::sleep(Duration::from_millis(1100));
+        let start = round * 30 + 11;
+        assert_eq!(span(&run(store.lease(orders, ASK)).unwrap()), (start, start + 10));
+        assert!(run(store.list()).is_ok() && run(store.raise(orders, start + 20)).is_ok());
+    }
+}
+
+#[test]
+fn after_a_restart_of_the_server_the_same_handle_works_again() {
+    for kind in Kind::ALL {
+        let bench = Bench::on(Database::start(kind));
+        bench.create_table();
+        bench.insert("orders", "1", "10");
+        let store = bench.open();
+        let mut start = 1;
+        let stops: [fn(&Database); 2] = [Database::kill, Database::stop];
+        for stop in stops {
+            assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (start, start + 10));
+            stop(bench.database());
+            let error = run(store.lease(&tag("orders"), ASK)).unwrap_err();
+            assert!(matches!(error, StoreError::Down(_)), "{kind:?}: {error:?}");
+            assert!(matches!(run(store.probe()), Err(StoreError::Down(_))));
+            bench.database().start_again();
+            // Nothing is left of the connections that led to the other process.
+            assert_eq!(run(store.probe()), Ok(()), "{kind:?}");
+            start += 10;
+        }
+        assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (start, start + 10));
+    }
+}
