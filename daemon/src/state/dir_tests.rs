@@ -15,6 +15,7 @@ const WORKER: WorkerRecord = WorkerRecord {
     identity: String::new(),
     layout: String::new(),
     ceiling_ms: 1_700_000_000_000,
+    shared: None,
 };
 
 /// A directory in which something was issued.

@@ -18,13 +18,36 @@ pub struct WorkerRecord {
     pub layout: String,
     /// No ID with a time at or past this has been issued (ms since 1970).
     pub ceiling_ms: u64,
+    /// What a registry that others share knows of the claim; none with a fixed worker ID.
+    pub shared: Option<SharedClaim>,
+}
+
+/// A claim in a registry that others share.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SharedClaim {
+    /// Which registry, as in `zookeeper /snowflake/leaf`: a worker ID is one's own there alone.
+    pub registry: String,
+    /// The names under which this directory's lives have registered, or may have: the newest
+    /// first. By them a claim in the registry is recognised as this directory's own.
+    pub nonces: Vec<String>,
+    /// Without a further report nothing may be issued at or past this (ms since 1970): then the
+    /// worker ID may be another's.
+    pub limit_ms: u64,
+    /// The last report: the boot that it was made in, and the milliseconds since that boot.
+    pub reported: Option<(String, u64)>,
 }
 
 impl WorkerRecord {
     /// What a fresh directory says: nothing was ever issued.
     #[must_use]
     pub const fn fresh() -> Self {
-        Self { worker: None, identity: String::new(), layout: String::new(), ceiling_ms: 0 }
+        Self {
+            worker: None,
+            identity: String::new(),
+            layout: String::new(),
+            ceiling_ms: 0,
+            shared: None,
+        }
     }
 
     /// The file's content. `generation` counts the starts.
@@ -37,6 +60,15 @@ impl WorkerRecord {
         properties.set("identity", &self.identity);
         properties.set("layout", &self.layout);
         properties.set("ceilingMs", self.ceiling_ms);
+        if let Some(shared) = &self.shared {
+            properties.set("registry", &shared.registry);
+            properties.set("nonces", shared.nonces.join(","));
+            properties.set("limitMs", shared.limit_ms);
+            if let Some((boot, ms)) = &shared.reported {
+                properties.set("reportedBoot", boot);
+                properties.set("reportedBootMs", ms);
+            }
+        }
         properties.write("Written by leafd; no ID at or past ceilingMs has been issued.")
     }
 
@@ -54,11 +86,29 @@ impl WorkerRecord {
             "" => None,
             _ => Some(properties.number("workerID")?),
         };
+        let shared = match properties.get("registry") {
+            Err(_) => None,
+            Ok(registry) => Some(SharedClaim {
+                registry: registry.to_owned(),
+                nonces: properties
+                    .get("nonces")?
+                    .split(',')
+                    .filter(|nonce| !nonce.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+                limit_ms: properties.number("limitMs")?,
+                reported: match properties.get("reportedBoot") {
+                    Err(_) => None,
+                    Ok(boot) => Some((boot.to_owned(), properties.number("reportedBootMs")?)),
+                },
+            }),
+        };
         let record = Self {
             worker,
             identity: properties.get("identity")?.to_owned(),
             layout: properties.get("layout")?.to_owned(),
             ceiling_ms: properties.number("ceilingMs")?,
+            shared,
         };
         Ok((record, properties.number("generation")?))
     }
@@ -77,7 +127,18 @@ mod tests {
                 identity: "a:1".into(),
                 layout: "41/10/12@0/1ms".into(),
                 ceiling_ms: 5,
+                shared: None,
             },
+            WorkerRecord {
+                shared: Some(SharedClaim {
+                    registry: "zookeeper /a/snowflake/leaf".into(),
+                    nonces: vec!["b".into(), "a".into()],
+                    limit_ms: 7,
+                    reported: Some(("boot".into(), 9)),
+                }),
+                ..WorkerRecord::fresh()
+            },
+            WorkerRecord { shared: Some(SharedClaim::default()), ..WorkerRecord::fresh() },
         ];
         for record in records {
             assert_eq!(WorkerRecord::read(record.write(5).as_bytes()), Ok((record, 5)));
