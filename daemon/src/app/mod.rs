@@ -44,7 +44,7 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
             // Going on without it would be another configuration than the one meant. These two
             // are paths, and not keys.
             Err(value) if name.starts_with("LEAFD_") && !PATHS.contains(&name.as_str()) => {
-                let secret = ["PASSWORD", "URL"].iter().any(|mark| name.contains(mark));
+                let secret = ["PASSWORD", "URL", "AUTH"].iter().any(|mark| name.contains(mark));
                 let value = if secret { "***".to_owned() } else { format!("{value:?}") };
                 return Err(Failure::config(format!("{name}={value} is not UTF-8")));
             }
@@ -61,6 +61,7 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
 pub fn check(path: Option<&Path>) -> Result<(), Failure> {
     let (config, from) = load(path)?;
     paths::store_password(&config)?;
+    paths::zookeeper_auth(&config)?;
     for warning in config.warnings(Clock::system().now_ms()) {
         print(&format!("warning: {warning}\n"))?;
     }

@@ -43,6 +43,12 @@ pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPasswo
     config.store_password(credentials.as_deref())
 }
 
+/// ZooKeeper's user and password, wherever they are.
+pub(super) fn zookeeper_auth(config: &Config) -> Result<Option<Secret>, NoPassword> {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    config.zookeeper_auth(credentials.as_deref())
+}
+
 /// The socket.
 pub(super) fn socket(config: &Config) -> PathBuf {
     config.socket.path.clone().unwrap_or_else(leaf_client::default_socket_path_for_daemon)

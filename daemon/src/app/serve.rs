@@ -25,12 +25,13 @@ use crate::segment::service::{Segments, Settings as SegmentSettings};
 use crate::segment::store::{Address, IfMissing, Limits as StoreLimits, Server, Store};
 use crate::segment::store::{mysql, postgres, sqlite};
 use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
+use crate::snowflake::life::Begin;
 use crate::snowflake::sequencer::Rules;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
 use crate::state::owner::Owner;
+use crate::state::worker_file::WorkerRecord;
 use crate::state::writer::Writer;
 use crate::worker::claim::start_at;
-use crate::worker::registry::{Fixed, Registry};
 
 /// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
 /// state needs for a moment.
@@ -197,6 +198,7 @@ fn foreign_policy(config: &Config, address: Option<&Address>) -> ForeignPolicy {
     }
     let fixed_worker = match config.worker.registry {
         RegistryKind::Fixed => config.snowflake.enabled.then_some(config.worker.id),
+        RegistryKind::ZooKeeper => None,
     };
     ForeignPolicy::SetAside { fixed_worker }
 }
@@ -232,58 +234,62 @@ async fn issuer(
 ) -> Issuer {
     let clock = Clock::system();
     let snowflake = &config.snowflake;
-    let registry = match config.worker.registry {
-        RegistryKind::Fixed => Fixed::new(config.worker.id),
-    };
     let settings = IssuerSettings {
-        registry: registry.name(),
-        identity: identity.to_owned(),
+        registry: "fixed",
         ceiling_ahead_ms: ms(snowflake.ceiling_ahead),
         layout: snowflake.layout,
     };
+    let file = match past {
+        WorkerPast::Known(record) => record.clone(),
+        WorkerPast::Lost { .. } => WorkerRecord::fresh(),
+    };
+    let start = |why| Issuer::start(settings, why, file, clock.clone(), writer, fatal);
     if !snowflake.enabled {
         let text = "snowflake IDs are not configured (snowflake.enabled)";
-        let error = WireError::new(ErrorCode::NotConfigured, text);
-        return Issuer::refusing(settings, error, clock, writer);
+        return start(WireError::new(ErrorCode::NotConfigured, text));
     }
-    let remembered = match past {
-        WorkerPast::Known(record) => record.worker,
-        WorkerPast::Lost { .. } => None,
-    };
-    let claimed = registry.claim(identity, remembered).await.map_err(|error| error.to_string());
-    let start =
-        claimed.and_then(|claim| Ok((claim.worker, start_at(past, claim, snowflake.layout)?)));
-    match start {
-        Ok((worker, ceiling_ms)) => {
-            if worker == 0 {
-                tracing::warn!(
-                    "snowflake worker ID 0, fixed: right for one host only; number your hosts \
-                     with worker.id"
-                );
-            }
-            let rules = Rules {
-                layout: snowflake.layout,
-                worker,
-                max_lead_ms: ms(snowflake.max_lead),
-                tolerance_ms: ms(snowflake.clock_tolerance),
-                start_wait_ms: ms(snowflake.start_wait),
-                random_start: snowflake.random_start,
-            };
-            let behind_ms = ceiling_ms.saturating_sub(clock.now_ms());
-            if behind_ms > rules.start_wait_ms {
-                tracing::error!(
-                    behind_ms,
-                    "the clock is behind the times already used; snowflake IDs begin when it has \
-                     caught up"
-                );
-            }
-            Issuer::start(settings, rules, ceiling_ms, clock, writer, fatal)
-        }
+    let start_ms = match start_at(past, snowflake.layout) {
+        Ok(start_ms) => start_ms,
         Err(why) => {
             tracing::error!("no snowflake IDs: {why}");
-            let error = WireError::new(ErrorCode::WorkerUnavailable, why);
-            Issuer::refusing(settings, error, clock, writer)
+            return start(WireError::new(ErrorCode::WorkerUnavailable, why));
         }
+    };
+    let worker = config.worker.id;
+    if worker == 0 {
+        tracing::warn!(
+            "snowflake worker ID 0, fixed: right for one host only; number your hosts with \
+             worker.id"
+        );
+    }
+    let rules = rules(config, worker);
+    let behind_ms = start_ms.saturating_sub(clock.now_ms());
+    if behind_ms > rules.start_wait_ms {
+        tracing::error!(
+            behind_ms,
+            "the clock is behind the times already used; snowflake IDs begin when it has caught up"
+        );
+    }
+    let issuer = start(WireError::new(ErrorCode::WorkerUnavailable, "not begun"));
+    issuer.begin(Begin {
+        rules,
+        start_ms,
+        limit_ms: u64::MAX,
+        identity: identity.to_owned(),
+        shared: None,
+    });
+    issuer
+}
+
+fn rules(config: &Config, worker: u64) -> Rules {
+    let snowflake = &config.snowflake;
+    Rules {
+        layout: snowflake.layout,
+        worker,
+        max_lead_ms: ms(snowflake.max_lead),
+        tolerance_ms: ms(snowflake.clock_tolerance),
+        start_wait_ms: ms(snowflake.start_wait),
+        random_start: snowflake.random_start,
     }
 }
 

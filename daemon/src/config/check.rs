@@ -20,7 +20,10 @@ impl std::fmt::Display for Problem {
     }
 }
 
-const MS: Duration = Duration::from_millis(1);
+/// Longest name of an instance or a machine, in characters.
+const MAX_NAME: usize = 200;
+
+pub(super) const MS: Duration = Duration::from_millis(1);
 
 impl Config {
     /// Everything that is wrong at `now_ms` (ms since 1970); empty when leafd can start.
@@ -31,6 +34,7 @@ impl Config {
         self.check_segment(&mut problems);
         self.check_snowflake(&mut problems, now_ms);
         self.check_store(&mut problems);
+        self.check_registry(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
         if let Err(error) = crate::log::filter(&self.log.level) {
             problems.add("log.level", format!("{:?} is not a level: {error}", self.log.level));
@@ -41,6 +45,9 @@ impl Config {
         ] {
             if let Some(text) = text.as_ref().filter(|text| text.chars().any(char::is_control)) {
                 problems.add(key, format!("{text:?} holds a control character"));
+            }
+            if text.as_ref().is_some_and(|text| text.chars().count() > MAX_NAME) {
+                problems.add(key, format!("is longer than {MAX_NAME} characters"));
             }
         }
         problems.0
@@ -176,20 +183,26 @@ impl Config {
     }
 }
 
-struct Problems(Vec<Problem>);
+pub(super) struct Problems(Vec<Problem>);
 
 impl Problems {
-    fn add(&mut self, key: &'static str, text: String) {
+    pub(super) fn add(&mut self, key: &'static str, text: String) {
         self.0.push(Problem { key, text });
     }
 
-    fn range(&mut self, key: &'static str, value: u64, least: u64, most: u64) {
+    pub(super) fn range(&mut self, key: &'static str, value: u64, least: u64, most: u64) {
         if !(least..=most).contains(&value) {
             self.add(key, format!("{value} is not between {least} and {most}"));
         }
     }
 
-    fn duration(&mut self, key: &'static str, value: Duration, least: Duration, most: Duration) {
+    pub(super) fn duration(
+        &mut self,
+        key: &'static str,
+        value: Duration,
+        least: Duration,
+        most: Duration,
+    ) {
         if !(least..=most).contains(&value) {
             self.add(key, format!("{value:?} is not between {least:?} and {most:?}"));
         }

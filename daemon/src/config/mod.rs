@@ -6,6 +6,7 @@ mod check;
 mod environment;
 mod load;
 mod password;
+mod registry;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::segment::store::{Address, Server};
 pub use check::Problem;
 pub use load::{ConfigError, load};
 pub use password::NoPassword;
+pub use registry::{Address as PeerAddress, Ensemble};
 
 /// The default configuration with its comments.
 pub const DEFAULT: &str = include_str!("default.toml");
@@ -39,6 +41,10 @@ pub struct Config {
     pub snowflake: Snowflake,
     /// Who this host is.
     pub worker: Worker,
+    /// Where worker IDs come from, if from ZooKeeper.
+    pub zookeeper: ZooKeeper,
+    /// How other instances ask for the time.
+    pub peer: Peer,
     /// What is logged.
     pub log: Log,
     /// How leafd stops.
@@ -172,6 +178,14 @@ pub struct Worker {
     pub id: u64,
     #[serde(deserialize_with = "text")]
     pub identity: Option<String>,
+    #[serde(deserialize_with = "duration")]
+    pub reclaim_after: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub fence_after: Duration,
+    pub java_leaf: bool,
+    pub give_back: bool,
+    #[serde(deserialize_with = "duration")]
+    pub max_clock_offset: Duration,
 }
 
 /// Where worker IDs come from.
@@ -180,6 +194,39 @@ pub struct Worker {
 pub enum Registry {
     /// The configuration.
     Fixed,
+    /// ZooKeeper, in Java Leaf's tree.
+    #[serde(rename = "zookeeper")]
+    ZooKeeper,
+}
+
+/// The ensemble, and the tree in it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct ZooKeeper {
+    #[serde(deserialize_with = "text")]
+    pub servers: Option<String>,
+    pub name: String,
+    #[serde(deserialize_with = "duration")]
+    pub session_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    #[serde(deserialize_with = "secret")]
+    pub auth: Option<Secret>,
+    #[serde(deserialize_with = "path")]
+    pub auth_file: Option<PathBuf>,
+    pub acl: String,
+}
+
+/// How other instances ask for the time.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Peer {
+    #[serde(deserialize_with = "text")]
+    pub listen: Option<String>,
+    #[serde(deserialize_with = "text")]
+    pub advertise: Option<String>,
 }
 
 /// What is logged.
@@ -309,7 +356,36 @@ impl Default for Snowflake {
 
 impl Default for Worker {
     fn default() -> Self {
-        Self { registry: Registry::Fixed, id: 0, identity: None }
+        Self {
+            registry: Registry::Fixed,
+            id: 0,
+            identity: None,
+            reclaim_after: seconds(24 * 3600),
+            fence_after: seconds(12 * 3600),
+            java_leaf: false,
+            give_back: false,
+            max_clock_offset: seconds(5),
+        }
+    }
+}
+
+impl Default for ZooKeeper {
+    fn default() -> Self {
+        Self {
+            servers: None,
+            name: "leaf".into(),
+            session_timeout: seconds(10),
+            timeout: seconds(2),
+            auth: None,
+            auth_file: None,
+            acl: "anyone".into(),
+        }
+    }
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self { listen: Some("0.0.0.0:8735".into()), advertise: None }
     }
 }
 

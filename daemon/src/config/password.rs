@@ -1,16 +1,20 @@
-//! Where the store's password comes from: one place, named in the configuration or by systemd.
+//! Where the store's password and ZooKeeper's come from: one place, named in the configuration or by
+//! systemd.
 
 use std::path::{Path, PathBuf};
 
-use super::Config;
+use super::{Config, Registry};
 use crate::secret::Secret;
 
 /// The credential's name: `LoadCredential=store-password:…` in the unit.
 const CREDENTIAL: &str = "store-password";
 
+/// The same for ZooKeeper.
+const ZOOKEEPER_CREDENTIAL: &str = "zookeeper-auth";
+
 /// A password that cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the store's password from {path} ({key}): {source}")]
+#[error("cannot read the password from {path} ({key}): {source}")]
 pub struct NoPassword {
     key: &'static str,
     path: PathBuf,
@@ -34,10 +38,32 @@ impl Config {
         if address.is_none_or(|address| address.has_password()) {
             return Ok(None);
         }
-        match credentials.map(|directory| directory.join(CREDENTIAL)) {
-            Some(path) if path.exists() => read("a systemd credential", path).map(Some),
-            _ => Ok(None),
+        credential(credentials, CREDENTIAL)
+    }
+
+    /// `USER:PASSWORD` for ZooKeeper: `zookeeper.auth`, or `zookeeper.auth-file`, or else systemd's
+    /// credential `zookeeper-auth` in `credentials` (`$CREDENTIALS_DIRECTORY`).
+    ///
+    /// # Errors
+    /// When a file that should hold it cannot be read.
+    pub fn zookeeper_auth(&self, credentials: Option<&Path>) -> Result<Option<Secret>, NoPassword> {
+        if self.worker.registry != Registry::ZooKeeper {
+            return Ok(None);
         }
+        if let Some(auth) = &self.zookeeper.auth {
+            return Ok(Some(auth.clone()));
+        }
+        if let Some(path) = &self.zookeeper.auth_file {
+            return read("zookeeper.auth-file", path.clone()).map(Some);
+        }
+        credential(credentials, ZOOKEEPER_CREDENTIAL)
+    }
+}
+
+fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, NoPassword> {
+    match directory.map(|directory| directory.join(name)) {
+        Some(path) if path.exists() => read("a systemd credential", path).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -1,0 +1,251 @@
+//! The keys of a registry that hosts share: the ensemble's address, the peer listener's, and the
+//! times that have to fit together.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::check::{MS, Problems};
+use super::{Config, Problem, Registry};
+use crate::worker::zookeeper::acl;
+
+/// The port of a ZooKeeper server that is named without one.
+const PORT: u16 = 2181;
+
+/// Where the ensemble is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ensemble {
+    /// `HOST:PORT` of each server.
+    pub servers: Vec<String>,
+    /// The path that takes the place of the root; empty without one.
+    pub chroot: String,
+}
+
+impl Ensemble {
+    /// Reads `HOST:PORT,HOST:PORT/CHROOT`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (list, chroot) = text.split_at(text.find('/').unwrap_or(text.len()));
+        let chroot = chroot.trim_end_matches('/');
+        if chroot.contains("//") || chroot.split('/').any(|part| part == "." || part == "..") {
+            return Err(format!("the chroot {chroot:?} is not a path of ZooKeeper's"));
+        }
+        let servers = list.split(',').map(server).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { servers, chroot: chroot.to_owned() })
+    }
+
+    /// As ZooKeeper's clients write it.
+    #[must_use]
+    pub fn connect_string(&self) -> String {
+        format!("{}{}", self.servers.join(","), self.chroot)
+    }
+}
+
+fn server(text: &str) -> Result<String, String> {
+    let wrong = || format!("{text:?} is not a server; write HOST:PORT, as in zk1:2181");
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (host, port) = match bracketed {
+        Some((host, rest)) => {
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong())?;
+            (format!("[{host}]"), rest.strip_prefix(':').or((rest.is_empty()).then_some("")))
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host.to_owned(), Some(port)),
+            None => (text.to_owned(), Some("")),
+        },
+    };
+    let port = match port.ok_or_else(wrong)? {
+        "" if !text.ends_with(':') => PORT,
+        port => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
+    };
+    let strange = |c: char| !(c.is_ascii_alphanumeric() || ".-_[]:".contains(c));
+    if host.is_empty() || host.contains(strange) {
+        return Err(wrong());
+    }
+    Ok(format!("{host}:{port}"))
+}
+
+/// An address to be found at, as far as it is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Address {
+    /// The IP address.
+    pub ip: Option<IpAddr>,
+    /// The port.
+    pub port: Option<u16>,
+}
+
+impl Config {
+    /// The ensemble; none with fixed worker IDs.
+    ///
+    /// # Errors
+    /// When it is missing or cannot be meant.
+    pub fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
+        if self.worker.registry == Registry::Fixed {
+            return Ok(None);
+        }
+        let problem = |text| Problem { key: "zookeeper.servers", text };
+        let servers = self.zookeeper.servers.as_deref();
+        let servers = servers.ok_or_else(|| {
+            problem("is missing; write it as in zk1:2181,zk2:2181,zk3:2181".to_owned())
+        })?;
+        Ensemble::parse(servers).map(Some).map_err(problem)
+    }
+
+    /// Where the peer listener is; none when there is none.
+    ///
+    /// # Errors
+    /// When it is not an address.
+    pub fn peer_listen(&self) -> Result<Option<SocketAddr>, Problem> {
+        let Some(text) = &self.peer.listen else { return Ok(None) };
+        let wrong = || Problem {
+            key: "peer.listen",
+            text: format!("{text:?} is not IP:PORT, as in 0.0.0.0:8735 or [::]:8735"),
+        };
+        text.parse().map(Some).map_err(|_| wrong())
+    }
+
+    /// Where others find it, as far as that is configured.
+    ///
+    /// # Errors
+    /// When it is not an address.
+    pub fn peer_advertise(&self) -> Result<Address, Problem> {
+        let Some(text) = &self.peer.advertise else { return Ok(Address::default()) };
+        let with_port = text.parse::<SocketAddr>().map(|at| (at.ip(), Some(at.port())));
+        let without = || text.parse::<IpAddr>().map(|ip| (ip, None));
+        let found = with_port.or_else(|_| without()).ok();
+        let found = found.filter(|(ip, port)| !ip.is_unspecified() && *port != Some(0));
+        let (ip, port) = found.ok_or_else(|| Problem {
+            key: "peer.advertise",
+            text: format!("{text:?} is not IP or IP:PORT of this host, as in 10.0.0.7:8735"),
+        })?;
+        Ok(Address { ip: Some(ip), port })
+    }
+
+    pub(super) fn check_registry(&self, problems: &mut Problems) {
+        let (worker, zookeeper) = (&self.worker, &self.zookeeper);
+        let (second, hour) = (1000 * MS, 3_600_000 * MS);
+        problems.duration("worker.reclaim-after", worker.reclaim_after, 20 * second, 8760 * hour);
+        // A host must have stopped for long before another one begins in its place.
+        let most = worker.reclaim_after / 2;
+        problems.duration("worker.fence-after", worker.fence_after, 10 * second, most);
+        let offset = worker.max_clock_offset;
+        problems.duration("worker.max-clock-offset", offset, 10 * MS, hour);
+        let session = zookeeper.session_timeout;
+        problems.duration("zookeeper.session-timeout", session, second, 600 * second);
+        problems.duration("zookeeper.timeout", zookeeper.timeout, 100 * MS, 60 * second);
+        let name = &zookeeper.name;
+        let strange = |c: char| c == '/' || c.is_control();
+        if name.is_empty() || name.contains(strange) || name == "." || name == ".." {
+            problems.add("zookeeper.name", format!("{name:?} cannot be part of a path"));
+        }
+        if let Err(why) = acl::parse(&zookeeper.acl) {
+            problems.add("zookeeper.acl", why);
+        }
+        if zookeeper.auth.is_some() && zookeeper.auth_file.is_some() {
+            let text = "is set, and so is zookeeper.auth-file; leave one";
+            problems.add("zookeeper.auth", text.into());
+        }
+        if zookeeper.auth.as_ref().is_some_and(|auth| !auth.expose().contains(':')) {
+            problems.add("zookeeper.auth", "*** is not USER:PASSWORD".into());
+        }
+        for problem in [
+            self.ensemble().err(),
+            self.peer_listen().err(),
+            self.peer_advertise().err(),
+            self.check_identity(),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            problems.add(problem.key, problem.text);
+        }
+        if worker.registry == Registry::Fixed {
+            // Somebody means a shared registry, and would have got worker 0 on every host.
+            for (key, set) in [
+                ("zookeeper.servers", zookeeper.servers.is_some()),
+                ("zookeeper.auth", zookeeper.auth.is_some()),
+                ("zookeeper.auth-file", zookeeper.auth_file.is_some()),
+            ] {
+                if set {
+                    let text = "is set, and worker.registry is fixed; make it \"zookeeper\"";
+                    problems.add(key, text.into());
+                }
+            }
+        }
+    }
+
+    /// The address is the identity where none is configured, and must be the same at each start.
+    fn check_identity(&self) -> Option<Problem> {
+        let is_needed =
+            self.worker.registry == Registry::ZooKeeper
+                && self.worker.identity.is_none()
+                && self.peer.advertise.as_ref().is_none_or(|_| {
+                    self.peer_advertise().is_ok_and(|address| address.port.is_none())
+                });
+        let port = self.peer_listen().ok()?.map_or(0, |listen| listen.port());
+        (is_needed && port == 0).then(|| Problem {
+            key: "worker.identity",
+            text:
+                "is missing, and without a fixed port in peer.listen there is no IP:PORT to take \
+                   its place"
+                    .to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ensembles_are_read_as_zookeepers_clients_write_them() {
+        for (text, servers, chroot) in [
+            ("zk", &["zk:2181"][..], ""),
+            ("zk1:1,zk2:2", &["zk1:1", "zk2:2"], ""),
+            ("10.0.0.1:2181/a/b", &["10.0.0.1:2181"], "/a/b"),
+            ("[::1]:7,[fe80::1]/", &["[::1]:7", "[fe80::1]:2181"], ""),
+        ] {
+            let ensemble = Ensemble::parse(text).unwrap();
+            assert_eq!(ensemble.servers, servers);
+            assert_eq!(ensemble.chroot, chroot);
+        }
+        for text in [
+            "", ",", "a:", "a:0", "a:65536", "a b", "a:1,,b", "[x]:1", "[::1]x", "a/../b",
+            "::1:2181",
+        ] {
+            assert!(Ensemble::parse(text).is_err(), "{text}");
+        }
+    }
+
+    fn problems(toml: &str) -> Vec<String> {
+        let config: Config = toml::from_str(toml).unwrap();
+        config.check(1_700_000_000_000).iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_told() {
+        let right = "[worker]\nregistry = \"zookeeper\"\n[zookeeper]\nservers = \"zk\"\n";
+        assert_eq!(problems(right), [""; 0]);
+        for (toml, told) in [
+            ("[worker]\nregistry = \"zookeeper\"", "zookeeper.servers: is missing"),
+            ("[zookeeper]\nservers = \"zk\"", "worker.registry is fixed"),
+            ("[zookeeper]\nauth = \"hunter2\"", "is not USER:PASSWORD"),
+            ("[worker]\nfence-after = \"13h\"", "worker.fence-after: 46800s is not between"),
+            ("[worker]\nreclaim-after = \"19s\"\nfence-after = \"10s\"", "worker.reclaim-after"),
+            ("[peer]\nlisten = \"here\"", "peer.listen: \"here\" is not IP:PORT"),
+            ("[peer]\nadvertise = \"0.0.0.0\"", "peer.advertise: \"0.0.0.0\""),
+            ("[zookeeper]\nacl = \"nobody\"", "zookeeper.acl: \"nobody\""),
+            ("[zookeeper]\nname = \"a/b\"", "zookeeper.name: \"a/b\""),
+        ] {
+            let found = problems(toml);
+            assert!(found.iter().any(|problem| problem.contains(told)), "{told}: {found:?}");
+            assert!(!found.iter().any(|problem| problem.contains("hunter2")));
+        }
+        for port in ["\"127.0.0.1:0\"", "\"\""] {
+            let found = problems(&format!("{right}[peer]\nlisten = {port}"));
+            assert!(found[0].contains("worker.identity: is missing"), "{found:?}");
+            let named = right.replace("[zookeeper]", "identity = \"a\"\n[zookeeper]");
+            assert_eq!(problems(&format!("{named}[peer]\nlisten = {port}")), [""; 0]);
+        }
+    }
+}
