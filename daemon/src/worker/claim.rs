@@ -1,16 +1,15 @@
-//! Whether a claimed worker ID may be used, from what the disk and the registry remember. A plain
+//! Whether a worker ID that an operator has fixed may be used, from what the disk remembers. A plain
 //! rule: it looks at values and says from which time on, or why not.
 
 use leaf_client::Layout;
 
-use super::registry::Claim;
 use crate::state::dir::WorkerPast;
 
-/// The time (ms since 1970) from which IDs may be issued: the highest among the witnesses.
+/// The time (ms since 1970) from which IDs may be issued.
 ///
 /// # Errors
 /// When what the disk remembers cannot be trusted or belongs to other IDs; in words for people.
-pub fn start_at(past: &WorkerPast, claim: Claim, layout: Layout) -> Result<u64, String> {
+pub fn start_at(past: &WorkerPast, layout: Layout) -> Result<u64, String> {
     match past {
         WorkerPast::Lost { reason } => Err(format!(
             "{reason}. It held the time up to which snowflake IDs may have been issued, and \
@@ -27,7 +26,7 @@ pub fn start_at(past: &WorkerPast, claim: Claim, layout: Layout) -> Result<u64, 
                     record.layout
                 ));
             }
-            Ok(record.ceiling_ms.max(claim.ceiling_ms))
+            Ok(record.ceiling_ms)
         }
     }
 }
@@ -36,8 +35,6 @@ pub fn start_at(past: &WorkerPast, claim: Claim, layout: Layout) -> Result<u64, 
 mod tests {
     use super::*;
     use crate::state::worker_file::WorkerRecord;
-
-    const CLAIM: Claim = Claim { worker: 1, ceiling_ms: 50 };
 
     fn known(layout: &str, ceiling_ms: u64) -> WorkerPast {
         WorkerPast::Known(WorkerRecord {
@@ -48,17 +45,17 @@ mod tests {
     }
 
     #[test]
-    fn ids_begin_at_the_highest_witness() {
+    fn ids_begin_at_the_ceiling() {
         let layout = Layout::LEAF.to_string();
-        assert_eq!(start_at(&known("", 0), CLAIM, Layout::LEAF), Ok(50));
-        assert_eq!(start_at(&known(&layout, 70), CLAIM, Layout::LEAF), Ok(70));
+        assert_eq!(start_at(&known("", 0), Layout::LEAF), Ok(0));
+        assert_eq!(start_at(&known(&layout, 70), Layout::LEAF), Ok(70));
     }
 
     #[test]
     fn a_past_that_is_lost_or_of_another_layout_is_refused_with_the_remedy() {
         let lost = WorkerPast::Lost { reason: "worker.properties is missing".into() };
         for past in [lost, known("28/22/13@1463673600000/1000ms", 5)] {
-            let error = start_at(&past, CLAIM, Layout::LEAF).unwrap_err();
+            let error = start_at(&past, Layout::LEAF).unwrap_err();
             assert!(error.contains("leafd adopt"), "{error}");
         }
     }

@@ -1,5 +1,7 @@
-//! Who this host is among those that issue snowflake IDs: where its worker ID comes from
-//! ([`registry`]), and whether what the disk remembers allows to use it ([`claim`]).
+//! Who this host is among those that issue snowflake IDs: whether the worker ID that an operator
+//! has fixed may be used ([`claim`]), or which one ZooKeeper gives ([`zookeeper`]), and whether the
+//! clock agrees with the others' ([`peers`]).
 
 pub mod claim;
-pub mod registry;
+pub mod peers;
+pub mod zookeeper;

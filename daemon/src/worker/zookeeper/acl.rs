@@ -1,0 +1,77 @@
+//! Who may do what with the nodes that leafd makes, as configuration writes it.
+
+use zookeeper_client::{Acl, Acls, AuthId, Permission};
+
+/// Reads `anyone`, `creator`, `creator-write`, or `SCHEME:ID:RIGHTS,…`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse(text: &str) -> Result<Vec<Acl>, String> {
+    match text {
+        "anyone" => return Ok(Acls::anyone_all().to_vec()),
+        "creator" => return Ok(Acls::creator_all().to_vec()),
+        "creator-write" => {
+            return Ok([Acls::creator_all().to_vec(), Acls::anyone_read().to_vec()].concat());
+        }
+        _ => {}
+    }
+    text.split(',').map(|entry| one(entry).ok_or_else(|| wrong(text, entry))).collect()
+}
+
+fn wrong(text: &str, entry: &str) -> String {
+    format!(
+        "{text:?}: {entry:?} is neither anyone, creator, creator-write nor SCHEME:ID:RIGHTS with \
+         rights among cdrwa"
+    )
+}
+
+fn one(entry: &str) -> Option<Acl> {
+    let (scheme, rest) = entry.split_once(':')?;
+    let (id, rights) = rest.rsplit_once(':')?;
+    if scheme.is_empty() || rights.is_empty() {
+        return None;
+    }
+    let rights = rights.chars().try_fold(Permission::NONE, |all, right| {
+        Some(
+            all | match right {
+                'c' => Permission::CREATE,
+                'd' => Permission::DELETE,
+                'r' => Permission::READ,
+                'w' => Permission::WRITE,
+                'a' => Permission::ADMIN,
+                _ => return None,
+            },
+        )
+    })?;
+    Some(Acl::new(rights, AuthId::new(scheme, id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_lists_are_read() {
+        assert_eq!(parse("anyone").unwrap(), [Acl::new(Permission::ALL, AuthId::anyone())]);
+        assert_eq!(parse("creator").unwrap(), [Acl::new(Permission::ALL, AuthId::authed())]);
+        assert_eq!(parse("creator-write").unwrap().len(), 2);
+        let list = parse("digest:leaf:aGFzaA==:cdrwa,ip:10.0.0.0/8:r").unwrap();
+        assert_eq!(list[0], Acl::new(Permission::ALL, AuthId::new("digest", "leaf:aGFzaA==")));
+        assert_eq!(list[1], Acl::new(Permission::READ, AuthId::new("ip", "10.0.0.0/8")));
+    }
+
+    #[test]
+    fn anything_else_is_refused_and_shown() {
+        for text in [
+            "",
+            "nobody",
+            "world:anyone",
+            "world:anyone:x",
+            "world:anyone:",
+            ":a:r",
+            "anyone,creator",
+        ] {
+            assert!(parse(text).unwrap_err().contains(text));
+        }
+    }
+}

@@ -1,0 +1,626 @@
+//! Which worker ID this instance has, as a plain state machine: what was read of the tree goes in,
+//! what to read, to write and to tell comes out. No clock, no ZooKeeper, no waiting.
+//!
+//! The order of every claim is the same: it is written, the tree is read again, and only who then
+//! finds nobody else under the same identity or the same worker ID goes on. ZooKeeper has one
+//! order of all writes, so of two that claim at once the later one sees the earlier, and yields.
+//! Then the clock is compared with the other instances', a first report is made, and IDs are
+//! issued. decisions/012 has the reasons.
+
+use super::name::{self, NodeName};
+use super::plan::{self, Claim, Me, Rules};
+use super::record::Phase;
+use super::view::{self, Entry, Op, View, Wanted};
+use crate::worker::peers::Verdict;
+
+/// What the shell reads for each step.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    /// Since the boot, by a clock that nobody sets and that counts suspension (ms).
+    pub boot_ms: u64,
+    /// The host's clock (ms since 1970).
+    pub clock_ms: u64,
+    /// Nothing has been issued at or past this with the present worker ID (ms since 1970).
+    pub ceiling_ms: u64,
+}
+
+/// What is known of this instance's worker ID without the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// The worker ID.
+    pub worker: u64,
+    /// Nothing was issued at or past this (ms since 1970).
+    pub ceiling_ms: u64,
+    /// Nothing may be issued at or past this without another report (ms since 1970); 0 when the
+    /// worker ID is no longer this instance's.
+    pub limit_ms: u64,
+    /// The last report, since the boot (ms).
+    pub reported_boot_ms: u64,
+}
+
+/// What the shell does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Read the tree. Outcome: `Looked`.
+    Look(Wanted),
+    /// Make a node with a sequence below `forever`. Outcome: `Created`.
+    Create {
+        /// Before the sequence.
+        prefix: String,
+        /// Its data.
+        data: Vec<u8>,
+    },
+    /// Write, all or nothing. Outcome: `Committed` or `Conflict`.
+    Commit(Vec<Op>),
+    /// Ask the other live instances for their time. Outcome: `Asked`.
+    AskPeers,
+    /// Nothing until then (ms since the boot).
+    Pause(u64),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The tree.
+    Looked(Box<View>),
+    /// The name that was given.
+    Created(NodeName),
+    /// It is written.
+    Committed,
+    /// It is not written: the tree is not as it was when it was read.
+    Conflict,
+    /// What the others' clocks say.
+    Asked(Verdict),
+    /// ZooKeeper does not answer, or refuses; whether a write was executed is not known.
+    Failed(String),
+}
+
+/// What others have to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// IDs may be issued.
+    Serve {
+        /// With this worker ID.
+        worker: u64,
+        /// With times from this on (ms since 1970).
+        start_ms: u64,
+        /// With times below this (ms since 1970).
+        limit_ms: u64,
+    },
+    /// A report was made: IDs may be issued with times below this (ms since 1970).
+    Reported {
+        /// See above.
+        limit_ms: u64,
+    },
+    /// No IDs.
+    Stop {
+        /// Why, and what to do.
+        why: String,
+        /// Whether it will pass within seconds, so that a request may wait for it.
+        soon: bool,
+    },
+    /// The worker ID is no longer this instance's: to be remembered before anything else is done.
+    Lost,
+    /// The registry's last call went wrong.
+    Trouble(String),
+    /// It went well again.
+    Fine,
+}
+
+/// What follows a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Then {
+    Register(Registered),
+    Settled,
+    Report { limit_ms: u64 },
+    Abandoned { pause_ms: u64 },
+}
+
+/// A claim that is in the tree, with a live node of this session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Registered {
+    name: NodeName,
+    leaf_version: i32,
+    holder_version: i32,
+    /// Not used before this (ms since the boot).
+    settle_until: Option<u64>,
+    start_ms: u64,
+    /// As it stands in the tree.
+    limit_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Stage {
+    Looking { survey: bool },
+    Creating,
+    Committing { ops: Vec<Op>, then: Then },
+    Asking,
+    Pausing { until: u64 },
+    Holding { until: u64 },
+}
+
+/// The state machine.
+#[derive(Debug)]
+pub struct Claimant {
+    me: Me,
+    rules: Rules,
+    stage: Stage,
+    memory: Option<Memory>,
+    /// IDs of `memory.worker` are being issued.
+    serving: bool,
+    /// Something was seen that forbids to issue until the tree says otherwise.
+    barred: bool,
+    registered: Option<Registered>,
+    /// A node that this life made and has not claimed yet.
+    created: Option<NodeName>,
+    /// Since when another instance lives under this identity (ms since the boot).
+    twin_since: Option<u64>,
+    failures: u32,
+    effects: Vec<Effect>,
+    random: fastrand::Rng,
+}
+
+impl Claimant {
+    /// One that has not looked yet. `memory` is what the worker file says.
+    #[must_use]
+    pub fn new(me: Me, rules: Rules, memory: Option<Memory>, seed: u64) -> Self {
+        Self {
+            me,
+            rules,
+            stage: Stage::Looking { survey: false },
+            memory,
+            serving: false,
+            barred: false,
+            registered: None,
+            created: None,
+            twin_since: None,
+            failures: 0,
+            effects: Vec::new(),
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    /// What others have to know since the last call, in order.
+    pub fn effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether a claim of this life is in the tree, as far as is known.
+    #[must_use]
+    pub const fn is_registered(&self) -> bool {
+        self.registered.is_some()
+    }
+
+    /// What to do now.
+    pub fn action(&mut self, now: Now) -> Action {
+        self.fence(now);
+        match &self.stage {
+            Stage::Pausing { until } if now.boot_ms >= *until => {
+                self.stage = Stage::Looking { survey: false };
+            }
+            Stage::Holding { until } if now.boot_ms >= *until => self.report(now),
+            _ => {}
+        }
+        match &self.stage {
+            Stage::Looking { survey } => Action::Look(self.wanted(*survey)),
+            Stage::Creating => {
+                Action::Create { prefix: name::prefix(&self.me.identity), data: self.me.leaf(0) }
+            }
+            Stage::Committing { ops, .. } => Action::Commit(ops.clone()),
+            Stage::Asking => Action::AskPeers,
+            Stage::Pausing { until } | Stage::Holding { until } => {
+                Action::Pause((*until).min(self.fenced_at().unwrap_or(u64::MAX)))
+            }
+        }
+    }
+
+    /// Takes the outcome of the last action.
+    pub fn done(&mut self, now: Now, outcome: Outcome) {
+        if let Outcome::Failed(why) = outcome {
+            return self.failed(now, why);
+        }
+        if std::mem::take(&mut self.failures) > 0 {
+            self.effects.push(Effect::Fine);
+        }
+        let stage = std::mem::replace(&mut self.stage, Stage::Looking { survey: false });
+        match (stage, outcome) {
+            (Stage::Looking { survey }, Outcome::Looked(view)) => self.looked(now, &view, survey),
+            (Stage::Creating, Outcome::Created(name)) => self.created = Some(name),
+            (Stage::Committing { then, .. }, Outcome::Committed) => self.committed(now, then),
+            (Stage::Committing { .. }, Outcome::Conflict) => {
+                // Somebody else was quicker; not all of them again at once.
+                let until = now.boot_ms + self.random.u64(5..100);
+                self.stage = Stage::Pausing { until };
+            }
+            (Stage::Asking, Outcome::Asked(verdict)) => self.asked(now, verdict),
+            // An outcome of something else says nothing: look again.
+            _ => {}
+        }
+    }
+
+    fn wanted(&self, survey: bool) -> Wanted {
+        let sequence = self.registered.as_ref().map(|registered| registered.name.sequence());
+        let remembered = self.claimed().map(|memory| memory.worker);
+        Wanted { identity: self.me.identity.clone(), sequence: sequence.or(remembered), survey }
+    }
+
+    /// What is remembered of a worker ID that is this instance's.
+    fn claimed(&self) -> Option<&Memory> {
+        self.memory.as_ref().filter(|memory| memory.limit_ms > 0)
+    }
+
+    /// The worker ID is somebody else's now. Its ceiling is kept, should it come back.
+    fn lose(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.limit_ms = 0;
+        }
+        self.effects.push(Effect::Lost);
+    }
+
+    /// When issuing has to end without another report (ms since the boot).
+    fn fenced_at(&self) -> Option<u64> {
+        let memory = self.memory.as_ref().filter(|_| self.serving)?;
+        Some(memory.reported_boot_ms.saturating_add(self.rules.fence_after_ms))
+    }
+
+    fn fence(&mut self, now: Now) {
+        if self.fenced_at().is_some_and(|at| now.boot_ms >= at) {
+            self.serving = false;
+            self.stop(self.rules.fenced(), false);
+        }
+    }
+
+    fn stop(&mut self, why: String, soon: bool) {
+        self.serving = false;
+        self.effects.push(Effect::Stop { why, soon });
+    }
+
+    /// No IDs before the tree has been seen in another state.
+    fn bar(&mut self, now: Now, why: String, soon: bool, pause_ms: u64) {
+        self.barred = true;
+        self.stop(why, soon);
+        self.pause(now, pause_ms);
+    }
+
+    fn pause(&mut self, now: Now, pause_ms: u64) {
+        // Not all instances in step.
+        let jitter = self.random.u64(0..=pause_ms / 4);
+        self.stage = Stage::Pausing { until: now.boot_ms + pause_ms + jitter };
+    }
+
+    /// ZooKeeper does not answer: who issues goes on, and who may by the worker file, begins.
+    fn failed(&mut self, now: Now, why: String) {
+        self.failures = self.failures.saturating_add(1);
+        let pause_ms = (200u64 << self.failures.min(5)).min(3000);
+        if !self.serving && !self.barred {
+            match self.claimed().cloned() {
+                Some(memory) if !self.is_over(&memory, now) => {
+                    self.serving = true;
+                    self.effects.push(Effect::Serve {
+                        worker: memory.worker,
+                        start_ms: memory.ceiling_ms,
+                        limit_ms: memory.limit_ms,
+                    });
+                }
+                Some(_) => self.stop(format!("{}: {why}", self.rules.fenced()), false),
+                None => {
+                    let text = format!("no worker ID yet, ZooKeeper has to give one: {why}");
+                    self.stop(text, false);
+                }
+            }
+        }
+        self.effects.push(Effect::Trouble(why));
+        self.pause(now, pause_ms);
+    }
+
+    /// Whether the time without a report is over.
+    fn is_over(&self, memory: &Memory, now: Now) -> bool {
+        now.clock_ms.max(memory.ceiling_ms) >= memory.limit_ms
+            || now.boot_ms >= memory.reported_boot_ms.saturating_add(self.rules.fence_after_ms)
+    }
+
+    fn looked(&mut self, now: Now, view: &View, survey: bool) {
+        // Who issues already has its IDs in the same layout as ever.
+        if !self.serving
+            && let Err(why) = plan::same_layout(&self.me, view)
+        {
+            return self.bar(now, why, false, 5000);
+        }
+        let own_live = self.registered.as_ref().and_then(|registered| {
+            view.lives.iter().find(|(name, live)| {
+                let nonce = live.value.as_ref().map(|live| live.nonce.as_str());
+                *name == registered.name && nonce == Ok(self.me.nonce.as_str())
+            })
+        });
+        let own_created = own_live.map(|(_, live)| live.created);
+        if own_live.is_none() {
+            // The session has ended, or the tree is another.
+            self.registered = None;
+        }
+        if let Some((name, where_)) = plan::twin(&self.me, view, own_created) {
+            return self.yield_to_twin(now, &name, &where_);
+        }
+        self.twin_since = None;
+        let mine = plan::mine(&self.me, view, self.claimed().map(|memory| memory.worker));
+        if let Some(memory) = self.claimed().cloned()
+            && mine.is_none_or(|entry| entry.name.sequence() != memory.worker)
+        {
+            // After its limit nobody knows who had it in the meantime.
+            let is_known = view.now_ms < memory.limit_ms && !self.is_over(&memory, now);
+            if is_known && plan::is_nobodys(&self.me, view, memory.worker) {
+                let claim = plan::put_back(&self.me, view, &memory);
+                return self.claim(now, claim);
+            }
+            self.lose();
+            let text =
+                format!("worker ID {} is another instance's now; claiming one", memory.worker);
+            self.stop(text, true);
+        }
+        if let Some(entry) = mine {
+            return self.go_on_with(now, view, entry);
+        }
+        self.claim_new(now, view, survey);
+    }
+
+    /// Another instance lives under this identity.
+    fn yield_to_twin(&mut self, now: Now, name: &NodeName, where_: &str) {
+        let since = *self.twin_since.get_or_insert(now.boot_ms);
+        // Its session may be that of a life that was killed, and ends by itself.
+        let soon = now.boot_ms.saturating_sub(since) <= self.rules.session_ms + 1000;
+        let identity = &self.me.identity;
+        let why = if soon {
+            format!(
+                "another instance is registered as {identity:?} ({where_}); waiting for its end"
+            )
+        } else {
+            format!(
+                "another instance lives as {identity:?} ({where_}, node {name}); give each \
+                 instance a worker.identity of its own"
+            )
+        };
+        self.bar(now, why, soon, if soon { 500 } else { 3000 });
+        self.abandon(3000);
+    }
+
+    /// Takes the claim of this life out of the tree, as far as it was not used.
+    fn abandon(&mut self, pause_ms: u64) {
+        let Some(registered) = self.registered.take() else { return };
+        let mut ops = vec![Op::Delete(view::temporary(&registered.name), 0)];
+        if registered.settle_until.is_some() {
+            let name = &registered.name;
+            ops.push(Op::Delete(view::holder(name), registered.holder_version));
+            ops.push(Op::Delete(view::forever(name), registered.leaf_version));
+        }
+        self.created = None;
+        self.stage = Stage::Committing { ops, then: Then::Abandoned { pause_ms } };
+    }
+
+    /// The tree has a claim of this state directory.
+    fn go_on_with(&mut self, now: Now, view: &View, entry: &Entry) {
+        let Some(holder) = entry.holder() else { return };
+        if let Some(rival) = plan::rival(view, entry) {
+            let worker = entry.name.sequence();
+            if self.memory.as_ref().is_some_and(|memory| memory.worker == worker) {
+                self.lose();
+            }
+            let text = format!("worker ID {worker} is also that of {rival}; claiming another one");
+            self.bar(now, text, true, 500);
+            return self.give_up(view, entry);
+        }
+        if plan::is_written_by_others(entry, holder) && !self.is_quiet(view, entry) {
+            let text = format!(
+                "something that is not a leafd writes the node {} of this instance: a Java Leaf \
+                 with the same address? Stop it, or give this instance a worker.identity",
+                entry.name
+            );
+            return self.bar(now, text, false, 1000);
+        }
+        let Some(registered) = self.registered.clone().filter(|own| own.name == entry.name) else {
+            let claim = plan::take_again(&self.me, &self.rules, view, entry, self.memory.as_ref());
+            return self.claim(now, claim);
+        };
+        let versions = (registered.leaf_version, registered.holder_version);
+        let there = (entry.leaf.version, entry.holder.as_ref().map_or(0, |holder| holder.version));
+        if versions != there {
+            // A write whose answer was lost, or somebody else's that is over.
+            self.registered = None;
+            let claim = plan::take_again(&self.me, &self.rules, view, entry, self.memory.as_ref());
+            return self.claim(now, claim);
+        }
+        self.barred = false;
+        match registered.settle_until {
+            Some(until) if now.boot_ms < until => self.stage = Stage::Pausing { until },
+            Some(_) => {
+                let ops = plan::settle(&self.me, view, entry, holder);
+                self.stage = Stage::Committing { ops, then: Then::Settled };
+            }
+            None if self.serving => self.stage = Stage::Holding { until: now.boot_ms },
+            None => self.stage = Stage::Asking,
+        }
+    }
+
+    /// A worker ID that somebody else has as well is left to them, record and all.
+    fn give_up(&mut self, view: &View, entry: &Entry) {
+        self.registered = None;
+        self.created = None;
+        let ops = plan::give_up(view, entry);
+        self.stage = Stage::Committing { ops, then: Then::Abandoned { pause_ms: 500 } };
+    }
+
+    fn is_quiet(&self, view: &View, entry: &Entry) -> bool {
+        view.now_ms.saturating_sub(entry.leaf.modified_ms) >= self.rules.quiet_ms
+    }
+
+    /// The tree has no claim of this state directory.
+    fn claim_new(&mut self, now: Now, view: &View, survey: bool) {
+        if let Some(created) = self.created.take() {
+            if let Some(claim) = plan::claim_created(&self.me, view, &created) {
+                self.created = Some(created);
+                return self.claim(now, claim);
+            }
+            if let Some(ops) = plan::remove_created(&self.me, view, &created) {
+                let then = Then::Abandoned { pause_ms: 0 };
+                self.stage = Stage::Committing { ops, then };
+                return;
+            }
+        }
+        match plan::java_leafs(&self.me, view) {
+            Some(entry) if !self.is_quiet(view, entry) => {
+                let text = format!(
+                    "the node {} is being written by something that is not a leafd: a Java Leaf \
+                     with this address? Stop it, or give this instance a worker.identity",
+                    entry.name
+                );
+                return self.bar(now, text, false, 1000);
+            }
+            Some(entry) => match plan::adopt(&self.me, &self.rules, entry) {
+                Ok(claim) => return self.claim(now, claim),
+                Err(why) => return self.bar(now, why, false, 5000),
+            },
+            None => {}
+        }
+        let pick = self.random.usize(..);
+        if let Some(claim) = plan::take_free(&self.me, view, pick) {
+            return self.claim(now, claim);
+        }
+        if let Some(claim) = plan::reclaim(&self.me, &self.rules, view, pick, true) {
+            return self.claim(now, claim);
+        }
+        if view.next_sequence <= self.me.max_worker {
+            self.stage = Stage::Creating;
+            return;
+        }
+        if !survey {
+            self.stage = Stage::Looking { survey: true };
+            return;
+        }
+        if let Some(claim) = plan::reclaim(&self.me, &self.rules, view, pick, false) {
+            return self.claim(now, claim);
+        }
+        let (why, in_ms) = plan::exhausted(&self.me, &self.rules, view);
+        self.bar(now, why, false, in_ms.clamp(2000, 60_000));
+    }
+
+    /// What this instance itself may have issued with `worker` lies before this (ms since 1970).
+    fn used_until(&self, worker: u64) -> u64 {
+        let memory = self.memory.as_ref().filter(|memory| memory.worker == worker);
+        memory.map_or(0, |memory| memory.ceiling_ms)
+    }
+
+    fn claim(&mut self, now: Now, claim: Claim) {
+        let claim_worker = claim.name.sequence();
+        let registered = Registered {
+            name: claim.name,
+            leaf_version: claim.leaf_version,
+            holder_version: claim.holder_version,
+            settle_until: (claim.phase == Phase::Settling)
+                .then(|| now.boot_ms + self.rules.settle_ms),
+            start_ms: claim.start_ms.max(self.used_until(claim_worker)),
+            limit_ms: claim.limit_ms,
+        };
+        self.stage = Stage::Committing { ops: claim.ops, then: Then::Register(registered) };
+    }
+
+    fn committed(&mut self, now: Now, then: Then) {
+        match then {
+            Then::Register(registered) => {
+                if !self.serving {
+                    let worker = registered.name.sequence();
+                    let why = match registered.settle_until {
+                        Some(_) => format!("worker ID {worker} is new; used in a few seconds"),
+                        None => format!("worker ID {worker} is claimed; checking the clock"),
+                    };
+                    self.stop(why, true);
+                }
+                self.created = None;
+                self.registered = Some(registered);
+            }
+            Then::Settled => {
+                if let Some(registered) = &mut self.registered {
+                    registered.settle_until = None;
+                    registered.holder_version += 1;
+                }
+            }
+            Then::Report { limit_ms } => self.reported(now, limit_ms),
+            Then::Abandoned { pause_ms } => self.pause(now, pause_ms),
+        }
+    }
+
+    fn asked(&mut self, now: Now, verdict: Verdict) {
+        match verdict {
+            Verdict::Differs { mean_ms } => {
+                let text = format!(
+                    "the clock differs by {mean_ms} ms from the mean of the other instances'; set \
+                     it right (NTP), or worker.max-clock-offset"
+                );
+                self.bar(now, text, false, 3000);
+            }
+            Verdict::Agrees { .. } | Verdict::NobodyAnswered => self.report(now),
+        }
+    }
+
+    fn report(&mut self, now: Now) {
+        let Some(registered) = &self.registered else {
+            self.stage = Stage::Looking { survey: false };
+            return;
+        };
+        let ceiling_ms = now.ceiling_ms.max(registered.start_ms);
+        let report = plan::Report {
+            name: &registered.name,
+            versions: (registered.leaf_version, registered.holder_version),
+            timestamp_ms: now.clock_ms.max(ceiling_ms),
+            ceiling_ms,
+            limit_ms: registered.limit_ms.max(self.rules.limit(now.clock_ms.max(ceiling_ms))),
+        };
+        let (ops, limit_ms) = (plan::report(&self.me, &report), report.limit_ms);
+        self.stage = Stage::Committing { ops, then: Then::Report { limit_ms } };
+    }
+
+    fn reported(&mut self, now: Now, limit_ms: u64) {
+        let Some(registered) = &mut self.registered else { return };
+        registered.leaf_version += 1;
+        registered.holder_version += 1;
+        registered.limit_ms = limit_ms;
+        let worker = registered.name.sequence();
+        let ceiling_ms = now.ceiling_ms.max(registered.start_ms);
+        self.memory = Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms: now.boot_ms });
+        if self.serving {
+            self.effects.push(Effect::Reported { limit_ms });
+        } else {
+            self.serving = true;
+            let start_ms = registered.start_ms;
+            self.effects.push(Effect::Serve { worker, start_ms, limit_ms });
+            self.effects.push(Effect::Reported { limit_ms });
+        }
+        self.stage = Stage::Holding { until: now.boot_ms + self.rules.report_ms };
+    }
+
+    /// What to write at the end: the last report and no live node; or, to give the worker ID back,
+    /// its node among the free ones. Nothing may be issued any more. `None` without a claim.
+    #[must_use]
+    pub fn closing(&self, now: Now, give_back: bool) -> Option<Vec<Op>> {
+        let registered = self.registered.as_ref()?;
+        let ceiling_ms = now.ceiling_ms.max(registered.start_ms);
+        if registered.settle_until.is_some() || give_back {
+            return Some(plan::give_back(
+                &registered.name,
+                (registered.leaf_version, registered.holder_version),
+                ceiling_ms,
+            ));
+        }
+        let report = plan::Report {
+            name: &registered.name,
+            versions: (registered.leaf_version, registered.holder_version),
+            timestamp_ms: now.clock_ms.max(ceiling_ms),
+            ceiling_ms,
+            limit_ms: registered.limit_ms.max(self.rules.limit(now.clock_ms.max(ceiling_ms))),
+        };
+        let mut ops = plan::report(&self.me, &report);
+        ops.push(Op::Delete(view::temporary(&registered.name), 0));
+        Some(ops)
+    }
+}
+
+#[cfg(test)]
+#[path = "claimant_tests.rs"]
+mod tests;
