@@ -11,11 +11,12 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::life::{Begin, Phase, Registration, refusal};
 use super::queue::Queue;
-use super::sequencer::{Rules, Sequencer, Stop};
+use super::sequencer::{Sequencer, Stop};
 use crate::clock::Clock;
 use crate::runs::Runs;
-use crate::state::worker_file::WorkerRecord;
+use crate::state::worker_file::{SharedClaim, WorkerRecord};
 use crate::state::writer::Writer;
 use crate::supervise;
 
@@ -35,8 +36,6 @@ const MOST_RUNS: u64 = 10_000;
 pub struct Settings {
     /// The registry's name, for status.
     pub registry: &'static str,
-    /// What the worker file says besides the ceiling.
-    pub identity: String,
     /// How far ahead the ceiling is raised, in ms.
     pub ceiling_ahead_ms: u64,
     /// The layout, also when nothing is issued.
@@ -59,6 +58,13 @@ struct Shared {
 
 struct Inner {
     phase: Phase,
+    /// Counts the worker IDs that were begun with: a write for one says nothing of the next.
+    life: u64,
+    /// The highest ceiling that was handed to the disk, there already or not (ms since 1970).
+    promised_ms: u64,
+    /// What the worker file says besides the ceiling.
+    file: WorkerRecord,
+    registration: Registration,
     waiters: Queue,
     issued: u64,
     last_request: Instant,
@@ -66,11 +72,6 @@ struct Inner {
     last_stop: Stop,
     /// Why the ceiling could not be raised.
     disk_error: Option<String>,
-}
-
-enum Phase {
-    On { sequencer: Box<Sequencer>, worker: u64 },
-    Off(WireError),
 }
 
 /// The answer to a request.
@@ -91,33 +92,23 @@ pub struct Waiting {
 }
 
 impl Issuer {
-    /// An issuer for the worker of `rules` that starts at `ceiling_ms`. `fatal` is cancelled when
-    /// its work in the background breaks down.
+    /// An issuer without a worker ID, which `why` explains; `fatal` is cancelled when its work in
+    /// the background breaks down. `file` is what the worker file says.
     #[must_use]
     pub fn start(
         settings: Settings,
-        rules: Rules,
-        ceiling_ms: u64,
+        why: WireError,
+        file: WorkerRecord,
         clock: Clock,
         writer: Writer,
         fatal: &CancellationToken,
     ) -> Self {
-        let sequencer = Box::new(Sequencer::new(rules, ceiling_ms, fastrand::u64(..)));
-        let this =
-            Self::new(settings, Phase::On { sequencer, worker: rules.worker }, clock, writer);
-        supervise::spawn("snowflake", fatal, this.clone().drive());
-        this
-    }
-
-    /// An issuer that refuses, and says why.
-    #[must_use]
-    pub fn refusing(settings: Settings, error: WireError, clock: Clock, writer: Writer) -> Self {
-        Self::new(settings, Phase::Off(error), clock, writer)
-    }
-
-    fn new(settings: Settings, phase: Phase, clock: Clock, writer: Writer) -> Self {
         let inner = Inner {
-            phase,
+            phase: Phase::Off(why),
+            life: 0,
+            promised_ms: file.ceiling_ms,
+            file,
+            registration: Registration::default(),
             waiters: Queue::default(),
             issued: 0,
             // As if somebody had asked: the first request then finds a ceiling.
@@ -125,14 +116,93 @@ impl Issuer {
             last_stop: Stop::Done,
             disk_error: None,
         };
-        Self(Arc::new(Shared {
+        let this = Self(Arc::new(Shared {
             settings,
             clock,
             writer,
             inner: Mutex::new(inner),
             signal: Notify::new(),
             stop: CancellationToken::new(),
-        }))
+        }));
+        supervise::spawn("snowflake", fatal, this.clone().drive());
+        this
+    }
+
+    /// IDs may be made. What was issued before with the same worker ID is kept in mind.
+    pub fn begin(&self, begin: Begin) {
+        let Begin { rules, start_ms, limit_ms, identity, shared } = begin;
+        let mut inner = self.lock();
+        let used_ms = match inner.file.worker {
+            Some(worker) if worker == rules.worker => inner.file.ceiling_ms,
+            _ => 0,
+        };
+        let mut sequencer = Sequencer::new(rules, start_ms.max(used_ms), fastrand::u64(..));
+        sequencer.limited(limit_ms);
+        inner.life += 1;
+        inner.file = WorkerRecord {
+            worker: Some(rules.worker),
+            identity,
+            layout: self.0.settings.layout.to_string(),
+            ceiling_ms: sequencer.ceiling_ms(),
+            shared,
+        };
+        inner.promised_ms = sequencer.ceiling_ms();
+        inner.phase = Phase::On { sequencer: Box::new(sequencer), worker: rules.worker };
+        inner.last_request = Instant::now();
+        drop(inner);
+        self.0.signal.notify_one();
+    }
+
+    /// No more IDs, for the reason given; with `soon`, requests wait for a change.
+    pub fn suspend(&self, why: WireError, soon: bool) {
+        let mut inner = self.lock();
+        inner.file.ceiling_ms = inner.ceiling_ms().max(inner.promised_ms);
+        if soon {
+            inner.phase = Phase::Soon(why);
+            return;
+        }
+        while let Some(waiter) = inner.waiters.pop() {
+            let _ = waiter.sender.send(Err(why.clone()));
+        }
+        inner.phase = Phase::Off(why);
+    }
+
+    /// The registry has taken a report: times below `limit_ms` may be used.
+    pub fn reported(&self, limit_ms: u64, shared: SharedClaim) {
+        let mut inner = self.lock();
+        inner.registration.reported = Some(Instant::now());
+        inner.file.shared = Some(shared);
+        if let Phase::On { sequencer, .. } = &mut inner.phase {
+            sequencer.limited(limit_ms);
+        }
+        drop(inner);
+        self.0.signal.notify_one();
+    }
+
+    /// Changes what status says of the registry.
+    pub fn registration(&self, change: impl FnOnce(&mut Registration)) {
+        change(&mut self.lock().registration);
+    }
+
+    /// Nothing has been issued at or past this with the present worker ID (ms since 1970).
+    #[must_use]
+    pub fn ceiling_ms(&self) -> u64 {
+        self.lock().ceiling_ms()
+    }
+
+    /// Writes into the worker file what is known of the claim, whether IDs are made or not.
+    ///
+    /// # Errors
+    /// When the disk does not take it.
+    pub async fn remember(&self, shared: SharedClaim) -> Result<(), String> {
+        let record = {
+            let mut inner = self.lock();
+            inner.file.shared = Some(shared);
+            // Not below what is being written: the driver will rely on that.
+            let ceiling_ms = inner.ceiling_ms().max(inner.promised_ms);
+            WorkerRecord { ceiling_ms, ..inner.file.clone() }
+        };
+        self.0.writer.worker(record).await
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -154,6 +224,7 @@ impl Issuer {
         let sequencer = match &mut inner.phase {
             Phase::On { sequencer, .. } => sequencer,
             Phase::Off(error) => return Outcome::Refused(error.clone()),
+            Phase::Soon(_) => return self.queue(inner, count, Runs::default(), now, deadline),
         };
         let mut runs = Runs::default();
         let mut left = count;
@@ -173,15 +244,25 @@ impl Issuer {
                     return Outcome::Now(runs);
                 }
                 Stop::Until(_) | Stop::Ceiling => {}
-                Stop::ClockBackwards { .. } | Stop::TimeExhausted => {
+                Stop::ClockBackwards { .. } | Stop::TimeExhausted | Stop::Fenced => {
                     return Outcome::Refused(refusal(stop, None));
                 }
             }
         }
+        self.queue(inner, left, runs, now, deadline)
+    }
+
+    fn queue(
+        &self,
+        inner: &mut Inner,
+        left: u32,
+        runs: Runs,
+        now: Instant,
+        deadline: Instant,
+    ) -> Outcome {
         inner.last_request = now;
         let (sender, receiver) = oneshot::channel();
         inner.waiters.push(left, runs, sender);
-        drop(guard);
         self.0.signal.notify_one();
         Outcome::Later(Waiting { issuer: self.clone(), receiver, deadline })
     }
@@ -191,7 +272,7 @@ impl Issuer {
         let mut ahead_ms = self.0.settings.ceiling_ahead_ms;
         loop {
             let (raise, wake) = self.serve(ahead_ms);
-            let Some(record) = raise else {
+            let Some((life, record)) = raise else {
                 tokio::select! {
                     () = self.0.stop.cancelled() => return,
                     () = self.0.signal.notified() => {}
@@ -201,6 +282,7 @@ impl Issuer {
             };
             let began = Instant::now();
             let ceiling_ms = record.ceiling_ms;
+            self.lock().promised_ms = ceiling_ms;
             let writing = self.0.writer.worker(record);
             tokio::pin!(writing);
             // Whoever can be served below the present ceiling is served meanwhile.
@@ -221,7 +303,7 @@ impl Issuer {
                 .max(ahead_ms - ahead_ms / 8)
                 .max(took_ms.saturating_mul(4))
                 .min(MOST_AHEAD_MS);
-            if self.raised(ceiling_ms, outcome).is_err() {
+            if self.raised(life, ceiling_ms, outcome).is_err() {
                 tokio::select! {
                     () = self.0.stop.cancelled() => return,
                     () = tokio::time::sleep(Duration::from_millis(200)) => {}
@@ -230,7 +312,7 @@ impl Issuer {
         }
     }
 
-    fn raised(&self, ceiling_ms: u64, outcome: Result<(), String>) -> Result<(), ()> {
+    fn raised(&self, life: u64, ceiling_ms: u64, outcome: Result<(), String>) -> Result<(), ()> {
         let mut guard = self.lock();
         let inner = &mut *guard;
         match outcome {
@@ -238,7 +320,9 @@ impl Issuer {
                 if inner.disk_error.take().is_some() {
                     tracing::info!("the worker file can be written again");
                 }
-                if let Phase::On { sequencer, .. } = &mut inner.phase {
+                if let Phase::On { sequencer, .. } = &mut inner.phase
+                    && inner.life == life
+                {
                     sequencer.raised(ceiling_ms);
                 }
                 Ok(())
@@ -256,11 +340,11 @@ impl Issuer {
     }
 
     /// Serves the queue as far as it goes. Returns what to write, and when to come again.
-    fn serve(&self, ahead_ms: u64) -> (Option<WorkerRecord>, Duration) {
+    fn serve(&self, ahead_ms: u64) -> (Option<(u64, WorkerRecord)>, Duration) {
         let clock_ms = self.0.clock.now_ms();
         let mut guard = self.lock();
         let inner = &mut *guard;
-        let Phase::On { sequencer, worker } = &mut inner.phase else {
+        let Phase::On { sequencer, .. } = &mut inner.phase else {
             return (None, AWAKE);
         };
         let mut wake = Duration::from_millis(ahead_ms / 4);
@@ -287,7 +371,7 @@ impl Issuer {
                     break;
                 }
                 Stop::Ceiling => break,
-                Stop::Done | Stop::ClockBackwards { .. } | Stop::TimeExhausted => {
+                Stop::Done | Stop::ClockBackwards { .. } | Stop::TimeExhausted | Stop::Fenced => {
                     let Some(waiter) = inner.waiters.pop() else { break };
                     let outcome = match stop {
                         Stop::Done => Ok(waiter.runs),
@@ -302,7 +386,7 @@ impl Issuer {
         }
         let record = sequencer
             .wanted_ceiling(clock_ms, ahead_ms)
-            .map(|ceiling_ms| record(&self.0.settings, *worker, ceiling_ms));
+            .map(|ceiling_ms| (inner.life, WorkerRecord { ceiling_ms, ..inner.file.clone() }));
         (record, wake)
     }
 
@@ -321,10 +405,11 @@ impl Issuer {
                 let _ = waiter.sender.send(Err(stopping()));
             }
             match std::mem::replace(&mut inner.phase, Phase::Off(stopping())) {
-                Phase::On { sequencer, worker } => {
-                    record(&self.0.settings, worker, sequencer.exact_ceiling_ms())
+                Phase::On { sequencer, .. } => {
+                    inner.file.ceiling_ms = sequencer.exact_ceiling_ms();
+                    inner.file.clone()
                 }
-                Phase::Off(_) => return Ok(()),
+                Phase::Soon(_) | Phase::Off(_) => return Ok(()),
             }
         };
         self.0.writer.worker(record).await
@@ -358,7 +443,7 @@ impl Issuer {
                     status.state = SnowflakeState::Refused { reason };
                 }
             }
-            Phase::Off(error) => {
+            Phase::Soon(error) | Phase::Off(error) => {
                 status.state = SnowflakeState::Refused { reason: error.message.clone() };
             }
         }
@@ -366,43 +451,12 @@ impl Issuer {
     }
 }
 
-fn record(settings: &Settings, worker: u64, ceiling_ms: u64) -> WorkerRecord {
-    WorkerRecord {
-        worker: Some(worker),
-        identity: settings.identity.clone(),
-        layout: settings.layout.to_string(),
-        ceiling_ms,
-    }
-}
-
-fn refusal(stop: Stop, disk_error: Option<&str>) -> WireError {
-    match stop {
-        Stop::ClockBackwards { behind_ms } => WireError::new(
-            ErrorCode::ClockBackwards,
-            format!(
-                "the clock is {behind_ms} ms behind the times already used; IDs go on when it has \
-                 caught up"
-            ),
-        )
-        .with_detail(behind_ms)
-        .with_retry_after_ms(u32::try_from(behind_ms).unwrap_or(u32::MAX)),
-        Stop::TimeExhausted => WireError::new(
-            ErrorCode::TimeExhausted,
-            "the time field of the layout is used up; no ID can come any more",
-        ),
-        Stop::Ceiling => WireError::new(
-            ErrorCode::StateUnavailable,
-            format!(
-                "the worker file cannot be written: {}",
-                disk_error.unwrap_or("the disk has not answered yet")
-            ),
-        )
-        .with_retry_after_ms(200),
-        Stop::Until(_) | Stop::Done => WireError::new(
-            ErrorCode::DeadlineExceeded,
-            "so many IDs could not be made in time; the layout's limit is reached",
-        )
-        .with_retry_after_ms(10),
+impl Inner {
+    fn ceiling_ms(&self) -> u64 {
+        match &self.phase {
+            Phase::On { sequencer, .. } => sequencer.ceiling_ms(),
+            Phase::Soon(_) | Phase::Off(_) => self.file.ceiling_ms,
+        }
     }
 }
 
@@ -419,7 +473,7 @@ impl Waiting {
         let inner = self.issuer.lock();
         let behind = match &inner.phase {
             Phase::On { sequencer, .. } => sequencer.behind_ms(clock_ms),
-            Phase::Off(error) => return Err(error.clone()),
+            Phase::Soon(error) | Phase::Off(error) => return Err(error.clone()),
         };
         let stop = behind.map_or(inner.last_stop, |behind_ms| Stop::ClockBackwards { behind_ms });
         Err(refusal(stop, inner.disk_error.as_deref()))

@@ -2,5 +2,6 @@
 //! [`issuer`] reads the clock, keeps who waits in a `queue`, and has the ceiling raised on disk.
 
 pub mod issuer;
+pub mod life;
 mod queue;
 pub mod sequencer;

@@ -41,6 +41,8 @@ pub enum Stop {
         /// Distance in milliseconds.
         behind_ms: u64,
     },
+    /// More when the worker ID has been reported again: from here on it may be another's.
+    Fenced,
     /// The time field is used up; no ID will ever come again in this layout.
     TimeExhausted,
 }
@@ -59,6 +61,8 @@ pub struct Sequencer {
     /// Until the clock has passed the ceiling of the earlier life.
     starting: bool,
     ceiling_ms: u64,
+    /// The worker ID is this one's for times below (ms since 1970).
+    limit_ms: u64,
     random: fastrand::Rng,
 }
 
@@ -77,6 +81,7 @@ impl Sequencer {
             high_ms: ceiling_ms.max(layout.epoch_ms()),
             starting: true,
             ceiling_ms,
+            limit_ms: u64::MAX,
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -102,6 +107,9 @@ impl Sequencer {
                 return stop;
             }
             let time = self.time.unwrap_or(clock_unit);
+            if self.unit_start_ms(time) >= self.limit_ms {
+                return Stop::Fenced;
+            }
             if self.unit_start_ms(time) >= self.ceiling_ms {
                 return Stop::Ceiling;
             }
@@ -168,6 +176,12 @@ impl Sequencer {
         self.ceiling_ms = self.ceiling_ms.max(ceiling_ms);
     }
 
+    /// The worker ID is this one's for times below `limit_ms` (ms since 1970), and for later ones
+    /// when this is said again.
+    pub fn limited(&mut self, limit_ms: u64) {
+        self.limit_ms = limit_ms;
+    }
+
     /// The ceiling to write next, `ahead_ms` above what is in use, when less than half of that is
     /// left. `None` while the clock is behind: nothing can be issued then.
     #[must_use]
@@ -179,8 +193,9 @@ impl Sequencer {
         let used_ms = self.time.map_or(0, |time| self.unit_start_ms(time)).max(now_ms);
         // Less than the lead ahead would stop a saturated sequence short of its lead.
         let ahead_ms = ahead_ms.max(2 * lead_ms);
-        (self.ceiling_ms < used_ms.saturating_add(ahead_ms / 2))
-            .then(|| used_ms.saturating_add(ahead_ms))
+        let next_ms = used_ms.saturating_add(ahead_ms).min(self.limit_ms);
+        (self.ceiling_ms < used_ms.saturating_add(ahead_ms / 2) && self.ceiling_ms < next_ms)
+            .then_some(next_ms)
     }
 
     /// The lowest ceiling that is right when nothing more is issued: what a clean stop writes.
