@@ -154,9 +154,13 @@ pub enum Invalid {
     /// More characters than [`crate::wire::MAX_DESCRIPTION_CHARS`].
     #[error("the description has {0} characters; at most 256 are allowed")]
     DescriptionTooLong(usize),
-    /// A page of no tags, or of more than [`crate::wire::MAX_TAGS_PER_PAGE`].
-    #[error("a page of {0} tags; 1 to 100 are allowed")]
+    /// A page of nothing, or of more than [`crate::wire::MAX_TAGS_PER_PAGE`] tags or
+    /// [`crate::wire::MAX_WORKERS_PER_PAGE`] worker IDs.
+    #[error("a page of {0}; 1 to 100 are allowed")]
     PageSize(u32),
+    /// More characters than [`crate::wire::MAX_OWNER_CHARS`].
+    #[error("the owner has {0} characters; none has more than 256")]
+    OwnerTooLong(usize),
 }
 
 #[cfg(test)]

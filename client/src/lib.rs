@@ -99,7 +99,7 @@ pub use options::Options;
 pub use path::{
     SOCKET_VARIABLE, SYSTEM_SOCKET, default_socket_path, default_socket_path_for_daemon,
 };
-pub use wire::{DaemonStatus, ErrorCode, Run, TagStatus, WireError};
+pub use wire::{DaemonStatus, ErrorCode, Run, TagStatus, WireError, WorkerStatus};
 
 // Keeps the examples of the README compiling.
 #[cfg(all(doctest, feature = "async", feature = "blocking"))]

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use common::{patient, with_both};
 use leaf_client::testing::Fault;
-use leaf_client::wire::SnowflakeState;
-use leaf_client::{Error, ErrorCode, Invalid, Layout, WireError};
+use leaf_client::wire::{SnowflakeState, WorkerState};
+use leaf_client::{Error, ErrorCode, Invalid, Layout, WireError, WorkerStatus};
 
 #[test]
 fn segment_ids_are_dense_per_tag() {
@@ -77,6 +77,59 @@ fn tags_are_made_listed_shown_and_changed() {
     });
 }
 
+/// A worker ID whose owner has not been seen for an hour.
+fn left_behind(worker: u64) -> WorkerStatus {
+    WorkerStatus {
+        worker,
+        owner: format!("10.0.0.{worker}:2182"),
+        address: format!("10.0.0.{worker}:2182"),
+        state: WorkerState::Held,
+        live: false,
+        own: false,
+        reported_unix_ms: 1_600_000_000_000,
+        age_ms: 3_600_000,
+        ceiling_unix_ms: 1_600_000_003_000,
+        limit_unix_ms: Some(1_600_043_200_000),
+    }
+}
+
+#[test]
+fn worker_ids_are_listed_page_by_page_and_released_by_their_owners_name() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        for worker in [7, 3] {
+            daemon.put_worker(left_behind(worker));
+        }
+        let page = client.worker_list(0, 2).unwrap();
+        assert_eq!(page.iter().map(|worker| worker.worker).collect::<Vec<_>>(), [1, 3]);
+        assert!(page[0].own && page[0].live && page[0].state == WorkerState::Held);
+        assert_eq!(client.worker_list(4, 2).unwrap(), [left_behind(7)]);
+        assert_eq!(client.worker_list(8, 2).unwrap(), []);
+
+        let refused = |result: Result<WorkerStatus, Error>| result.unwrap_err().code();
+        let code = refused(client.worker_release(2, "10.0.0.2:2182"));
+        assert_eq!(code, Some(ErrorCode::UnknownWorker));
+        let code = refused(client.worker_release(7, "10.0.0.3:2182"));
+        assert_eq!(code, Some(ErrorCode::WrongOwner));
+        let code = refused(client.worker_release(1, &page[0].owner));
+        assert_eq!(code, Some(ErrorCode::WorkerInUse));
+        let free = WorkerStatus { state: WorkerState::Released, ..left_behind(7) };
+        assert_eq!(client.worker_release(7, "10.0.0.7:2182").unwrap(), free);
+        assert_eq!(client.worker_list(4, 2).unwrap(), [free]);
+    });
+}
+
+#[test]
+fn a_release_whose_answer_is_lost_is_repeated_and_finds_the_worker_id_free() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        daemon.put_worker(WorkerStatus { state: WorkerState::Released, ..left_behind(7) });
+        daemon.fault_after(0, Fault::Close);
+        let released = client.worker_release(7, "10.0.0.7:2182").unwrap();
+        assert_eq!((released.state, daemon.connections()), (WorkerState::Released, 2));
+    });
+}
+
 #[test]
 fn what_can_never_be_right_is_refused_without_asking() {
     with_both(|daemon, make| {
@@ -89,6 +142,9 @@ fn what_can_never_be_right_is_refused_without_asking() {
         assert_eq!(invalid(client.next_many("a", 0).map(drop)), Invalid::CountZero);
         assert_eq!(invalid(client.tag_list("", 101).map(drop)), Invalid::PageSize(101));
         assert_eq!(invalid(client.tag_set_step("a", 0).map(drop)), Invalid::StepZero);
+        assert_eq!(invalid(client.worker_list(0, 101).map(drop)), Invalid::PageSize(101));
+        let long = "x".repeat(257);
+        assert_eq!(invalid(client.worker_release(1, &long).map(drop)), Invalid::OwnerTooLong(257));
         assert_eq!(daemon.connections(), 0);
     });
 }

@@ -185,7 +185,7 @@ class TheConnection(ThePlayedDaemon):
         cases = {
             "an ID never sent": encode(Response(99, TimeReply(1))),
             "an answer twice": whole.replace(b"\2", b"\1", 1),
-            "an unknown reply": whole.replace(b"\3", b"\7", 1),
+            "an unknown reply": whole.replace(b"\3", b"\x08", 1),
             "a byte left over": HEADER.pack(len(whole) - 3) + whole[4:] + b"\0",
             "a body cut short": HEADER.pack(len(whole) - 5) + whole[4:-1],
             "a response that is too long": HEADER.pack(MAX_RESPONSE + 1),

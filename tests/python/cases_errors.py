@@ -97,7 +97,7 @@ class Errors(DaemonTest):
 
     def test_an_unknown_call_is_refused_with_its_number(self) -> None:
         peer = self.connect()
-        for number, fields in ((9, b""), (77, b"whatever"), (2**32 - 1, b"\xff" * 100)):
+        for number, fields in ((11, b""), (77, b"whatever"), (2**32 - 1, b"\xff" * 100)):
             with self.subTest(number=number):
                 peer.send_body(body(5, number, fields))
                 response = peer.response()

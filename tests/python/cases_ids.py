@@ -89,6 +89,10 @@ class TimeAndStatus(DaemonTest):
         self.assertIsNotNone(first.snowflake.worker)
         self.assertGreater(first.snowflake.ceiling_unix_ms, first.snowflake.last_unix_ms)
         self.assertLessEqual(first.snowflake.last_unix_ms, first.snowflake.clock_unix_ms + LEAD_MS)
+        self.assertEqual(first.snowflake.registry_error, "")
+        self.assertIsNone(first.snowflake.limit_unix_ms)
+        self.assertIsNone(first.snowflake.clock_offset_ms)
+        self.assertEqual(first.snowflake.peers, 0)
 
         self.connect()
         self.ids(peer, Segment(fresh("status"), count=3))

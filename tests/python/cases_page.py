@@ -16,6 +16,7 @@ from leaf_wire import (
     ErrorCode,
     ErrorReply,
     Goodbye,
+    Held,
     Hello,
     HelloReply,
     Ids,
@@ -26,6 +27,7 @@ from leaf_wire import (
     Run,
     Segment,
     SegmentsStatus,
+    Settling,
     Snowflake,
     SnowflakeStatus,
     Span,
@@ -33,6 +35,10 @@ from leaf_wire import (
     Tags,
     TagStatus,
     TimeReply,
+    WorkerList,
+    WorkerRelease,
+    Workers,
+    WorkerStatus,
     decode,
     encode,
     least_size,
@@ -49,6 +55,8 @@ EXAMPLES: list[Request | Response] = [
     Response(4, Ids(Run(2**40, 4_096), (Run(2**40 + 2**22, 4_096),))),
     Response(5, TimeReply(1_700_000_000_000)),
     Request(9, TagCreate("a", description="é")),
+    Request(10, WorkerList()),
+    Request(11, WorkerRelease(3, "a:1")),
     Response(7, Tags((TagStatus(
         tag="a", row_step=2_000, step=4_000, max_id=8_001, description="é", current=Span(1, 2_001), next=None,
         position=17, remaining=1_984, issued=16, leases=1, last_lease_ms_ago=5, last_lease_size=2_000,
@@ -58,11 +66,23 @@ EXAMPLES: list[Request | Response] = [
         version="0.1.0", pid=42, uptime_ms=60_000, connections=2, requests=7, state_dir="/s",
         segments=SegmentsStatus(store="sqlite", store_error="", tags=1, waiting=0, issued=16, leases=2),
         snowflake=SnowflakeStatus(
-            state=ClockBehind(250), worker=3, registry="fixed", layout="leaf",
+            state=ClockBehind(250), worker=3, registry="zookeeper", layout="leaf",
             ceiling_unix_ms=1_700_000_001_000, last_unix_ms=1_700_000_000_250, clock_unix_ms=1_700_000_000_000,
-            issued=4_096,
+            issued=4_096, identity="a:1", last_report_ms_ago=1_500, registry_error="",
+            limit_unix_ms=1_700_043_200_000, clock_offset_ms=-12, peers=2,
         ),
     )),
+    Response(8, Workers((
+        WorkerStatus(
+            worker=3, owner="a:1", address="10.0.0.1:2182", state=Held(), live=True, own=True,
+            reported_unix_ms=1_700_000_000_000, age_ms=1_500, ceiling_unix_ms=1_700_000_001_000,
+            limit_unix_ms=1_700_043_200_000,
+        ),
+        WorkerStatus(
+            worker=5, owner="b:1", address="", state=Settling(), live=True, own=False,
+            reported_unix_ms=1_700_000_001_500, age_ms=0, ceiling_unix_ms=0, limit_unix_ms=None,
+        ),
+    ))),
 ]  # fmt: skip
 
 
@@ -86,6 +106,7 @@ class ThePage(unittest.TestCase):
     def test_its_least_sizes_are_those_of_the_codec(self) -> None:
         self.assertEqual(least_size(Run), 12)
         self.assertEqual(least_size(TagStatus), 100)
+        self.assertEqual(least_size(WorkerStatus), 55)
 
     def test_a_body_cut_short_or_with_a_byte_left_over_does_not_decode(self) -> None:
         for frame, message in zip(protocol_page.frames(), EXAMPLES, strict=True):
@@ -95,11 +116,17 @@ class ThePage(unittest.TestCase):
                     decode(type(message), wrong)
 
     def test_damage_within_a_body_is_refused(self) -> None:
-        tags = encode(EXAMPLES[10])[4:]
+        tags, workers = (
+            next(encode(one)[4:] for one in EXAMPLES if isinstance(one, Response) and isinstance(one.reply, kind))
+            for kind in (Tags, Workers)
+        )
+        live = workers.index(b"\x01\x01" + struct.pack("<Q", 1_700_000_000_000))
         option = tags.index(b"\x01" + struct.pack("<QQ", 1, 2_001))
         damaged = {
             "option byte 2": tags[:option] + b"\2" + tags[option + 1 :],
-            "reply 7": body(1, 7),
+            "bool 2": workers[:live] + b"\2" + workers[live + 1 :],
+            "worker state 4": workers[: live - 4] + b"\4" + workers[live - 3 :],
+            "reply 8": body(1, 8, struct.pack("<Q", 0)),
             "a list of 2^64 - 1": body(1, 5, struct.pack("<Q", 2**64 - 1)),
             "a text of 2^64 - 1": body(1, 0, struct.pack("<HIQQ", 100, 0, 0, 2**64 - 1)),
             "bad UTF-8": body(1, 0, struct.pack("<HIQQ", 100, 0, 0, 1) + b"\xff"),

@@ -20,6 +20,7 @@ T = TypeVar("T")
 U16 = Annotated[int, struct.Struct("<H")]
 U32 = Annotated[int, struct.Struct("<I")]
 U64 = Annotated[int, struct.Struct("<Q")]
+I64 = Annotated[int, struct.Struct("<q")]
 Bytes4 = Annotated[bytes, struct.Struct("4s")]
 LENGTH, VARIANT, HEADER = struct.Struct("<Q"), struct.Struct("<I"), struct.Struct(">I")
 
@@ -85,6 +86,16 @@ class TagSetStep(Struct):
     step: U32
 
 
+class WorkerList(Struct):
+    from_: U64 = 0
+    limit: U32 = 100
+
+
+class WorkerRelease(Struct):
+    worker: U64
+    owner: str
+
+
 class Run(Struct):
     first: U64
     count: U32
@@ -107,6 +118,10 @@ class Refused(Struct):
     reason: str
 
 
+class Starting(Struct):
+    reason: str
+
+
 class SegmentsStatus(Struct):
     store: str
     store_error: str
@@ -117,7 +132,7 @@ class SegmentsStatus(Struct):
 
 
 class SnowflakeStatus(Struct):
-    state: Serving | ClockBehind | Refused
+    state: Serving | ClockBehind | Refused | Starting
     worker: U64 | None
     registry: str
     layout: str
@@ -125,6 +140,12 @@ class SnowflakeStatus(Struct):
     last_unix_ms: U64
     clock_unix_ms: U64
     issued: U64
+    identity: str
+    last_report_ms_ago: U64 | None
+    registry_error: str
+    limit_unix_ms: U64 | None
+    clock_offset_ms: I64 | None
+    peers: U32
 
 
 class TagStatus(Struct):
@@ -144,6 +165,35 @@ class TagStatus(Struct):
     waiting: U64
     lease_error: str
     seconds_left: U64 | None
+
+
+class Held(Struct):
+    pass
+
+
+class Settling(Struct):
+    pass
+
+
+class Released(Struct):
+    pass
+
+
+class JavaLeaf(Struct):
+    pass
+
+
+class WorkerStatus(Struct):
+    worker: U64
+    owner: str
+    address: str
+    state: Held | Settling | Released | JavaLeaf
+    live: bool
+    own: bool
+    reported_unix_ms: U64
+    age_ms: U64
+    ceiling_unix_ms: U64
+    limit_unix_ms: U64 | None
 
 
 class ErrorReply(Struct):
@@ -196,8 +246,24 @@ class Goodbye(Struct):
     pass
 
 
-Call = Hello | Segment | Snowflake | Time | Status | TagList | TagShow | TagCreate | TagSetStep
-Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye
+class Workers(Struct):
+    workers: tuple[WorkerStatus, ...]
+
+
+Call = (
+    Hello
+    | Segment
+    | Snowflake
+    | Time
+    | Status
+    | TagList
+    | TagShow
+    | TagCreate
+    | TagSetStep
+    | WorkerList
+    | WorkerRelease
+)
+Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers
 
 
 class Request(Struct):
@@ -228,6 +294,9 @@ class ErrorCode(IntEnum):
     FORBIDDEN = 206
     NOT_CONFIGURED = 207
     TOO_MANY_TAGS = 208
+    UNKNOWN_WORKER = 209
+    WORKER_IN_USE = 210
+    WRONG_OWNER = 211
     TOO_MANY_CONNECTIONS = 300
     TOO_MANY_IN_FLIGHT = 301
     STORE_UNAVAILABLE = 302
@@ -239,6 +308,7 @@ class ErrorCode(IntEnum):
     DEADLINE_EXCEEDED = 308
     SHUTTING_DOWN = 309
     TOO_MANY_WAITING = 310
+    REGISTRY_UNAVAILABLE = 311
 
 
 # Codec.
@@ -255,6 +325,8 @@ def least_size(kind: Any) -> int:
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return int(args[1].size)
+    if kind is bool:
+        return 1
     if kind is str or origin is tuple:
         return LENGTH.size
     if origin in (Union, UnionType):
@@ -266,6 +338,8 @@ def _put(kind: Any, value: Any, out: bytearray) -> None:
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         out += args[1].pack(value)
+    elif kind is bool:
+        out.append(value)
     elif kind is str:
         text = value.encode()
         out += LENGTH.pack(len(text)) + text
@@ -298,10 +372,17 @@ class _Reader:
     def number(self, form: struct.Struct) -> Any:
         return form.unpack(self.take(form.size))[0]
 
+    def mark(self) -> bool:
+        if (mark := self.take(1)[0]) > 1:
+            raise ProtocolError(f"option byte or bool {mark}")
+        return mark == 1
+
     def get(self, kind: Any) -> Any:
         origin, args = get_origin(kind), get_args(kind)
         if origin is Annotated:
             return self.number(args[1])
+        if kind is bool:
+            return self.mark()
         if kind is str:
             return self.take(self.number(LENGTH)).decode()
         if origin is tuple:
@@ -310,9 +391,7 @@ class _Reader:
                 raise ProtocolError(f"a list of {length} elements does not fit")
             return tuple(self.get(args[0]) for _ in range(length))
         if origin in (Union, UnionType) and NoneType in args:
-            if (mark := self.take(1)[0]) > 1:
-                raise ProtocolError(f"option byte {mark}")
-            return self.get(args[0]) if mark else None
+            return self.get(args[0]) if self.mark() else None
         if origin in (Union, UnionType):
             if (variant := self.number(VARIANT)) >= len(args):
                 raise ProtocolError(f"unknown variant {variant}")

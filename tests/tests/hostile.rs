@@ -124,7 +124,7 @@ fn an_unknown_call_and_a_damaged_one_are_refused_with_their_id_and_the_connectio
     beside_others(|socket| {
         let mut raw = Raw::greeted(socket);
         for (call, rest, code, detail) in [
-            (9_u32, "", ErrorCode::UnknownCall, 9),
+            (11_u32, "", ErrorCode::UnknownCall, 11),
             (u32::MAX, "whatever follows", ErrorCode::UnknownCall, u64::from(u32::MAX)),
             // Too short, too long, and a tag that is longer than the frame.
             (1, "\u{6}\0\0\0\0\0\0\0ord", ErrorCode::Malformed, 0),

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
 use crate::session::{self, Ask, Backoff, FIRST_CALL_ID, Failure};
-use crate::wire::{DaemonStatus, Reply, TagStatus};
+use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 
 /// A blocking client of leafd.
 ///
@@ -152,6 +152,28 @@ impl Client {
     /// See [`Error`]; `UnknownTag` and `BadStep` are the ones to expect.
     pub fn tag_set_step(&mut self, tag: &str, step: u32) -> Result<TagStatus, Error> {
         session::tag(self.call(&Ask::tag_set_step(tag, step)?)?)
+    }
+
+    /// A page of at most `limit` worker IDs (1 to 100) of the registry, ascending, from `from` on;
+    /// an empty page is the end.
+    ///
+    /// # Errors
+    /// See [`Error`]; of the daemon's own, `NotConfigured` where worker IDs come from the
+    /// configuration, and `RegistryUnavailable`.
+    pub fn worker_list(&mut self, from: u64, limit: u32) -> Result<Vec<WorkerStatus>, Error> {
+        session::workers(self.call(&Ask::worker_list(from, limit)?)?)
+    }
+
+    /// Makes a worker ID free for anybody, on an operator's word that `owner`, who has it, is gone
+    /// for good and never starts again with its state directory.
+    ///
+    /// # Errors
+    /// See [`Error`]; `UnknownWorker`, `WorkerInUse` and `WrongOwner` are the ones to expect, and
+    /// those of [`Self::worker_list`]. When the connection broke before the answer, the call is
+    /// repeated: it finds the ID free, which is no error, or in the hands of another owner, which
+    /// is `WrongOwner`.
+    pub fn worker_release(&mut self, worker: u64, owner: &str) -> Result<WorkerStatus, Error> {
+        session::worker(self.call(&Ask::worker_release(worker, owner)?)?)
     }
 
     /// Asks until there is an answer or the time is over.

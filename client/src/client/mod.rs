@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
 use crate::session::{self, Ask};
-use crate::wire::{DaemonStatus, TagStatus};
+use crate::wire::{DaemonStatus, TagStatus, WorkerStatus};
 use handle::Handle;
 
 /// A client of leafd for tokio. Cloning is cheap; all clones share one connection, on which any
@@ -147,6 +147,28 @@ impl Client {
     /// See [`Error`]; `UnknownTag` and `BadStep` are the ones to expect.
     pub async fn tag_set_step(&self, tag: &str, step: u32) -> Result<TagStatus, Error> {
         session::tag(self.call(Ask::tag_set_step(tag, step)?).await?)
+    }
+
+    /// A page of at most `limit` worker IDs (1 to 100) of the registry, ascending, from `from` on;
+    /// an empty page is the end.
+    ///
+    /// # Errors
+    /// See [`Error`]; of the daemon's own, `NotConfigured` where worker IDs come from the
+    /// configuration, and `RegistryUnavailable`.
+    pub async fn worker_list(&self, from: u64, limit: u32) -> Result<Vec<WorkerStatus>, Error> {
+        session::workers(self.call(Ask::worker_list(from, limit)?).await?)
+    }
+
+    /// Makes a worker ID free for anybody, on an operator's word that `owner`, who has it, is gone
+    /// for good and never starts again with its state directory.
+    ///
+    /// # Errors
+    /// See [`Error`]; `UnknownWorker`, `WorkerInUse` and `WrongOwner` are the ones to expect, and
+    /// those of [`Self::worker_list`]. When the connection broke before the answer, the call is
+    /// repeated: it finds the ID free, which is no error, or in the hands of another owner, which
+    /// is `WrongOwner`.
+    pub async fn worker_release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, Error> {
+        session::worker(self.call(Ask::worker_release(worker, owner)?).await?)
     }
 
     async fn call(&self, ask: Ask<&str>) -> Result<crate::wire::Reply, Error> {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, ProtocolError};
 use crate::ids::Ids;
-use crate::wire::{DaemonStatus, Reply, TagStatus};
+use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 
 /// Exactly `asked` IDs.
 pub(crate) fn ids(reply: Reply, asked: u32) -> Result<Ids, Error> {
@@ -47,16 +47,34 @@ pub(crate) fn tags(reply: Reply) -> Result<Vec<TagStatus>, Error> {
 
 /// The one tag that was asked for.
 pub(crate) fn tag(reply: Reply) -> Result<TagStatus, Error> {
-    let kind = "Tags with one element";
-    let mut tags = tags(reply)?.into_iter();
-    match (tags.next(), tags.next()) {
-        (Some(tag), None) => Ok(tag),
-        (None, _) => {
-            Err(ProtocolError::UnexpectedReply { expected: kind, got: "Tags without one" }.into())
-        }
-        (Some(_), Some(_)) => {
-            Err(ProtocolError::UnexpectedReply { expected: kind, got: "Tags with more" }.into())
-        }
+    one(tags(reply)?, "Tags with one element", "Tags without one", "Tags with more")
+}
+
+/// A page of worker IDs.
+pub(crate) fn workers(reply: Reply) -> Result<Vec<WorkerStatus>, Error> {
+    match reply {
+        Reply::Workers(workers) => Ok(workers),
+        other => Err(not("Workers", other)),
+    }
+}
+
+/// The one worker ID that was asked for.
+pub(crate) fn worker(reply: Reply) -> Result<WorkerStatus, Error> {
+    one(workers(reply)?, "Workers with one element", "Workers without one", "Workers with more")
+}
+
+/// The only element; otherwise a protocol error that names what was expected, and what came.
+fn one<T>(
+    all: Vec<T>,
+    expected: &'static str,
+    none: &'static str,
+    more: &'static str,
+) -> Result<T, Error> {
+    let mut all = all.into_iter();
+    match (all.next(), all.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(ProtocolError::UnexpectedReply { expected, got: none }.into()),
+        (Some(_), Some(_)) => Err(ProtocolError::UnexpectedReply { expected, got: more }.into()),
     }
 }
 
@@ -79,6 +97,7 @@ pub(super) const fn kind(reply: &Reply) -> &'static str {
         Reply::Status(_) => "Status",
         Reply::Tags(_) => "Tags",
         Reply::Goodbye => "Goodbye",
+        Reply::Workers(_) => "Workers",
     }
 }
 
@@ -97,6 +116,8 @@ mod tests {
             status(reply()).unwrap_err(),
             tags(reply()).unwrap_err(),
             tag(reply()).unwrap_err(),
+            workers(reply()).unwrap_err(),
+            worker(reply()).unwrap_err(),
         ] {
             assert_eq!(error.code(), Some(ErrorCode::Other(4242)));
         }
@@ -107,6 +128,8 @@ mod tests {
         let error = time(Reply::Tags(vec![])).unwrap_err();
         assert!(matches!(error, Error::Protocol(ProtocolError::UnexpectedReply { .. })), "{error}");
         assert!(matches!(tag(Reply::Tags(vec![])), Err(Error::Protocol(_))));
+        assert!(matches!(worker(Reply::Workers(vec![])), Err(Error::Protocol(_))));
+        assert!(matches!(workers(Reply::Tags(vec![])), Err(Error::Protocol(_))));
         assert!(matches!(only_id(Reply::Goodbye), Err(Error::Protocol(_))));
         let two = Reply::Ids { first: Run { first: 5, count: 2 }, more: vec![] };
         assert!(matches!(

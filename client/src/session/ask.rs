@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::error::Invalid;
 use crate::wire::{
-    Call, MAX_DESCRIPTION_CHARS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, Request, encode_request,
+    Call, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE,
+    MAX_WORKERS_PER_PAGE, Request, encode_request,
 };
 
 /// A checked call; `S` is `&str`, or `Box<str>` where the call outlives its arguments.
@@ -19,6 +20,8 @@ pub(crate) enum Ask<S> {
     TagShow { tag: S },
     TagCreate { tag: S, step: u32, first: u64, description: S },
     TagSetStep { tag: S, step: u32 },
+    WorkerList { from: u64, limit: u32 },
+    WorkerRelease { worker: u64, owner: S },
 }
 
 impl<'a> Ask<&'a str> {
@@ -37,9 +40,7 @@ impl<'a> Ask<&'a str> {
         if !after.is_empty() {
             check_tag(after)?;
         }
-        if limit == 0 || limit > MAX_TAGS_PER_PAGE {
-            return Err(Invalid::PageSize(limit));
-        }
+        check_page(limit, MAX_TAGS_PER_PAGE)?;
         Ok(Self::TagList { after, limit })
     }
 
@@ -73,6 +74,19 @@ impl<'a> Ask<&'a str> {
         Ok(Self::TagSetStep { tag, step })
     }
 
+    pub(crate) fn worker_list(from: u64, limit: u32) -> Result<Self, Invalid> {
+        check_page(limit, MAX_WORKERS_PER_PAGE)?;
+        Ok(Self::WorkerList { from, limit })
+    }
+
+    pub(crate) fn worker_release(worker: u64, owner: &'a str) -> Result<Self, Invalid> {
+        let chars = owner.chars().count();
+        if chars > MAX_OWNER_CHARS {
+            return Err(Invalid::OwnerTooLong(chars));
+        }
+        Ok(Self::WorkerRelease { worker, owner })
+    }
+
     /// The same call with texts of its own.
     #[cfg(feature = "async")]
     pub(crate) fn into_owned(self) -> Ask<Box<str>> {
@@ -87,6 +101,10 @@ impl<'a> Ask<&'a str> {
                 Ask::TagCreate { tag: tag.into(), step, first, description: description.into() }
             }
             Self::TagSetStep { tag, step } => Ask::TagSetStep { tag: tag.into(), step },
+            Self::WorkerList { from, limit } => Ask::WorkerList { from, limit },
+            Self::WorkerRelease { worker, owner } => {
+                Ask::WorkerRelease { worker, owner: owner.into() }
+            }
         }
     }
 }
@@ -103,6 +121,8 @@ impl<S: AsRef<str>> Ask<S> {
             Self::TagShow { .. } => "TagShow",
             Self::TagCreate { .. } => "TagCreate",
             Self::TagSetStep { .. } => "TagSetStep",
+            Self::WorkerList { .. } => "WorkerList",
+            Self::WorkerRelease { .. } => "WorkerRelease",
         }
     }
 
@@ -127,6 +147,10 @@ impl<S: AsRef<str>> Ask<S> {
                 description: description.as_ref(),
             },
             Self::TagSetStep { tag, step } => Call::TagSetStep { tag: tag.as_ref(), step: *step },
+            Self::WorkerList { from, limit } => Call::WorkerList { from: *from, limit: *limit },
+            Self::WorkerRelease { worker, owner } => {
+                Call::WorkerRelease { worker: *worker, owner: owner.as_ref() }
+            }
         };
         encode_request(&Request { id, call }, out);
     }
@@ -158,6 +182,10 @@ const fn check_count(count: u32) -> Result<(), Invalid> {
     if count == 0 { Err(Invalid::CountZero) } else { Ok(()) }
 }
 
+const fn check_page(limit: u32, most: u32) -> Result<(), Invalid> {
+    if limit == 0 || limit > most { Err(Invalid::PageSize(limit)) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +205,11 @@ mod tests {
         let long = "x".repeat(257);
         assert_eq!(Ask::tag_create("a", 0, 1, &long), Err(Invalid::DescriptionTooLong(257)));
         assert_eq!(Ask::tag_set_step("a", 0), Err(Invalid::StepZero));
+        for limit in [0, MAX_WORKERS_PER_PAGE + 1] {
+            assert_eq!(Ask::worker_list(0, limit), Err(Invalid::PageSize(limit)));
+        }
+        assert_eq!(Ask::worker_release(1, &long), Err(Invalid::OwnerTooLong(257)));
+        assert!(Ask::worker_release(u64::MAX, &"ä".repeat(256)).is_ok());
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod event;
 mod failure;
 mod hello;
 
-pub(crate) use answer::{ids, only_id, status, tag, tags, time};
+pub(crate) use answer::{ids, only_id, status, tag, tags, time, worker, workers};
 pub(crate) use ask::Ask;
 pub(crate) use backoff::Backoff;
 pub(crate) use event::Event;

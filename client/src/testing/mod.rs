@@ -1,6 +1,7 @@
-//! A leafd inside the process, for tests: it serves segments, snowflake IDs, time, status and tags
-//! from memory, over a real socket, and fails on command. Threads and the standard library only.
-//! It keeps nothing when it ends, and its IDs are unique within one [`FakeDaemon`] alone.
+//! A leafd inside the process, for tests: it serves segments, snowflake IDs, time, status, tags and
+//! worker IDs from memory, over a real socket, and fails on command. Threads and the standard
+//! library only. It keeps nothing when it ends, and its IDs are unique within one [`FakeDaemon`]
+//! alone.
 
 mod connection;
 mod fault;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crate::wire::WireError;
+use crate::wire::{WireError, WorkerStatus};
 use shared::Shared;
 
 /// A daemon for tests. It listens on a socket of its own in a temporary directory until it is
@@ -139,6 +140,12 @@ impl FakeDaemon {
             switches.max_count = max_count;
             switches.max_in_flight = max_in_flight;
         });
+    }
+
+    /// Puts a worker ID into the registry, where there is one of the daemon's own (1) from the start;
+    /// or another status in place of the one it has.
+    pub fn put_worker(&self, status: WorkerStatus) {
+        self.shared.put_worker(status);
     }
 
     /// Connections accepted since the start.

@@ -7,10 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::layout::Layout;
 use crate::wire::{
     Call, DaemonStatus, ErrorCode, Reply, Run, SegmentTotals, SnowflakeState, SnowflakeStatus,
-    TagStatus, WireError,
+    TagStatus, WireError, WorkerState, WorkerStatus,
 };
 
 const WORKER: u64 = 1;
+const IDENTITY: &str = "127.0.0.1:2182";
 const DEFAULT_STEP: u32 = 1000;
 
 #[derive(Debug)]
@@ -22,12 +23,24 @@ struct Tag {
 }
 
 /// The fake daemon's memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Model {
     tags: BTreeMap<String, Tag>,
     /// Time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
     snowflake: (u64, u64),
     snowflakes_issued: u64,
+    workers: BTreeMap<u64, WorkerStatus>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            tags: BTreeMap::new(),
+            snowflake: (0, 0),
+            snowflakes_issued: 0,
+            workers: BTreeMap::from([(WORKER, own_worker())]),
+        }
+    }
 }
 
 impl Model {
@@ -57,6 +70,8 @@ impl Model {
                 self.create(tag, *step, *first, description)
             }
             Call::TagSetStep { tag, step } => self.set_step(tag, *step),
+            Call::WorkerList { from, limit } => Ok(self.list_workers(*from, *limit)),
+            Call::WorkerRelease { worker, owner } => self.release_worker(*worker, owner),
         };
         reply.unwrap_or_else(Reply::Error)
     }
@@ -125,6 +140,30 @@ impl Model {
         self.show(name)
     }
 
+    /// Puts a worker ID into the registry, or another status in place of the one it has.
+    pub(super) fn put_worker(&mut self, status: WorkerStatus) {
+        self.workers.insert(status.worker, status);
+    }
+
+    fn list_workers(&self, from: u64, limit: u32) -> Reply {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Reply::Workers(self.workers.range(from..).take(limit).map(|(_, w)| w.clone()).collect())
+    }
+
+    fn release_worker(&mut self, worker: u64, owner: &str) -> Result<Reply, WireError> {
+        let refused = |code, why: &str| WireError::new(code, format!("worker ID {worker}: {why}"));
+        let status = self.workers.get_mut(&worker);
+        let status = status.ok_or_else(|| refused(ErrorCode::UnknownWorker, "there is none"))?;
+        if status.owner != owner {
+            return Err(refused(ErrorCode::WrongOwner, &format!("{:?} has it", status.owner)));
+        }
+        if status.live {
+            return Err(refused(ErrorCode::WorkerInUse, "its owner is live"));
+        }
+        status.state = WorkerState::Released;
+        Ok(Reply::Workers(vec![status.clone()]))
+    }
+
     fn status(&self, requests: u64, connections: u32) -> Reply {
         let issued = self.tags.values().map(|tag| tag.next.saturating_sub(tag.first)).sum();
         Reply::Status(Box::new(DaemonStatus {
@@ -145,12 +184,18 @@ impl Model {
             snowflake: SnowflakeStatus {
                 state: SnowflakeState::Serving,
                 worker: Some(WORKER),
-                registry: "fixed".into(),
+                registry: "memory".into(),
                 layout: Layout::LEAF.to_string(),
                 ceiling_unix_ms: 0,
                 last_unix_ms: self.snowflake.0,
                 clock_unix_ms: unix_ms(),
                 issued: self.snowflakes_issued,
+                identity: IDENTITY.into(),
+                last_report_ms_ago: Some(0),
+                registry_error: String::new(),
+                limit_unix_ms: None,
+                clock_offset_ms: None,
+                peers: 0,
             },
         }))
     }
@@ -181,6 +226,21 @@ impl Tag {
             lease_error: String::new(),
             seconds_left: None,
         }
+    }
+}
+
+fn own_worker() -> WorkerStatus {
+    WorkerStatus {
+        worker: WORKER,
+        owner: IDENTITY.into(),
+        address: IDENTITY.into(),
+        state: WorkerState::Held,
+        live: true,
+        own: true,
+        reported_unix_ms: unix_ms(),
+        age_ms: 0,
+        ceiling_unix_ms: 0,
+        limit_unix_ms: None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::connection::Connection;
 use super::fault::Fault;
 use super::model::Model;
-use crate::wire::{Reply, Response, UNSOLICITED, encode_response};
+use crate::wire::{Reply, Response, UNSOLICITED, WorkerStatus, encode_response};
 
 /// How the daemon is told to behave.
 #[derive(Debug)]
@@ -89,6 +89,10 @@ impl Shared {
 
     pub(super) fn counts(&self) -> Counts {
         self.state().counts.clone()
+    }
+
+    pub(super) fn put_worker(&self, status: WorkerStatus) {
+        self.state().model.put_worker(status);
     }
 
     pub(super) fn reply(&self, call: &crate::wire::Call<'_>) -> Reply {

@@ -82,6 +82,12 @@ error_codes! {
     NotConfigured = 207,
     /// The daemon knows as many tags as it may; `detail` is the limit.
     TooManyTags = 208,
+    /// No such worker ID in the registry.
+    UnknownWorker = 209,
+    /// The owner of the worker ID is live.
+    WorkerInUse = 210,
+    /// Another owner than the one named has the worker ID.
+    WrongOwner = 211,
 
     /// The connection limit is reached. The connection closes.
     TooManyConnections = 300,
@@ -105,6 +111,8 @@ error_codes! {
     ShuttingDown = 309,
     /// Too many requests wait for this tag; `detail` is the limit.
     TooManyWaiting = 310,
+    /// The registry of worker IDs does not answer.
+    RegistryUnavailable = 311,
 }
 
 impl ErrorCode {

@@ -167,12 +167,14 @@ fn a_length_above_the_limit_is_refused_as_soon_as_it_is_there() {
 
 #[test]
 fn a_count_of_elements_beyond_the_frame_is_refused_before_room_is_made_for_them() {
-    // Ids with `more` of 2^40 runs, and Tags of 2^60: neither would fit into memory.
+    // Ids with `more` of 2^40 runs, Tags of 2^60, Workers of 2^60: none would fit into memory.
     let head = |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0][..], &[]].concat();
     let ids = [head(2), [0; 12].to_vec(), (1u64 << 40).to_le_bytes().to_vec()].concat();
     assert!(decode_response(&ids).is_err());
-    let tags = [head(5), (1u64 << 60).to_le_bytes().to_vec()].concat();
-    assert!(decode_response(&tags).is_err());
+    for list in [5, 7] {
+        let elements = [head(list), (1u64 << 60).to_le_bytes().to_vec()].concat();
+        assert!(decode_response(&elements).is_err());
+    }
 }
 
 #[cfg(feature = "async")]

@@ -1,119 +1,11 @@
 //! Golden vectors: every request and every reply as bytes, in both directions, and the numbers of
 //! the errors. They were written from the description of the protocol, not from this code. A
 //! change that makes one of them fail breaks clients in use.
-//!
-//! Each vector is length (big-endian), then ID, variant and fields (little-endian).
+
+mod vectors;
 
 use super::*;
-
-const HELLO: &str = "
-    00000012 0100000000000000 00000000 4c454146 0100
-";
-
-const SEGMENT: &str = "
-    00000021 0200000000000000 01000000 0500000000000000 6f72646572 0a000000
-    56130000
-";
-
-const SNOWFLAKE: &str = "
-    00000014 0807060504030201 02000000 a0860100 00000000
-";
-
-const TIME: &str = "
-    0000000c 0400000000000000 03000000
-";
-
-const STATUS: &str = "
-    0000000c 0500000000000000 04000000
-";
-
-const TAG_LIST: &str = "
-    00000018 0600000000000000 05000000 0000000000000000 64000000
-";
-
-const TAG_SHOW: &str = "
-    0000001b 0700000000000000 06000000 0700000000000000 6772c3b6c39f65
-";
-
-const TAG_CREATE: &str = "
-    0000003f 0800000000000000 07000000 0500000000000000 6f72646572 d0070000
-    0100000000000000 1200000000000000 6f7264657273206f66207468652073686f70
-";
-
-const TAG_SET_STEP: &str = "
-    0000001d 0900000000000000 08000000 0500000000000000 6f72646572 88130000
-";
-
-const REPLY_ERROR: &str = "
-    00000028 0200000000000000 00000000 3001 14000000 1100000000000000
-    0600000000000000 626568696e64
-";
-
-const REPLY_HELLO: &str = "
-    00000016 0100000000000000 01000000 0100 a0860100 00040000
-";
-
-const REPLY_IDS_ONE_RUN: &str = "
-    00000020 0200000000000000 02000000 0100000000000000 0a000000 0000000000000000
-";
-
-const REPLY_IDS_THREE_RUNS: &str = "
-    00000038 0300000000000000 02000000 d007000000000000 01000000 0200000000000000
-    a10f000000000000 02000000 ffffffffffffff7f 01000000
-";
-
-const REPLY_TIME: &str = "
-    00000014 0400000000000000 03000000 00806e8774010000
-";
-
-const REPLY_STATUS_SERVING: &str = "
-    000000e3 0500000000000000 04000000 0500000000000000 302e312e30 67120000
-    60ea000000000000 03000000 40e2010000000000 0e00000000000000
-    2f7661722f6c69622f6c65616664 0600000000000000 73716c697465 0600000000000000
-    6c6f636b6564 0200000000000000 0100000000000000 8813000000000000
-    0400000000000000 00000000 01 0102000000000000 0900000000000000
-    7a6f6f6b6565706572 1a00000000000000
-    34312f31302f313240313238383833343937343635372f316d73 b88b6e8774010000
-    01806e8774010000 02806e8774010000 4d00000000000000
-";
-
-const REPLY_STATUS_BEHIND: &str = "
-    000000eb 0500000000000000 04000000 0500000000000000 302e312e30 67120000
-    60ea000000000000 03000000 40e2010000000000 0e00000000000000
-    2f7661722f6c69622f6c65616664 0600000000000000 73716c697465 0600000000000000
-    6c6f636b6564 0200000000000000 0100000000000000 8813000000000000
-    0400000000000000 01000000 1100000000000000 01 0102000000000000
-    0900000000000000 7a6f6f6b6565706572 1a00000000000000
-    34312f31302f313240313238383833343937343635372f316d73 b88b6e8774010000
-    01806e8774010000 02806e8774010000 4d00000000000000
-";
-
-const REPLY_STATUS_REFUSED: &str = "
-    000000f7 0500000000000000 04000000 0500000000000000 302e312e30 67120000
-    60ea000000000000 03000000 40e2010000000000 0e00000000000000
-    2f7661722f6c69622f6c65616664 0600000000000000 73716c697465 0600000000000000
-    6c6f636b6564 0200000000000000 0100000000000000 8813000000000000
-    0400000000000000 02000000 0c00000000000000 6e6f20776f726b6572204944 01
-    0102000000000000 0900000000000000 7a6f6f6b6565706572 1a00000000000000
-    34312f31302f313240313238383833343937343635372f316d73 b88b6e8774010000
-    01806e8774010000 02806e8774010000 4d00000000000000
-";
-
-const REPLY_TAGS: &str = "
-    00000124 0600000000000000 05000000 0200000000000000 0500000000000000
-    6f72646572 d007000000000000 a00f000000000000 411f000000000000 0600000000000000
-    6f7264657273 01 d107000000000000 a10f000000000000 01 a10f000000000000
-    411f000000000000 b80b000000000000 8913000000000000 b70b000000000000
-    0300000000000000 01 dc05000000000000 a00f000000000000 0000000000000000
-    0000000000000000 01 1900000000000000 0400000000000000 75736572 e803000000000000
-    e803000000000000 0100000000000000 0000000000000000 00 00 0000000000000000
-    0000000000000000 0000000000000000 0000000000000000 00 0000000000000000
-    0200000000000000 0900000000000000 74696d6564206f7574 00
-";
-
-const REPLY_GOODBYE: &str = "
-    0000000c 0000000000000000 06000000
-";
+use vectors::*;
 
 /// Every request with its bytes, magic and version first.
 pub(super) fn requests() -> Vec<(Vec<u8>, Request<'static>)> {
@@ -136,6 +28,8 @@ pub(super) fn requests() -> Vec<(Vec<u8>, Request<'static>)> {
             },
         ),
         (TAG_SET_STEP, 9, Call::TagSetStep { tag: "order", step: 5000 }),
+        (WORKER_LIST, 10, Call::WorkerList { from: 513, limit: 100 }),
+        (WORKER_RELEASE, 11, Call::WorkerRelease { worker: 513, owner: "10.0.0.7:2182" }),
     ]
     .map(|(hex, id, call)| (bytes(hex), Request { id, call }))
     .into()
@@ -156,17 +50,28 @@ pub(super) fn replies() -> Vec<(Vec<u8>, Response)> {
             Reply::Ids { first: run(2000, 1), more: vec![run(4001, 2), run(i64::MAX as u64, 1)] },
         ),
         (REPLY_TIME, 4, Reply::Time { unix_ms: 1_600_000_000_000 }),
-        (REPLY_STATUS_SERVING, 5, status(SnowflakeState::Serving)),
-        (REPLY_STATUS_BEHIND, 5, status(SnowflakeState::ClockBehind { behind_ms: 17 })),
-        (REPLY_STATUS_REFUSED, 5, status(refused)),
+        (REPLY_STATUS_SERVING, 5, status(snowflake(SnowflakeState::Serving))),
+        (REPLY_STATUS_BEHIND, 5, status(snowflake(SnowflakeState::ClockBehind { behind_ms: 17 }))),
+        (REPLY_STATUS_REFUSED, 5, status(snowflake(refused))),
+        (REPLY_STATUS_STARTING, 5, status(unregistered())),
         (REPLY_TAGS, 6, Reply::Tags(vec![leased_tag(), idle_tag()])),
         (REPLY_GOODBYE, 0, Reply::Goodbye),
+        (
+            REPLY_WORKERS,
+            10,
+            Reply::Workers(vec![
+                own_worker(),
+                WorkerStatus { live: true, ..worker(514, "größe", "", WorkerState::Settling) },
+                worker(515, "a", "b", WorkerState::Released),
+                worker(516, "c", "d", WorkerState::JavaLeaf),
+            ]),
+        ),
     ]
     .map(|(hex, id, reply)| (bytes(hex), Response { id, reply }))
     .into()
 }
 
-fn status(state: SnowflakeState) -> Reply {
+fn status(snowflake: SnowflakeStatus) -> Reply {
     Reply::Status(Box::new(DaemonStatus {
         version: "0.1.0".into(),
         pid: 4711,
@@ -182,17 +87,69 @@ fn status(state: SnowflakeState) -> Reply {
             issued: 5000,
             leases: 4,
         },
-        snowflake: SnowflakeStatus {
-            state,
-            worker: Some(513),
-            registry: "zookeeper".into(),
-            layout: "41/10/12@1288834974657/1ms".into(),
-            ceiling_unix_ms: 1_600_000_003_000,
-            last_unix_ms: 1_600_000_000_001,
-            clock_unix_ms: 1_600_000_000_002,
-            issued: 77,
-        },
+        snowflake,
     }))
+}
+
+fn snowflake(state: SnowflakeState) -> SnowflakeStatus {
+    SnowflakeStatus {
+        state,
+        worker: Some(513),
+        registry: "zookeeper".into(),
+        layout: "41/10/12@1288834974657/1ms".into(),
+        ceiling_unix_ms: 1_600_000_003_000,
+        last_unix_ms: 1_600_000_000_001,
+        clock_unix_ms: 1_600_000_000_002,
+        issued: 77,
+        identity: "10.0.0.7:2182".into(),
+        last_report_ms_ago: Some(1500),
+        registry_error: String::new(),
+        limit_unix_ms: Some(1_600_043_200_000),
+        clock_offset_ms: Some(-12),
+        peers: 2,
+    }
+}
+
+fn unregistered() -> SnowflakeStatus {
+    SnowflakeStatus {
+        identity: String::new(),
+        last_report_ms_ago: None,
+        registry_error: "timed out".into(),
+        limit_unix_ms: None,
+        clock_offset_ms: None,
+        peers: 0,
+        ..snowflake(SnowflakeState::Starting { reason: "waits".into() })
+    }
+}
+
+fn own_worker() -> WorkerStatus {
+    WorkerStatus {
+        worker: 513,
+        owner: "10.0.0.7:2182".into(),
+        address: "10.0.0.7:2182".into(),
+        state: WorkerState::Held,
+        live: true,
+        own: true,
+        reported_unix_ms: 1_600_000_000_000,
+        age_ms: 1500,
+        ceiling_unix_ms: 1_600_000_003_000,
+        limit_unix_ms: Some(1_600_043_200_000),
+    }
+}
+
+fn worker(worker: u64, owner: &str, address: &str, state: WorkerState) -> WorkerStatus {
+    WorkerStatus {
+        worker,
+        owner: owner.into(),
+        address: address.into(),
+        state,
+        live: false,
+        own: false,
+        reported_unix_ms: 0,
+        age_ms: 0,
+        ceiling_unix_ms: 0,
+        limit_unix_ms: None,
+    }
 }
 
 fn leased_tag() -> TagStatus {
@@ -278,18 +235,18 @@ fn no_call_and_no_reply_is_without_a_vector() {
         found
     };
     let calls = variants(requests().into_iter().map(|(golden, _)| golden).collect());
-    assert_eq!(calls, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(calls, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     let replies = variants(replies().into_iter().map(|(golden, _)| golden).collect());
-    assert_eq!(replies, [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(replies, [0, 1, 2, 3, 4, 5, 6, 7]);
 
     let one_more =
         |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0], &[0; 64][..]].concat();
     assert_eq!(
-        decode_request(&one_more(9)).unwrap_err().error.code(),
+        decode_request(&one_more(11)).unwrap_err().error.code(),
         ErrorCode::UnknownCall,
         "a new call needs a vector here"
     );
-    assert!(decode_response(&one_more(7)).is_err(), "a new reply needs a vector here");
+    assert!(decode_response(&one_more(8)).is_err(), "a new reply needs a vector here");
 }
 
 #[test]
@@ -310,6 +267,9 @@ fn the_number_of_an_error_never_changes() {
         (206, "Forbidden"),
         (207, "NotConfigured"),
         (208, "TooManyTags"),
+        (209, "UnknownWorker"),
+        (210, "WorkerInUse"),
+        (211, "WrongOwner"),
         (300, "TooManyConnections"),
         (301, "TooManyInFlight"),
         (302, "StoreUnavailable"),
@@ -321,6 +281,7 @@ fn the_number_of_an_error_never_changes() {
         (308, "DeadlineExceeded"),
         (309, "ShuttingDown"),
         (310, "TooManyWaiting"),
+        (311, "RegistryUnavailable"),
     ];
     for (number, name) in golden {
         assert_eq!(ErrorCode::from_number(number).name(), name, "{number}");

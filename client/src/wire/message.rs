@@ -74,6 +74,21 @@ pub enum Call<'a> {
         /// IDs per lease, 1 to the daemon's `max_step`.
         step: u32,
     },
+    /// 9. The worker IDs of the registry, ascending. Answer: `Workers`.
+    WorkerList {
+        /// Only worker IDs at or above this one; 0 for the first page.
+        from: u64,
+        /// At most so many: 1 to [`super::MAX_WORKERS_PER_PAGE`].
+        limit: u32,
+    },
+    /// 10. Frees a worker ID whose owner is gone for good. Answer: `Workers` with one element.
+    WorkerRelease {
+        /// The worker ID.
+        worker: u64,
+        /// Its present owner, up to [`super::MAX_OWNER_CHARS`] characters: an operator's word that
+        /// this one is gone. An ID that has changed hands meanwhile is not freed.
+        owner: &'a str,
+    },
 }
 
 /// What the daemon sends.
@@ -118,6 +133,8 @@ pub enum Reply {
     Tags(Vec<TagStatus>),
     /// 6. Unasked: the daemon stops; it answers what it has, then closes. Connect again.
     Goodbye,
+    /// 7. Worker IDs, ascending.
+    Workers(Vec<WorkerStatus>),
 }
 
 /// A run of IDs without a gap: `first`, `first + 1`, … `first + count - 1`.
@@ -195,6 +212,20 @@ pub struct SnowflakeStatus {
     pub clock_unix_ms: u64,
     /// IDs issued since the start.
     pub issued: u64,
+    /// Who the daemon is to the registry; empty where it need not be anyone.
+    pub identity: String,
+    /// Milliseconds since the registry last took a report; none before the first.
+    pub last_report_ms_ago: Option<u64>,
+    /// What the registry said last when it failed; empty when its last call went well.
+    pub registry_error: String,
+    /// Without another report, no ID is issued at or past this time (ms since 1970); none where
+    /// reports set no limit.
+    pub limit_unix_ms: Option<u64>,
+    /// Mean of the live peers' clocks minus the daemon's own, at the last check; none when no peer
+    /// answered it, or there was none.
+    pub clock_offset_ms: Option<i64>,
+    /// Peers that answered the last check.
+    pub peers: u32,
 }
 
 /// Whether snowflake IDs are issued.
@@ -212,6 +243,50 @@ pub enum SnowflakeState {
         /// What happened and what to do.
         reason: String,
     },
+    /// 3. The claim of the worker ID is under way; requests wait for it.
+    Starting {
+        /// What it waits for.
+        reason: String,
+    },
+}
+
+/// A worker ID, from the registry.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct WorkerStatus {
+    /// The worker ID.
+    pub worker: u64,
+    /// The identity that has it, or had it last; up to [`super::MAX_OWNER_CHARS`] characters.
+    pub owner: String,
+    /// The owner's `ip:port` as recorded, up to [`super::MAX_ADDRESS_CHARS`] characters.
+    pub address: String,
+    /// Who may use it.
+    pub state: WorkerState,
+    /// Whether an instance of the owner is connected to the registry now.
+    pub live: bool,
+    /// Whether it is that of the daemon that answers.
+    pub own: bool,
+    /// The registry's clock at the last report (ms since 1970).
+    pub reported_unix_ms: u64,
+    /// Milliseconds since the last report, by the registry's clock.
+    pub age_ms: u64,
+    /// Nothing was issued at or past this time (ms since 1970) so far; 0 when that is not known.
+    pub ceiling_unix_ms: u64,
+    /// Nothing at or past this time (ms since 1970) will come without another report; none when
+    /// that is not known.
+    pub limit_unix_ms: Option<u64>,
+}
+
+/// Who may use a worker ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub enum WorkerState {
+    /// 0. A leafd holds it.
+    Held,
+    /// 1. A leafd has just made it and does not issue yet.
+    Settling,
+    /// 2. It is free for anybody.
+    Released,
+    /// 3. A Java Leaf has written it, or a leafd that died while making it.
+    JavaLeaf,
 }
 
 /// A tag, from the store and from memory.

@@ -5,7 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use leaf_client::testing::FakeDaemon;
-use leaf_client::{Client, DaemonStatus, Error, Ids, Options, TagStatus, blocking};
+use leaf_client::{Client, DaemonStatus, Error, Ids, Options, TagStatus, WorkerStatus, blocking};
 use tokio::runtime::Runtime;
 
 macro_rules! api {
@@ -47,6 +47,8 @@ api! {
     tag_show(tag: &str) -> TagStatus;
     tag_create(tag: &str, step: u32, first: u64, description: &str) -> TagStatus;
     tag_set_step(tag: &str, step: u32) -> TagStatus;
+    worker_list(from: u64, limit: u32) -> Vec<WorkerStatus>;
+    worker_release(worker: u64, owner: &str) -> WorkerStatus;
 }
 
 /// Makes a client.

@@ -429,6 +429,12 @@ impl Issuer {
             last_unix_ms: 0,
             clock_unix_ms: clock_ms,
             issued: inner.issued,
+            identity: String::new(),
+            last_report_ms_ago: None,
+            registry_error: String::new(),
+            limit_unix_ms: None,
+            clock_offset_ms: None,
+            peers: 0,
         };
         match &inner.phase {
             Phase::On { sequencer, worker } => {

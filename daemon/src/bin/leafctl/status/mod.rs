@@ -77,6 +77,7 @@ fn snowflake<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<
             format!("waiting: the clock is {} behind", rough(*behind_ms))
         }
         SnowflakeState::Refused { reason } => format!("refused: {}", harmless(reason)),
+        SnowflakeState::Starting { reason } => format!("starting: {}", harmless(reason)),
     };
     out.line(format_args!("snowflake  {state}"))?;
     let worker = status
@@ -88,6 +89,7 @@ fn snowflake<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<
         harmless(&status.layout),
         grouped(status.issued),
     ))?;
+    registration(status, out)?;
     for (name, unix_ms) in [
         ("clock", status.clock_unix_ms),
         ("last ID", status.last_unix_ms),
@@ -96,6 +98,34 @@ fn snowflake<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<
         if unix_ms > 0 {
             out.line(format_args!("           {name:<8} {}", rfc3339(unix_ms)))?;
         }
+    }
+    if let Some(offset_ms) = status.clock_offset_ms {
+        let side = if offset_ms < 0 { "behind" } else { "ahead" };
+        let distance = rough(offset_ms.unsigned_abs());
+        out.line(format_args!(
+            "           peers    {}, {distance} {side} on average",
+            status.peers
+        ))?;
+    }
+    Ok(())
+}
+
+/// What the registry knows of this leafd, where it keeps a list.
+fn registration<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<(), Failure> {
+    if !status.identity.is_empty() {
+        let report = match status.last_report_ms_ago {
+            Some(ms_ago) => format!("last report {} ago", rough(ms_ago)),
+            None => "no report yet".to_owned(),
+        };
+        out.line(format_args!("           identity {}, {report}", harmless(&status.identity)))?;
+    }
+    if !status.registry_error.is_empty() {
+        let until = status.limit_unix_ms.map(|limit| format!("; IDs until {}", rfc3339(limit)));
+        out.line(format_args!(
+            "           the registry failed: {}{}",
+            harmless(&status.registry_error),
+            until.unwrap_or_default(),
+        ))?;
     }
     Ok(())
 }
@@ -129,6 +159,12 @@ mod tests {
                 last_unix_ms: 0,
                 clock_unix_ms: 1_600_000_000_000,
                 issued: 0,
+                identity: String::new(),
+                last_report_ms_ago: None,
+                registry_error: String::new(),
+                limit_unix_ms: None,
+                clock_offset_ms: None,
+                peers: 0,
             },
         }
     }
@@ -155,7 +191,49 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in:\n{text}");
         }
-        assert!(!text.contains("last ID"), "{text}");
+        for part in ["last ID", "identity", "report", "registry", "peers"] {
+            assert!(!text.contains(part), "{part} is in:\n{text}");
+        }
+    }
+
+    fn registered() -> DaemonStatus {
+        let mut status = status(SnowflakeState::Serving);
+        status.snowflake.identity = "10.0.0.7:2182".to_owned();
+        status.snowflake.last_report_ms_ago = Some(1000);
+        status.snowflake.limit_unix_ms = Some(1_600_043_200_000);
+        status.snowflake.clock_offset_ms = Some(-12);
+        status.snowflake.peers = 3;
+        status
+    }
+
+    #[test]
+    fn people_see_the_registration_and_until_when_ids_last_only_when_the_registry_fails() {
+        let mut status = registered();
+        let text = printed(&status, false);
+        for part in ["identity 10.0.0.7:2182, last report 1 s ago\n", "peers    3, 12 ms behind on"]
+        {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+        assert!(!text.contains("IDs until"), "{text}");
+        status.snowflake.registry_error = "timed out\x1b".to_owned();
+        status.snowflake.clock_offset_ms = Some(0);
+        let text = printed(&status, false);
+        let failed = "the registry failed: timed out\\u{1b}; IDs until 2020-09-14T00:26:40.000Z\n";
+        assert!(text.contains(failed) && text.contains("3, 0 ms ahead on average"), "{text}");
+        status.snowflake.last_report_ms_ago = None;
+        status.snowflake.limit_unix_ms = None;
+        let text = printed(&status, false);
+        assert!(text.contains("no report yet") && text.contains("timed out\\u{1b}\n"), "{text}");
+    }
+
+    #[test]
+    fn a_claim_under_way_is_told_as_such() {
+        let starting = SnowflakeState::Starting { reason: "ZooKeeper is away".to_owned() };
+        let status = status(starting);
+        assert!(printed(&status, false).contains("snowflake  starting: ZooKeeper is away"));
+        let value: serde_json::Value = serde_json::from_str(&printed(&status, true)).unwrap();
+        assert_eq!(value["snowflake"]["state"], "starting");
+        assert_eq!(value["snowflake"]["reason"], "ZooKeeper is away");
     }
 
     #[test]
@@ -169,7 +247,14 @@ mod tests {
         assert_eq!(value["snowflake"]["state"], "clock-behind");
         assert_eq!(value["snowflake"]["behind_ms"], 80);
         assert_eq!(value["snowflake"]["worker"], 513);
+        assert_eq!(value["snowflake"]["identity"], "");
+        assert!(value["snowflake"]["clock_offset_ms"].is_null());
         assert_eq!(value["tags"][0]["tag"], "order");
+        let value: serde_json::Value = serde_json::from_str(&printed(&registered(), true)).unwrap();
+        assert_eq!(value["snowflake"]["last_report_ms_ago"], 1000);
+        assert_eq!(value["snowflake"]["clock_offset_ms"], -12);
+        assert_eq!(value["snowflake"]["limit_unix_ms"], 1_600_043_200_000_u64);
+        assert_eq!(value["snowflake"]["peers"], 3);
     }
 
     #[test]

@@ -48,6 +48,12 @@ struct SnowflakeView<'a> {
     last_unix_ms: u64,
     clock_unix_ms: u64,
     issued: u64,
+    identity: &'a str,
+    last_report_ms_ago: Option<u64>,
+    registry_error: &'a str,
+    limit_unix_ms: Option<u64>,
+    clock_offset_ms: Option<i64>,
+    peers: u32,
 }
 
 impl<'a> StatusView<'a> {
@@ -104,11 +110,18 @@ impl<'a> From<&'a SnowflakeStatus> for SnowflakeView<'a> {
             last_unix_ms,
             clock_unix_ms,
             issued,
+            identity,
+            last_report_ms_ago,
+            registry_error,
+            limit_unix_ms,
+            clock_offset_ms,
+            peers,
         } = status;
         let (state, behind_ms, reason) = match state {
             SnowflakeState::Serving => ("serving", None, None),
             SnowflakeState::ClockBehind { behind_ms } => ("clock-behind", Some(*behind_ms), None),
             SnowflakeState::Refused { reason } => ("refused", None, Some(reason.as_str())),
+            SnowflakeState::Starting { reason } => ("starting", None, Some(reason.as_str())),
         };
         Self {
             state,
@@ -121,6 +134,12 @@ impl<'a> From<&'a SnowflakeStatus> for SnowflakeView<'a> {
             last_unix_ms: *last_unix_ms,
             clock_unix_ms: *clock_unix_ms,
             issued: *issued,
+            identity,
+            last_report_ms_ago: *last_report_ms_ago,
+            registry_error,
+            limit_unix_ms: *limit_unix_ms,
+            clock_offset_ms: *clock_offset_ms,
+            peers: *peers,
         }
     }
 }
