@@ -17,6 +17,8 @@ from leaf_wire import (
     TagList,
     TagSetStep,
     TagShow,
+    WorkerList,
+    WorkerRelease,
 )
 
 
@@ -31,6 +33,7 @@ class Errors(DaemonTest):
             cases += [(call, ErrorCode.BAD_COUNT, most) for call in (Snowflake(count), Segment(tag, count))]
         for limit in (0, 101):
             cases += [(TagList("", limit), ErrorCode.BAD_COUNT, 100)]
+            cases += [(WorkerList(0, limit), ErrorCode.BAD_COUNT, 100)]
         for first in (TOP, 2**63, 2**64 - 1):
             cases += [(TagCreate(other, first=first), ErrorCode.BAD_COUNT, TOP - 1)]
         cases += [(TagCreate(other, description="é" * 257), ErrorCode.BAD_DESCRIPTION, 0)]
@@ -52,6 +55,15 @@ class Errors(DaemonTest):
                 self.assert_refused(peer.ask(call), ErrorCode.BAD_STEP, limit)
                 self.assert_open_or_closed(peer, ErrorCode.BAD_STEP)
         self.assertEqual(self.one_tag(peer.ask(TagSetStep(tag, limit))).row_step, limit)
+
+    def test_worker_ids_that_the_configuration_numbers_are_neither_listed_nor_released(self) -> None:
+        peer = self.connect()
+        calls: list[Call] = [WorkerList(), WorkerList(from_=2**64 - 1, limit=1)]
+        calls += [WorkerRelease(worker, owner) for worker in (0, 2**64 - 1) for owner in ("", "é" * 256)]
+        for call in calls:
+            with self.subTest(call=call):
+                self.assert_refused(peer.ask(call), ErrorCode.NOT_CONFIGURED)
+                self.assert_open_or_closed(peer, ErrorCode.NOT_CONFIGURED)
 
     def test_a_bad_tag_is_refused_by_every_call_that_takes_one(self) -> None:
         peer = self.connect()

@@ -5,8 +5,8 @@ use std::net::Shutdown;
 use std::path::Path;
 
 use leaf_client::wire::{
-    Call, ErrorCode, MAGIC, MAX_REQUEST_LEN, MAX_TAGS_PER_PAGE, Reply, Response, UNSOLICITED,
-    VERSION,
+    Call, ErrorCode, MAGIC, MAX_REQUEST_LEN, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Reply,
+    Response, UNSOLICITED, VERSION,
 };
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::{Raw, frame, frame_of, hello};
@@ -206,6 +206,10 @@ fn a_count_of_0_or_above_the_limit_is_refused_with_the_limit_and_the_connection_
         for limit in [0, MAX_TAGS_PER_PAGE + 1, u32::MAX] {
             let call = Call::TagList { after: "", limit };
             is_refused(&mut raw, call, ErrorCode::BadCount, u64::from(MAX_TAGS_PER_PAGE));
+        }
+        for limit in [0, MAX_WORKERS_PER_PAGE + 1, u32::MAX] {
+            let call = Call::WorkerList { from: 0, limit };
+            is_refused(&mut raw, call, ErrorCode::BadCount, u64::from(MAX_WORKERS_PER_PAGE));
         }
         assert!(matches!(raw.ask(9, segment("orders", 100_000)), Reply::Ids { .. }));
     });

@@ -31,6 +31,7 @@ use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
 use crate::state::owner::Owner;
 use crate::state::worker_file::WorkerRecord;
 use crate::state::writer::Writer;
+use crate::worker::admin::Workers;
 use crate::worker::claim::start_at;
 
 /// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
@@ -68,6 +69,7 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
 struct Daemon {
     segments: Segments,
     issuer: Issuer,
+    workers: Workers,
     /// A task has broken down that leafd cannot do without.
     fatal: CancellationToken,
     state: StateDir,
@@ -97,6 +99,7 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
     let service = Arc::new(Service::new(
         daemon.segments.clone(),
         daemon.issuer.clone(),
+        daemon.workers.clone(),
         Clock::system(),
         limits(config, max_connections),
         daemon.state.path().display().to_string(),
@@ -180,7 +183,10 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
         &fatal,
     );
     let issuer = issuer(config, &identity, &worker, writer, &fatal).await;
-    Ok(Daemon { segments, issuer, fatal, state })
+    let workers = match config.worker.registry {
+        RegistryKind::Fixed => Workers::Fixed,
+    };
+    Ok(Daemon { segments, issuer, workers, fatal, state })
 }
 
 /// Whose state this is when it is this host's.

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use leaf_client::wire::{Call, ErrorCode, MAX_TAGS_PER_PAGE, Reply, TagStatus, WireError};
+use leaf_client::wire::{
+    Call, ErrorCode, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Reply, TagStatus, WireError,
+};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -30,6 +32,8 @@ enum Task {
     Show(String),
     Create { tag: String, step: u32, first: u64, description: String },
     SetStep { tag: String, step: u32 },
+    Workers { from: u64, limit: u32 },
+    Release { worker: u64, owner: String },
 }
 
 impl Task {
@@ -42,6 +46,10 @@ impl Task {
                 Self::Create { tag, step, first, description }
             }
             Call::TagSetStep { tag, step } => Self::SetStep { tag: tag.to_owned(), step },
+            Call::WorkerList { from, limit } => Self::Workers { from, limit },
+            Call::WorkerRelease { worker, owner } => {
+                Self::Release { worker, owner: owner.to_owned() }
+            }
             // The others have been answered.
             _ => Self::Status,
         }
@@ -62,11 +70,10 @@ impl Task {
         match self {
             Self::Status => Reply::Status(Box::new(service.status())),
             Self::List { limit, .. } if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) => {
-                let text = format!("limit {limit} is not between 1 and {MAX_TAGS_PER_PAGE}");
-                Reply::Error(
-                    WireError::new(ErrorCode::BadCount, text)
-                        .with_detail(u64::from(MAX_TAGS_PER_PAGE)),
-                )
+                bad_limit(limit, MAX_TAGS_PER_PAGE)
+            }
+            Self::Workers { limit, .. } if !(1..=MAX_WORKERS_PER_PAGE).contains(&limit) => {
+                bad_limit(limit, MAX_WORKERS_PER_PAGE)
             }
             Self::List { after, limit } => Reply::Tags(segments.list(&after, limit as usize).await),
             Self::Show(tag) => one(segments.show(&tag).await),
@@ -74,8 +81,23 @@ impl Task {
                 one(segments.create(&tag, step, first, &description).await)
             }
             Self::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
+            Self::Workers { from, limit } => service
+                .workers
+                .list(from, limit as usize)
+                .await
+                .map_or_else(Reply::Error, Reply::Workers),
+            Self::Release { worker, owner } => service
+                .workers
+                .release(worker, &owner)
+                .await
+                .map_or_else(Reply::Error, |status| Reply::Workers(vec![status])),
         }
     }
+}
+
+fn bad_limit(limit: u32, most: u32) -> Reply {
+    let text = format!("limit {limit} is not between 1 and {most}");
+    Reply::Error(WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(most)))
 }
 
 /// Does `call` when it is its turn. `turns` are those of its connection.

@@ -25,6 +25,7 @@ use self::pulse::Pulses;
 use crate::clock::Clock;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
+use crate::worker::admin::Workers;
 
 /// Bounds on what connections may do.
 #[derive(Debug, Clone)]
@@ -58,6 +59,8 @@ pub struct Service {
     pub segments: Segments,
     /// Snowflake IDs.
     pub issuer: Issuer,
+    /// The worker IDs of all hosts.
+    pub workers: Workers,
     /// The host's clock.
     pub clock: Clock,
     /// Bounds.
@@ -82,6 +85,7 @@ impl Service {
     pub fn new(
         segments: Segments,
         issuer: Issuer,
+        workers: Workers,
         clock: Clock,
         limits: Limits,
         state_dir: String,
@@ -89,6 +93,7 @@ impl Service {
         Self {
             segments,
             issuer,
+            workers,
             clock,
             limits,
             state_dir,
