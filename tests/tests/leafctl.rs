@@ -55,6 +55,27 @@ fn tags_are_administered() {
 }
 
 #[test]
+fn worker_ids_that_the_configuration_numbers_are_neither_listed_nor_released() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    for arguments in [
+        &["worker", "list"][..],
+        &["worker", "list", "--json"],
+        &["worker", "release", "0"],
+        &["worker", "release", "0", "--owner", "10.0.0.7:2182", "--json"],
+    ] {
+        let (code, out, errors) = leafctl(&home, arguments);
+        assert_eq!((code, out.as_str()), (Some(64), ""), "{arguments:?}: {errors}");
+        assert!(errors.contains("NotConfigured") && errors.contains("worker.registry"), "{errors}");
+    }
+    assert_eq!(leafctl(&home, &["worker", "release"]).0, Some(64));
+    let (code, help, _) = leafctl(&home, &["worker", "release", "--help"]);
+    assert_eq!(code, Some(0));
+    assert!(help.contains("never start again with its state directory"), "{help}");
+}
+
+#[test]
 fn status_tells_how_long_memory_lasts_under_load_and_nothing_of_a_tag_that_nobody_asks_for() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());

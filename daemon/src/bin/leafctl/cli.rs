@@ -1,7 +1,7 @@
 //! The command line: what can be asked of leafctl and how it is written. Checks that need only
 //! the words are made here; nothing is carried out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -46,6 +46,11 @@ impl DaemonArgs {
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(leaf_client::default_socket_path)
     }
+
+    /// The socket where the command line names one.
+    pub(crate) fn given_socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -77,6 +82,9 @@ pub(crate) enum Command {
     /// Lists and administers biz tags
     #[command(subcommand)]
     Tag(TagCommand),
+    /// Lists the worker IDs of all hosts, and releases those of hosts that are gone
+    #[command(subcommand)]
+    Worker(WorkerCommand),
     /// Measures leafd: throughput and latency, and with --verify uniqueness
     Bench(BenchArgs),
 }
@@ -139,6 +147,34 @@ pub(crate) enum TagCommand {
     Show {
         /// The tag
         tag: String,
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerCommand {
+    /// Lists all worker IDs of the registry, and who has them
+    List {
+        /// Prints one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes the worker ID of an owner that is gone for good free for anybody
+    ///
+    /// Only for an owner that will never start again with its state directory, on a host that was
+    /// taken down for example: one that came back could go on with this worker ID, and IDs could
+    /// come twice. Worker IDs of owners that are live are not released.
+    ///
+    /// Without --owner, shows who has the worker ID, and asks for the owner's name to be typed.
+    Release {
+        /// The worker ID
+        #[arg(value_name = "ID")]
+        worker: u64,
+        /// The owner that is gone, as leafctl worker list shows it; asks for nothing
+        #[arg(long, value_name = "IDENTITY")]
+        owner: Option<String>,
         /// Prints one JSON object
         #[arg(long)]
         json: bool,

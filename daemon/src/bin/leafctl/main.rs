@@ -12,6 +12,7 @@ mod status;
 mod table;
 mod tag;
 mod time;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
         Command::Tag(command) => tag::run(&mut connect::prompt(&cli.daemon)?, command, &mut out),
+        Command::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         Command::Bench(args) => bench::run(&cli.daemon, args, &mut out),
     };
     // What was made before a failure is given out, above all IDs: they will not come again.

@@ -1,0 +1,132 @@
+//! Whether somebody means it: a worker ID whose owner is still about must not be given to another.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use leaf_client::wire::WorkerStatus;
+
+use super::view;
+use crate::exit::Failure;
+use crate::output::harmless;
+
+/// Shows a text and gives the line that is typed next.
+pub(super) type Ask = fn(&str) -> io::Result<String>;
+
+/// The way to ask, where somebody sits at a terminal.
+pub(super) fn terminal() -> Option<Ask> {
+    // The question is no result, so it goes to stderr.
+    let there = io::stdin().is_terminal() && io::stderr().is_terminal();
+    there.then_some(|question| {
+        let mut stderr = io::stderr();
+        stderr.write_all(question.as_bytes())?;
+        stderr.flush()?;
+        let mut line = String::new();
+        io::stdin().read_line(&mut line)?;
+        Ok(line)
+    })
+}
+
+/// Has the owner of `status` typed, by which the person says that it is the one meant.
+///
+/// # Errors
+/// `Usage` when something else is typed, and, with the command line to use, when there is nobody to
+/// ask.
+pub(super) fn release(
+    status: &WorkerStatus,
+    socket: Option<&Path>,
+    ask: Option<impl FnOnce(&str) -> io::Result<String>>,
+) -> Result<(), Failure> {
+    let owner = harmless(&status.owner);
+    let Some(ask) = ask else {
+        let socket =
+            socket.map_or_else(String::new, |path| format!(" --socket {}", quoted(path.display())));
+        return Err(Failure::Usage(format!(
+            "worker ID {worker} is that of {owner} ({}, last report {} ago). If that will never \
+             start again with its state directory, release it:\n\
+             leafctl{socket} worker release {worker} --owner {}",
+            view::state(status),
+            view::age(status),
+            quoted(&owner),
+            worker = status.worker,
+        )));
+    };
+    let mut question: String = view::lines(status).map(|line| line + "\n").collect();
+    question.push_str(
+        "Release it only if its owner will never start again with its state directory: IDs could \
+         come twice.\nThe owner, to release it: ",
+    );
+    let typed = ask(&question)
+        .map_err(|error| Failure::Usage(format!("not released: cannot read the owner: {error}")))?;
+    let typed = typed.trim_end_matches(['\n', '\r']);
+    if typed == status.owner {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "not released: worker ID {} is that of {owner}, not of {:?}",
+        status.worker, typed
+    )))
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: impl ToString) -> String {
+    let word = word.to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::worker;
+    use super::*;
+
+    const NOBODY: Option<Ask> = None;
+
+    #[test]
+    fn typing_the_owner_confirms_and_anything_else_does_not() {
+        let typed = |line: &str| {
+            release(
+                &worker(513),
+                None,
+                Some(|question: &str| {
+                    for part in ["513", "10.0.0.7:2182\n", "not live", "2 d 2 h ago", "never start"]
+                    {
+                        assert!(question.contains(part), "{part} is not in:\n{question}");
+                    }
+                    assert!(!question.contains('\x07'), "{question:?}");
+                    Ok(line.to_owned())
+                }),
+            )
+        };
+        for line in ["10.0.0.7:2182\n", "10.0.0.7:2182\r\n", "10.0.0.7:2182"] {
+            assert!(typed(line).is_ok(), "{line:?}");
+        }
+        for line in ["", "\n", "y\n", "513\n", "10.0.0.7:218\n", " 10.0.0.7:2182\n"] {
+            let failure = typed(line).unwrap_err();
+            assert_eq!(failure.code(), 64);
+            assert!(failure.to_string().starts_with("not released"), "{line:?}: {failure}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_releases_nothing() {
+        let broken = |_: &str| Err(io::ErrorKind::InvalidData.into());
+        assert_eq!(release(&worker(513), None, Some(broken)).unwrap_err().code(), 64);
+    }
+
+    #[test]
+    fn without_a_terminal_the_command_line_to_use_is_told() {
+        let failure = release(&worker(513), None, NOBODY).unwrap_err();
+        assert_eq!(failure.code(), 64);
+        let text = failure.to_string();
+        assert!(text.ends_with("\nleafctl worker release 513 --owner 10.0.0.7:2182"), "{text}");
+        assert!(text.contains("(not live, last report 2 d 2 h ago)"), "{text}");
+
+        let status = WorkerStatus { owner: "node's one".to_owned(), ..worker(513) };
+        let text = release(&status, Some(Path::new("/a b")), NOBODY).unwrap_err().to_string();
+        let command = r"leafctl --socket '/a b' worker release 513 --owner 'node'\''s one'";
+        assert!(text.ends_with(command), "{text}");
+    }
+}

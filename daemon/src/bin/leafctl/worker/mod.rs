@@ -1,0 +1,157 @@
+//! `leafctl worker`: lists the worker IDs of the registry, and releases those whose owners are gone.
+
+mod confirm;
+mod view;
+
+use std::io::Write;
+
+use leaf_client::wire::{MAX_WORKERS_PER_PAGE, WorkerState, WorkerStatus};
+
+use self::view::WorkerView;
+use crate::cli::{DaemonArgs, WorkerCommand};
+use crate::connect;
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// Carries out one command.
+///
+/// # Errors
+/// What the daemon answers, what keeps a release from being confirmed, and `Output`.
+pub(crate) fn run<W: Write>(
+    daemon: &DaemonArgs,
+    command: &WorkerCommand,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let mut client = connect::prompt(daemon)?;
+    match command {
+        WorkerCommand::List { json } => {
+            let workers = all(|from, limit| client.worker_list(from, limit))?;
+            if *json {
+                return out.json(&workers.iter().map(WorkerView::from).collect::<Vec<_>>());
+            }
+            view::print_rows(&workers, out)
+        }
+        WorkerCommand::Release { worker, owner, json } => {
+            let status = match owner {
+                Some(owner) => client.worker_release(*worker, owner)?,
+                None => {
+                    let status = one(*worker, |from, limit| client.worker_list(from, limit))?;
+                    if status.state == WorkerState::Released {
+                        status
+                    } else {
+                        confirm::release(&status, daemon.given_socket(), confirm::terminal())?;
+                        client.worker_release(*worker, &status.owner)?
+                    }
+                }
+            };
+            if *json {
+                out.json(&WorkerView::from(&status))
+            } else {
+                view::lines(&status).try_for_each(|line| out.line(line))
+            }
+        }
+    }
+}
+
+/// Every worker ID, page by page; `page` gives those from one on, up to a limit.
+///
+/// # Errors
+/// Those of `page`; `Protocol` when the pages do not advance, which would never end.
+fn all<E>(
+    mut page: impl FnMut(u64, u32) -> Result<Vec<WorkerStatus>, E>,
+) -> Result<Vec<WorkerStatus>, Failure>
+where
+    Failure: From<E>,
+{
+    let mut workers = Vec::new();
+    let mut next = Some(0);
+    while let Some(from) = next {
+        let more = page(from, MAX_WORKERS_PER_PAGE)?;
+        // One request more than needed, and no rule about short pages.
+        let (Some(first), Some(last)) = (more.first(), more.last()) else { break };
+        if first.worker < from || !more.is_sorted_by(|a, b| a.worker < b.worker) {
+            return Err(Failure::Protocol(format!(
+                "the page of worker IDs from {from} on is not in their order"
+            )));
+        }
+        next = last.worker.checked_add(1);
+        workers.extend(more);
+    }
+    Ok(workers)
+}
+
+/// One worker ID, from the page that begins with it.
+fn one<E>(
+    worker: u64,
+    page: impl FnOnce(u64, u32) -> Result<Vec<WorkerStatus>, E>,
+) -> Result<WorkerStatus, Failure>
+where
+    Failure: From<E>,
+{
+    let found = page(worker, 1)?.into_iter().find(|status| status.worker == worker);
+    found.ok_or_else(|| {
+        Failure::Usage(format!(
+            "there is no worker ID {worker} in the registry; leafctl worker list shows which are"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker ID whose owner is gone.
+    pub(super) fn worker(worker: u64) -> WorkerStatus {
+        WorkerStatus {
+            worker,
+            owner: "10.0.0.7:2182".to_owned(),
+            address: "10.0.0.7:2182\x07".to_owned(),
+            state: WorkerState::Held,
+            live: false,
+            own: false,
+            reported_unix_ms: 1_600_000_000_000,
+            age_ms: 180_000_000,
+            ceiling_unix_ms: 1_600_000_003_000,
+            limit_unix_ms: Some(1_600_043_200_000),
+        }
+    }
+
+    fn paged(workers: &[u64]) -> Vec<u64> {
+        let pages = |from, limit| {
+            let page = workers.iter().filter(|worker| **worker >= from).take(limit as usize);
+            Ok::<_, Failure>(page.map(|id| worker(*id)).collect())
+        };
+        all(pages).unwrap().iter().map(|status| status.worker).collect()
+    }
+
+    #[test]
+    fn all_pages_are_read_also_when_the_last_one_is_full_or_empty_and_ids_are_missing() {
+        for count in [0, 1, 99, 100, 101, 200, 1024] {
+            let workers: Vec<u64> = (0..count).map(|i| 3 * i + 1).collect();
+            assert_eq!(paged(&workers), workers);
+        }
+        assert_eq!(paged(&[0, u64::MAX]), [0, u64::MAX]);
+    }
+
+    #[test]
+    fn pages_that_do_not_advance_are_an_error_and_no_endless_loop() {
+        for page in [[worker(1), worker(1)], [worker(2), worker(1)], [worker(0), worker(1)]] {
+            let failure = all(|_, _| Ok::<_, Failure>(page.to_vec())).unwrap_err();
+            assert_eq!(failure.code(), 76);
+        }
+    }
+
+    #[test]
+    fn the_worker_id_asked_for_is_found_and_its_successor_is_not_taken_for_it() {
+        let page = |from, limit| {
+            assert_eq!((from, limit), (7, 1));
+            Ok::<_, Failure>(vec![worker(7)])
+        };
+        assert_eq!(one(7, page).unwrap(), worker(7));
+        for page in [vec![worker(8)], vec![]] {
+            let failure = one(7, |_, _| Ok::<_, Failure>(page)).unwrap_err();
+            assert_eq!(failure.code(), 64);
+            assert!(failure.to_string().contains("no worker ID 7"), "{failure}");
+        }
+    }
+}
