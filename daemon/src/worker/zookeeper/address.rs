@@ -1,0 +1,122 @@
+//! Where this instance can be reached, which is also its identity when none is configured.
+
+use std::net::IpAddr;
+
+use tokio::net::UdpSocket;
+
+use crate::config::{Ensemble, PeerAddress};
+
+/// This instance's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its identity.
+    pub identity: String,
+    /// What Java Leaf's record has for an address.
+    pub leaf_ip: String,
+    /// See above.
+    pub leaf_port: String,
+    /// Where its clock can be asked for.
+    pub ip: String,
+    /// The port; 0 when it cannot.
+    pub port: u16,
+}
+
+/// The place of an instance: `configured` is its identity, `advertised` what is configured of its
+/// address, `port` that of its listener.
+///
+/// # Errors
+/// When the address is needed, not configured, and cannot be found.
+pub async fn place(
+    configured: Option<&str>,
+    advertised: PeerAddress,
+    port: u16,
+    ensemble: &Ensemble,
+) -> Result<Place, String> {
+    let ip = match advertised.ip {
+        Some(ip) => ip,
+        None => towards(ensemble).await?,
+    };
+    Ok(with(configured, ip, advertised.port.unwrap_or(port)))
+}
+
+fn with(configured: Option<&str>, ip: IpAddr, port: u16) -> Place {
+    let address = match ip {
+        IpAddr::V4(ip) => format!("{ip}:{port}"),
+        IpAddr::V6(ip) => format!("[{ip}]:{port}"),
+    };
+    let identity = configured.map_or(address, str::to_owned);
+    // An identity that is an address is the one that Java Leaf had here.
+    let (leaf_ip, leaf_port) = match identity.rsplit_once(':') {
+        Some((ip, port)) if is_address(ip) && port.parse::<u16>().is_ok() => {
+            (ip.to_owned(), port.to_owned())
+        }
+        _ => (ip.to_string(), port.to_string()),
+    };
+    Place { identity, leaf_ip, leaf_port, ip: ip.to_string(), port }
+}
+
+fn is_address(text: &str) -> bool {
+    text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
+}
+
+/// The address that packets to the ensemble leave from. None is sent.
+async fn towards(ensemble: &Ensemble) -> Result<IpAddr, String> {
+    let mut last = String::new();
+    for server in &ensemble.servers {
+        match towards_one(server).await {
+            Ok(ip) if !ip.is_unspecified() => return Ok(ip),
+            Ok(_) => {}
+            Err(error) => last = format!("{server}: {error}"),
+        }
+    }
+    Err(format!(
+        "this host's address towards ZooKeeper cannot be found ({last}); set peer.advertise or \
+         worker.identity"
+    ))
+}
+
+async fn towards_one(server: &str) -> std::io::Result<IpAddr> {
+    let mut last = std::io::Error::other("the name has no address");
+    for address in tokio::net::lookup_host(server).await? {
+        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let found = async {
+            let socket = UdpSocket::bind(any).await?;
+            socket.connect(address).await?;
+            Ok(socket.local_addr()?.ip())
+        };
+        match found.await {
+            Ok(ip) => return Ok(ip),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_is_the_address_unless_one_is_configured() {
+        let place = with(None, "10.0.0.7".parse().unwrap(), 8735);
+        assert_eq!(place.identity, "10.0.0.7:8735");
+        assert_eq!((&*place.leaf_ip, &*place.leaf_port), ("10.0.0.7", "8735"));
+        let place = with(Some("node-7"), "10.0.0.7".parse().unwrap(), 8735);
+        assert_eq!((&*place.identity, &*place.leaf_ip), ("node-7", "10.0.0.7"));
+        let place = with(Some("10.0.0.9:8080"), "10.0.0.7".parse().unwrap(), 8735);
+        assert_eq!((&*place.leaf_ip, &*place.leaf_port), ("10.0.0.9", "8080"));
+        assert_eq!((&*place.ip, place.port), ("10.0.0.7", 8735));
+        let place = with(None, "::1".parse().unwrap(), 1);
+        assert_eq!((&*place.identity, &*place.ip), ("[::1]:1", "::1"));
+    }
+
+    #[test]
+    fn the_address_is_found_by_the_route_and_nothing_is_sent() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ensemble = |text: &str| Ensemble::parse(text).unwrap();
+        let found = runtime.block_on(towards(&ensemble("127.0.0.1:9")));
+        assert_eq!(found, Ok("127.0.0.1".parse().unwrap()));
+        let error = runtime.block_on(towards(&ensemble("no.such.host.invalid"))).unwrap_err();
+        assert!(error.contains("peer.advertise") && error.contains("invalid"), "{error}");
+    }
+}
