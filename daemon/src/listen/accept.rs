@@ -6,7 +6,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaf_client::wire::{ErrorCode, Reply, Response, UNSOLICITED, WireError, encode_response};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
@@ -16,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Service;
 use super::connection::Connection;
+use super::hello::no_room;
 
 /// How long to rest when the operating system has no descriptor left.
 const REST: Duration = Duration::from_millis(50);
@@ -42,6 +42,23 @@ pub async fn accept(
     let _ = watching.await;
 }
 
+/// Keeps the log from being filled by whoever connects.
+#[derive(Debug, Default)]
+struct Seldom {
+    told: Option<Instant>,
+}
+
+impl Seldom {
+    /// Whether to tell, which is then taken as done.
+    fn may_tell(&mut self) -> bool {
+        let quiet = self.told.is_some_and(|told| told.elapsed() < QUIET);
+        if !quiet {
+            self.told = Some(Instant::now());
+        }
+        !quiet
+    }
+}
+
 async fn accept_all(
     listener: &AsyncFd<UnixListener>,
     service: &Arc<Service>,
@@ -49,14 +66,7 @@ async fn accept_all(
     tasks: &TaskTracker,
     stop: &CancellationToken,
 ) {
-    let mut last_told: Option<Instant> = None;
-    let mut tell = move || {
-        let quiet = last_told.is_some_and(|told| told.elapsed() < QUIET);
-        if !quiet {
-            last_told = Some(Instant::now());
-        }
-        !quiet
-    };
+    let mut log = Seldom::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
@@ -65,7 +75,7 @@ async fn accept_all(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                if tell() {
+                if log.may_tell() {
                     tracing::warn!("cannot accept a connection, going on: {error}");
                 }
                 tokio::time::sleep(REST).await;
@@ -74,7 +84,7 @@ async fn accept_all(
         };
         let limit = service.limits.max_connections;
         if service.pulses.count() >= limit {
-            if tell() {
+            if log.may_tell() {
                 tracing::warn!(limit, "refusing connections (socket.max-connections)");
             }
             refuse(&stream, limit);
@@ -95,12 +105,7 @@ async fn accept_all(
 }
 
 fn refuse(mut stream: &UnixStream, limit: usize) {
-    let text = format!("{limit} connections are open already (socket.max-connections)");
-    let error = WireError::new(ErrorCode::TooManyConnections, text)
-        .with_detail(limit as u64)
-        .with_retry_after_ms(100);
-    let mut out = Vec::new();
-    encode_response(&Response { id: UNSOLICITED, reply: Reply::Error(error) }, &mut out);
+    let out = no_room(limit, "socket.max-connections");
     // A new socket has room for it; if not, the close says enough.
     let _ = stream.set_nonblocking(true).and_then(|()| stream.write(&out));
 }

@@ -8,14 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
-use leaf_client::wire::{
-    Call, ErrorCode, MAGIC, Reply, Request, Response, UNSOLICITED, VERSION, WireError,
-    decode_request, encode_response,
-};
+use leaf_client::wire::{Call, ErrorCode, Reply, Request, Response, WireError, encode_response};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::administration::{Turns, administrate};
+use super::hello::Greeting;
 use super::{MOST_WAITING, Service};
 use crate::runs::Runs;
 use crate::segment::service::{Outcome as SegmentOutcome, Tag};
@@ -27,7 +25,7 @@ pub(super) type Later = Pin<Box<dyn Future<Output = (u64, Reply)> + Send>>;
 /// The calling side of one connection.
 pub(super) struct Caller {
     service: Arc<Service>,
-    said_hello: bool,
+    greeting: Greeting,
     /// Most connections ask for one tag again and again.
     last_tag: Option<Arc<Tag>>,
     /// Few connections administrate.
@@ -35,12 +33,15 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) const fn new(service: Arc<Service>) -> Self {
-        Self { service, said_hello: false, last_tag: None, turns: None }
+    pub(super) fn new(service: Arc<Service>) -> Self {
+        let limits = &service.limits;
+        let max_in_flight = u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX);
+        let greeting = Greeting::new(limits.max_count, max_in_flight);
+        Self { service, greeting, last_tag: None, turns: None }
     }
 
     pub(super) const fn has_said_hello(&self) -> bool {
-        self.said_hello
+        self.greeting.has_said_hello()
     }
 
     /// Answers one request into `output`, or puts it into `later`. Says whether the connection
@@ -53,27 +54,13 @@ impl Caller {
         output: &mut Vec<u8>,
         later: &mut FuturesUnordered<Later>,
     ) -> bool {
-        let Request { id, call } = match decode_request(body) {
-            Ok(request) if request.id != UNSOLICITED => request,
-            Ok(_) => {
-                let text = "request ID 0 is the daemon's own; number requests from 1";
-                put(output, UNSOLICITED, error(ErrorCode::Malformed, text));
-                return false;
-            }
-            Err(bad) if !self.said_hello && bad.error.code() == ErrorCode::UnknownCall => {
-                put(output, bad.id, hello_expected());
-                return false;
-            }
-            Err(bad) => {
-                put(output, bad.id, Reply::Error(bad.error));
-                return self.said_hello && bad.id != UNSOLICITED;
+        let Request { id, call } = match self.greeting.open(body) {
+            Ok(request) => request,
+            Err(answer) => {
+                put(output, answer.id, answer.reply);
+                return answer.go_on;
             }
         };
-        if !self.said_hello || matches!(call, Call::Hello { .. }) {
-            let (reply, go_on) = self.hello(&call);
-            put(output, id, reply);
-            return go_on;
-        }
         match call {
             Call::Segment { tag, count, timeout_ms } => {
                 self.segment(id, tag, count, timeout_ms, now, output, later);
@@ -92,30 +79,6 @@ impl Caller {
             }
         }
         true
-    }
-
-    fn hello(&mut self, call: &Call<'_>) -> (Reply, bool) {
-        let Call::Hello { magic, version } = *call else {
-            return (hello_expected(), false);
-        };
-        if magic != MAGIC {
-            let text = format!("the magic is {magic:02x?} and not {MAGIC:02x?} (\"LEAF\")");
-            return (error(ErrorCode::BadMagic, text), false);
-        }
-        if version == 0 {
-            let text = format!("version 0 is none; this leafd speaks 1 to {VERSION}");
-            let refused =
-                WireError::new(ErrorCode::VersionUnsupported, text).with_detail(u64::from(VERSION));
-            return (Reply::Error(refused), false);
-        }
-        self.said_hello = true;
-        let limits = &self.service.limits;
-        let reply = Reply::Hello {
-            version: version.min(VERSION),
-            max_count: limits.max_count,
-            max_in_flight: u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX),
-        };
-        (reply, true)
     }
 
     #[inline]
@@ -272,10 +235,6 @@ fn put(output: &mut Vec<u8>, id: u64, reply: Reply) {
 fn ids(runs: Runs) -> Reply {
     // A request for at least one ID is answered with at least one.
     runs.into_reply().unwrap_or_else(|| error(ErrorCode::DeadlineExceeded, "no ID was made"))
-}
-
-fn hello_expected() -> Reply {
-    error(ErrorCode::HelloExpected, "say Hello before anything else")
 }
 
 fn error(code: ErrorCode, text: impl Into<String>) -> Reply {

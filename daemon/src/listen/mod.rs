@@ -1,11 +1,12 @@
 //! Connections in, calls out. [`socket`] makes the listening socket, [`accept`] takes connections
 //! within bounds, `connection` moves bytes, and `calls` and `administration` say what they
-//! mean.
+//! mean. `hello` is how a connection begins.
 
 pub mod accept;
 mod administration;
 mod calls;
 mod connection;
+mod hello;
 mod pulse;
 mod scratch;
 pub mod serving;
