@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod clock;
 pub mod config;
 pub mod duration;
+mod frame;
 pub mod listen;
 pub mod log;
 pub mod runs;

@@ -18,7 +18,7 @@ use super::connection::Connection;
 use super::hello::no_room;
 
 /// How long to rest when the operating system has no descriptor left.
-const REST: Duration = Duration::from_millis(50);
+pub(super) const REST: Duration = Duration::from_millis(50);
 
 /// The same trouble is told once in so long.
 const QUIET: Duration = Duration::from_secs(30);
@@ -44,13 +44,13 @@ pub async fn accept(
 
 /// Keeps the log from being filled by whoever connects.
 #[derive(Debug, Default)]
-struct Seldom {
+pub(super) struct Seldom {
     told: Option<Instant>,
 }
 
 impl Seldom {
     /// Whether to tell, which is then taken as done.
-    fn may_tell(&mut self) -> bool {
+    pub(super) fn may_tell(&mut self) -> bool {
         let quiet = self.told.is_some_and(|told| told.elapsed() < QUIET);
         if !quiet {
             self.told = Some(Instant::now());

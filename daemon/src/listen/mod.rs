@@ -1,12 +1,14 @@
 //! Connections in, calls out. [`socket`] makes the listening socket, [`accept`] takes connections
 //! within bounds, `connection` moves bytes, and `calls` and `administration` say what they
-//! mean. `hello` is how a connection begins.
+//! mean. [`peer`] is the port for other leafd daemons, and `hello` is how a connection begins on
+//! either.
 
 pub mod accept;
 mod administration;
 mod calls;
 mod connection;
 mod hello;
+pub mod peer;
 mod pulse;
 mod scratch;
 pub mod serving;
