@@ -20,6 +20,10 @@ pub fn filter(level: &str) -> Result<Targets, ParseError> {
     if !level.contains('=') && level.parse::<tracing::level_filters::LevelFilter>().is_err() {
         return format!("leafd={level}").parse();
     }
+    // What matters of a session is told by leafd itself, once, and not at every try.
+    if ["error", "warn", "info"].contains(&level.to_ascii_lowercase().as_str()) {
+        return format!("{level},zookeeper_client=off").parse();
+    }
     level.parse()
 }
 

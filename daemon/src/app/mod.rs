@@ -6,6 +6,7 @@ mod hint;
 mod paths;
 mod schema;
 mod serve;
+mod snowflake;
 
 use std::io::Write;
 use std::path::Path;

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaf_client::wire::{ErrorCode, WireError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::io::Interest;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
+use super::snowflake::Snowflake;
 use super::{hint, load, paths};
 use crate::clock::Clock;
 use crate::config::{Config, Registry as RegistryKind};
@@ -24,15 +24,9 @@ use crate::secret::Secret;
 use crate::segment::service::{Segments, Settings as SegmentSettings};
 use crate::segment::store::{Address, IfMissing, Limits as StoreLimits, Server, Store};
 use crate::segment::store::{mysql, postgres, sqlite};
-use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
-use crate::snowflake::life::Begin;
-use crate::snowflake::sequencer::Rules;
-use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
+use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::owner::Owner;
-use crate::state::worker_file::WorkerRecord;
 use crate::state::writer::Writer;
-use crate::worker::admin::Workers;
-use crate::worker::claim::start_at;
 
 /// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
 /// state needs for a moment.
@@ -68,8 +62,7 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
 /// What runs, from the inside out.
 struct Daemon {
     segments: Segments,
-    issuer: Issuer,
-    workers: Workers,
+    snowflake: Snowflake,
     /// A task has broken down that leafd cannot do without.
     fatal: CancellationToken,
     state: StateDir,
@@ -98,8 +91,8 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
     let service = Arc::new(Service::new(
         daemon.segments.clone(),
-        daemon.issuer.clone(),
-        daemon.workers.clone(),
+        daemon.snowflake.issuer.clone(),
+        daemon.snowflake.workers.clone(),
         Clock::system(),
         limits(config, max_connections),
         daemon.state.path().display().to_string(),
@@ -136,7 +129,7 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
             tracing::warn!(open = connections.len(), "connections did not end in time");
         }
         let segments = daemon.segments.close(config.shutdown.grace).await;
-        let snowflake = daemon.issuer.close().await;
+        let snowflake = daemon.snowflake.close().await;
         segments.and(snowflake)
     };
     // A disk or a store that hangs must not hold up the end.
@@ -152,7 +145,6 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
 
 async fn build(config: &Config) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?;
-    let identity = config.worker.identity.clone().unwrap_or_default();
     // Before the directory is touched: a wrong configuration changes nothing.
     let address = config.store_address()?;
     let password = paths::store_password(config)?;
@@ -182,11 +174,8 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
         &remembered,
         &fatal,
     );
-    let issuer = issuer(config, &identity, &worker, writer, &fatal).await;
-    let workers = match config.worker.registry {
-        RegistryKind::Fixed => Workers::Fixed,
-    };
-    Ok(Daemon { segments, issuer, workers, fatal, state })
+    let snowflake = Snowflake::start(config, &worker, writer, &fatal)?;
+    Ok(Daemon { segments, snowflake, fatal, state })
 }
 
 /// Whose state this is when it is this host's.
@@ -231,74 +220,6 @@ fn store(
     store.map_err(|error| Failure::config(format!("the store: {error}")))
 }
 
-async fn issuer(
-    config: &Config,
-    identity: &str,
-    past: &WorkerPast,
-    writer: Writer,
-    fatal: &CancellationToken,
-) -> Issuer {
-    let clock = Clock::system();
-    let snowflake = &config.snowflake;
-    let settings = IssuerSettings {
-        registry: "fixed",
-        ceiling_ahead_ms: ms(snowflake.ceiling_ahead),
-        layout: snowflake.layout,
-    };
-    let file = match past {
-        WorkerPast::Known(record) => record.clone(),
-        WorkerPast::Lost { .. } => WorkerRecord::fresh(),
-    };
-    let start = |why| Issuer::start(settings, why, file, clock.clone(), writer, fatal);
-    if !snowflake.enabled {
-        let text = "snowflake IDs are not configured (snowflake.enabled)";
-        return start(WireError::new(ErrorCode::NotConfigured, text));
-    }
-    let start_ms = match start_at(past, snowflake.layout) {
-        Ok(start_ms) => start_ms,
-        Err(why) => {
-            tracing::error!("no snowflake IDs: {why}");
-            return start(WireError::new(ErrorCode::WorkerUnavailable, why));
-        }
-    };
-    let worker = config.worker.id;
-    if worker == 0 {
-        tracing::warn!(
-            "snowflake worker ID 0, fixed: right for one host only; number your hosts with \
-             worker.id"
-        );
-    }
-    let rules = rules(config, worker);
-    let behind_ms = start_ms.saturating_sub(clock.now_ms());
-    if behind_ms > rules.start_wait_ms {
-        tracing::error!(
-            behind_ms,
-            "the clock is behind the times already used; snowflake IDs begin when it has caught up"
-        );
-    }
-    let issuer = start(WireError::new(ErrorCode::WorkerUnavailable, "not begun"));
-    issuer.begin(Begin {
-        rules,
-        start_ms,
-        limit_ms: u64::MAX,
-        identity: identity.to_owned(),
-        shared: None,
-    });
-    issuer
-}
-
-fn rules(config: &Config, worker: u64) -> Rules {
-    let snowflake = &config.snowflake;
-    Rules {
-        layout: snowflake.layout,
-        worker,
-        max_lead_ms: ms(snowflake.max_lead),
-        tolerance_ms: ms(snowflake.clock_tolerance),
-        start_wait_ms: ms(snowflake.start_wait),
-        random_start: snowflake.random_start,
-    }
-}
-
 fn segment_settings(config: &Config) -> SegmentSettings {
     let segment = &config.segment;
     SegmentSettings {
@@ -331,7 +252,7 @@ fn limits(config: &Config, max_connections: usize) -> Limits {
     }
 }
 
-fn ms(duration: Duration) -> u64 {
+pub(super) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

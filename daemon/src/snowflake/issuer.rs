@@ -184,10 +184,20 @@ impl Issuer {
         change(&mut self.lock().registration);
     }
 
-    /// Nothing has been issued at or past this with the present worker ID (ms since 1970).
+    /// Nothing has been issued at or past this with the worker ID in use (ms since 1970); 0 when
+    /// none is.
     #[must_use]
-    pub fn ceiling_ms(&self) -> u64 {
-        self.lock().ceiling_ms()
+    pub fn ceiling_in_use_ms(&self) -> u64 {
+        let inner = self.lock();
+        if matches!(inner.phase, Phase::On { .. }) { inner.ceiling_ms() } else { 0 }
+    }
+
+    /// Nothing has been issued at or past this with the last worker ID that was used (ms since
+    /// 1970); 0 when none was since the start.
+    #[must_use]
+    pub fn last_ceiling_ms(&self) -> u64 {
+        let inner = self.lock();
+        if inner.life > 0 { inner.ceiling_ms() } else { 0 }
     }
 
     /// Writes into the worker file what is known of the claim, whether IDs are made or not.
@@ -420,6 +430,7 @@ impl Issuer {
     pub fn status(&self) -> SnowflakeStatus {
         let clock_ms = self.0.clock.now_ms();
         let inner = self.lock();
+        let registration = &inner.registration;
         let mut status = SnowflakeStatus {
             state: SnowflakeState::Serving,
             worker: None,
@@ -429,12 +440,14 @@ impl Issuer {
             last_unix_ms: 0,
             clock_unix_ms: clock_ms,
             issued: inner.issued,
-            identity: String::new(),
-            last_report_ms_ago: None,
-            registry_error: String::new(),
-            limit_unix_ms: None,
-            clock_offset_ms: None,
-            peers: 0,
+            identity: inner.file.identity.clone(),
+            last_report_ms_ago: registration
+                .reported
+                .map(|reported| u64::try_from(reported.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            registry_error: registration.error.clone(),
+            limit_unix_ms: inner.file.shared.as_ref().map(|shared| shared.limit_ms),
+            clock_offset_ms: registration.offset_ms,
+            peers: registration.peers,
         };
         match &inner.phase {
             Phase::On { sequencer, worker } => {
@@ -449,7 +462,10 @@ impl Issuer {
                     status.state = SnowflakeState::Refused { reason };
                 }
             }
-            Phase::Soon(error) | Phase::Off(error) => {
+            Phase::Soon(error) => {
+                status.state = SnowflakeState::Starting { reason: error.message.clone() };
+            }
+            Phase::Off(error) => {
                 status.state = SnowflakeState::Refused { reason: error.message.clone() };
             }
         }

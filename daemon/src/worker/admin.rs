@@ -2,11 +2,15 @@
 
 use leaf_client::wire::{ErrorCode, WireError, WorkerStatus};
 
+use super::zookeeper::administration::Registry;
+
 /// The registry of worker IDs, as far as it can be administered.
 #[derive(Debug, Clone)]
 pub enum Workers {
     /// The configuration has numbered this host.
     Fixed,
+    /// ZooKeeper has.
+    ZooKeeper(Registry),
 }
 
 impl Workers {
@@ -16,9 +20,10 @@ impl Workers {
     ///
     /// # Errors
     /// When the registry keeps no list, or cannot be asked.
-    pub async fn list(&self, _from: u64, _limit: usize) -> Result<Vec<WorkerStatus>, WireError> {
+    pub async fn list(&self, from: u64, limit: usize) -> Result<Vec<WorkerStatus>, WireError> {
         match self {
             Self::Fixed => Err(not_configured()),
+            Self::ZooKeeper(registry) => registry.list(from, limit).await,
         }
     }
 
@@ -28,9 +33,10 @@ impl Workers {
     /// # Errors
     /// When there is no such worker ID, another owner has it, or its owner is live; when the
     /// registry keeps no list, or cannot be asked.
-    pub async fn release(&self, _worker: u64, _owner: &str) -> Result<WorkerStatus, WireError> {
+    pub async fn release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, WireError> {
         match self {
             Self::Fixed => Err(not_configured()),
+            Self::ZooKeeper(registry) => registry.release(worker, owner).await,
         }
     }
 }

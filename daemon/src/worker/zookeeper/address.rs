@@ -21,6 +21,21 @@ pub struct Place {
     pub port: u16,
 }
 
+impl Place {
+    /// That of an instance whose address cannot be found at present; others cannot ask it.
+    #[must_use]
+    pub fn remembered(identity: &str, port: u16) -> Self {
+        let (ip, leaf_port) = identity.rsplit_once(':').unwrap_or((identity, ""));
+        Self {
+            identity: identity.to_owned(),
+            leaf_ip: ip.to_owned(),
+            leaf_port: leaf_port.to_owned(),
+            ip: ip.to_owned(),
+            port,
+        }
+    }
+}
+
 /// The place of an instance: `configured` is its identity, `advertised` what is configured of its
 /// address, `port` that of its listener.
 ///

@@ -1,11 +1,14 @@
 //! Worker IDs from ZooKeeper, in Java Leaf's tree.
 
 pub mod acl;
+pub mod address;
+pub mod administration;
 pub mod claimant;
 #[cfg(test)]
 mod model;
 pub mod name;
 pub mod plan;
 pub mod record;
+pub mod registrar;
 pub mod session;
 pub mod view;

@@ -490,6 +490,25 @@ pub fn report(me: &Me, report: &Report<'_>) -> Vec<Op> {
     ]
 }
 
+/// The writes that free the worker ID of an instance that does not live.
+#[must_use]
+pub fn release(entry: &Entry, not_before_ms: u64) -> Vec<Op> {
+    let name = &entry.name;
+    let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
+    let ceiling = entry.holder().map_or(0, |holder| holder.ceiling);
+    let not_before = not_before_ms.max(timestamp).max(ceiling);
+    let free = Free { version: record::VERSION, not_before };
+    let mut ops = vec![
+        // Fails when there is one.
+        Op::CreateEphemeral(view::temporary(name), Vec::new()),
+        Op::Delete(view::temporary(name), 0),
+    ];
+    ops.extend(entry.holder.as_ref().map(|it| Op::Delete(view::holder(name), it.version)));
+    ops.push(Op::Delete(view::forever(name), entry.leaf.version));
+    ops.push(Op::Create(view::free(name), record::write(&free)));
+    ops
+}
+
 /// The writes that give a worker ID back, live node included, for anybody's use from
 /// `not_before_ms` on.
 #[must_use]

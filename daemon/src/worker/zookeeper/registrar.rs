@@ -88,9 +88,8 @@ fn memory_of(file: &WorkerRecord, settings: &Settings, identity: &str) -> Option
     let is_ours = shared.registry == name_of(&settings.access)
         && file.identity == identity
         && file.layout == settings.access.layout;
-    let worker = file.worker.filter(|worker| {
-        is_ours && *worker <= settings.sequence.layout.max_worker()
-    })?;
+    let worker =
+        file.worker.filter(|worker| is_ours && *worker <= settings.sequence.layout.max_worker())?;
     let reported_boot_ms = match &shared.reported {
         Some((boot, ms)) if *boot == boot::id() => (*ms).min(boot::now_ms()),
         // Before a boot: the limit in time still holds.
@@ -280,7 +279,12 @@ impl Registrar {
                 "no other instance has told its time, so this clock is not compared"
             );
         } else {
-            tracing::info!(instances = count, answered, offset_ms, "asked the others for their time");
+            tracing::info!(
+                instances = count,
+                answered,
+                offset_ms,
+                "asked the others for their time"
+            );
         }
         Ok(verdict)
     }

@@ -1,0 +1,264 @@
+//! Builds the snowflake side: with the worker ID that the configuration fixes, or with the one that
+//! ZooKeeper gives, which may come late.
+
+use std::time::Duration;
+
+use leaf_client::wire::{ErrorCode, WireError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::failure::Failure;
+use super::paths;
+use super::serve::ms;
+use crate::clock::Clock;
+use crate::config::{Config, Ensemble};
+use crate::listen::peer::PeerListener;
+use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
+use crate::snowflake::life::Begin;
+use crate::snowflake::sequencer::Rules;
+use crate::state::dir::WorkerPast;
+use crate::state::worker_file::WorkerRecord;
+use crate::state::writer::Writer;
+use crate::supervise;
+use crate::worker::admin::Workers;
+use crate::worker::claim::start_at;
+use crate::worker::zookeeper::acl;
+use crate::worker::zookeeper::address::{Place, place};
+use crate::worker::zookeeper::administration::Registry as ZooKeeper;
+use crate::worker::zookeeper::plan::Rules as ClaimRules;
+use crate::worker::zookeeper::registrar::{Registrar, Settings, SharedSession, name_of};
+use crate::worker::zookeeper::session::Access;
+
+/// Between two reports, as Java Leaf has it.
+const REPORT_MS: u64 = 3000;
+
+/// A new worker ID is not used before this: by then every instance that reaches ZooKeeper has
+/// reported, and put back what a loss of data may have taken from the tree.
+const SETTLE_MS: u64 = 5000;
+
+/// A Java Leaf that has left out three reports has ended.
+const QUIET_MS: u64 = 10_000;
+
+/// A state directory that has lost its worker file may have issued up to so far ahead of the clock.
+const LOST_MS: u64 = 11_000;
+
+/// How long the search for one's own address may take: names have to be resolved.
+const SEARCH: Duration = Duration::from_secs(2);
+
+/// The snowflake side.
+pub(super) struct Snowflake {
+    pub(super) issuer: Issuer,
+    pub(super) workers: Workers,
+    /// The claim and the peer port, which end before the issuer's last word is passed on.
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Snowflake {
+    /// Starts it. `past` is what the state directory knows of the worker ID.
+    pub(super) fn start(
+        config: &Config,
+        past: &WorkerPast,
+        writer: Writer,
+        fatal: &CancellationToken,
+    ) -> Result<Self, Failure> {
+        let ensemble = config.ensemble()?;
+        let settings = IssuerSettings {
+            registry: if ensemble.is_some() { "zookeeper" } else { "fixed" },
+            ceiling_ahead_ms: ms(config.snowflake.ceiling_ahead),
+            layout: config.snowflake.layout,
+        };
+        let clock = Clock::system();
+        let file = match past {
+            WorkerPast::Known(record) => record.clone(),
+            WorkerPast::Lost { .. } if ensemble.is_some() => {
+                WorkerRecord { ceiling_ms: clock.now_ms() + LOST_MS, ..WorkerRecord::fresh() }
+            }
+            WorkerPast::Lost { .. } => WorkerRecord::fresh(),
+        };
+        let not_yet =
+            WireError::new(ErrorCode::WorkerUnavailable, "the worker ID is not known yet");
+        let issuer = Issuer::start(settings, not_yet.clone(), file.clone(), clock, writer, fatal);
+        let mut this = Self {
+            issuer,
+            workers: Workers::Fixed,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        };
+        let layout = config.snowflake.layout;
+        let refused = match past {
+            // It is known by name, and the registry gives it another worker ID.
+            WorkerPast::Lost { .. } if ensemble.is_some() => None,
+            past => start_at(past, layout).err(),
+        };
+        if !config.snowflake.enabled {
+            let text = "snowflake IDs are not configured (snowflake.enabled)";
+            this.issuer.suspend(WireError::new(ErrorCode::NotConfigured, text), false);
+        } else if let Some(why) = refused {
+            tracing::error!("no snowflake IDs: {why}");
+            this.issuer.suspend(WireError::new(ErrorCode::WorkerUnavailable, why), false);
+        } else if let Some(ensemble) = ensemble {
+            this.issuer.suspend(not_yet, true);
+            this.register(config, ensemble, file, fatal)?;
+        } else {
+            this.begin_fixed(config, file.ceiling_ms);
+        }
+        Ok(this)
+    }
+
+    fn begin_fixed(&self, config: &Config, start_ms: u64) {
+        let worker = config.worker.id;
+        if worker == 0 {
+            tracing::warn!(
+                "snowflake worker ID 0, fixed: right for one host only; number your hosts with \
+                 worker.id"
+            );
+        }
+        let rules = rules(config, worker);
+        let behind_ms = start_ms.saturating_sub(Clock::system().now_ms());
+        if behind_ms > rules.start_wait_ms {
+            tracing::error!(
+                behind_ms,
+                "the clock is behind the times already used; snowflake IDs begin when it has \
+                 caught up"
+            );
+        }
+        self.issuer.begin(Begin {
+            rules,
+            start_ms,
+            limit_ms: u64::MAX,
+            identity: config.worker.identity.clone().unwrap_or_default(),
+            shared: None,
+        });
+    }
+
+    /// Claims a worker ID in the background, for as long as it takes, and answers the others.
+    fn register(
+        &mut self,
+        config: &Config,
+        ensemble: Ensemble,
+        file: WorkerRecord,
+        fatal: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let port = self.listen(config, fatal)?;
+        let access = Access {
+            ensemble,
+            name: config.zookeeper.name.clone(),
+            auth: paths::zookeeper_auth(config)?,
+            acls: acl::parse(&config.zookeeper.acl).map_err(Failure::config)?,
+            session_timeout: config.zookeeper.session_timeout,
+            timeout: config.zookeeper.timeout,
+            layout: config.snowflake.layout.to_string(),
+        };
+        let worker = &config.worker;
+        let settings = Settings {
+            access,
+            rules: ClaimRules {
+                reclaim_after_ms: (!worker.java_leaf).then(|| ms(worker.reclaim_after)),
+                fence_after_ms: ms(worker.fence_after),
+                session_ms: ms(config.zookeeper.session_timeout),
+                report_ms: REPORT_MS,
+                settle_ms: SETTLE_MS,
+                quiet_ms: QUIET_MS,
+            },
+            sequence: rules(config, 0),
+            give_back: worker.give_back,
+            max_offset_ms: ms(worker.max_clock_offset),
+        };
+        let session = SharedSession::default();
+        let registry =
+            ZooKeeper::new(session.clone(), settings.access.clone(), self.issuer.clone());
+        self.workers = Workers::ZooKeeper(registry);
+        let (issuer, stop) = (self.issuer.clone(), self.stop.clone());
+        let advertised = config.peer_advertise()?;
+        let configured = worker.identity.clone();
+        let run = async move {
+            let search = async {
+                find_place(configured.as_deref(), advertised, port, &settings, &file, &issuer).await
+            };
+            let place = tokio::select! {
+                () = stop.cancelled() => return,
+                place = search => place,
+            };
+            let clock = Clock::system();
+            let made = Registrar::new(settings, place, &file, issuer.clone(), clock, session, stop);
+            match made {
+                Ok(registrar) => registrar.run().await,
+                Err(error) => {
+                    let text = format!("no random bytes from /dev/urandom: {error}");
+                    tracing::error!("no snowflake IDs: {text}");
+                    issuer.suspend(WireError::new(ErrorCode::WorkerUnavailable, text), false);
+                }
+            }
+        };
+        supervise::spawn("registrar", fatal, self.tasks.track_future(run));
+        Ok(())
+    }
+
+    /// Opens the peer port; returns its number, 0 without one.
+    fn listen(&self, config: &Config, fatal: &CancellationToken) -> Result<u16, Failure> {
+        let Some(address) = config.peer_listen()? else { return Ok(0) };
+        let cannot =
+            |error| Failure::system(&format!("cannot listen on {address} (peer.listen)"), &error);
+        let listener = PeerListener::bind(address).map_err(cannot)?;
+        let port = listener.local_addr().map_err(cannot)?.port();
+        let serve = listener.serve(Clock::system(), self.stop.clone());
+        supervise::spawn("peers", fatal, self.tasks.track_future(serve));
+        Ok(port)
+    }
+
+    /// Nothing is issued any more, and disk and registry are told exactly up to where it was.
+    pub(super) async fn close(&self) -> Result<(), String> {
+        let outcome = self.issuer.close().await;
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        outcome
+    }
+}
+
+/// This instance's place; asked for until it is found, or the worker file tells.
+async fn find_place(
+    configured: Option<&str>,
+    advertised: crate::config::PeerAddress,
+    port: u16,
+    settings: &Settings,
+    file: &WorkerRecord,
+    issuer: &Issuer,
+) -> Place {
+    let ensemble = &settings.access.ensemble;
+    let mut was_told = false;
+    loop {
+        let found = tokio::time::timeout(SEARCH, place(configured, advertised, port, ensemble));
+        let why = match found.await {
+            Ok(Ok(place)) => return place,
+            Ok(Err(why)) => why,
+            Err(_) => "the names in zookeeper.servers are not resolved".to_owned(),
+        };
+        let remembered = configured.unwrap_or(&file.identity);
+        let registry = file.shared.as_ref().map(|shared| shared.registry.as_str());
+        let is_ours = registry == Some(name_of(&settings.access).as_str());
+        if is_ours && !remembered.is_empty() {
+            tracing::warn!("{why}; taking the address of the worker file, {:?}", file.identity);
+            return Place::remembered(remembered, port);
+        }
+        if !std::mem::replace(&mut was_told, true) {
+            tracing::error!("no snowflake IDs: {why}");
+        }
+        let error = WireError::new(ErrorCode::WorkerUnavailable, why).with_retry_after_ms(1000);
+        issuer.suspend(error, false);
+        tokio::time::sleep(SEARCH / 2).await;
+    }
+}
+
+fn rules(config: &Config, worker: u64) -> Rules {
+    let snowflake = &config.snowflake;
+    Rules {
+        layout: snowflake.layout,
+        worker,
+        max_lead_ms: ms(snowflake.max_lead),
+        tolerance_ms: ms(snowflake.clock_tolerance),
+        start_wait_ms: ms(snowflake.start_wait),
+        random_start: snowflake.random_start,
+    }
+}
