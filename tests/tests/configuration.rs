@@ -42,7 +42,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// A value that each key refuses, as it is written in the file, and how the refusal tells it.
-const WRONG: [(&str, &str, &str); 41] = [
+const WRONG: [(&str, &str, &str); 60] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -82,6 +82,25 @@ const WRONG: [(&str, &str, &str); 41] = [
     ("worker.registry", "\"guess\"", "guess"),
     ("worker.id", "1024", "1024 is not between 0 and 1023"),
     ("worker.identity", "\"a\\u0007b\"", "a\\u{7}b"),
+    ("worker.reclaim-after", "\"19s\"", "19s is not between 20s and"),
+    ("worker.fence-after", "\"9s\"", "9s is not between 10s and"),
+    ("worker.fence-after", "\"13h\"", "46800s is not between 10s and 43200s"),
+    ("worker.java-leaf", "\"perhaps\"", "perhaps"),
+    ("worker.give-back", "\"perhaps\"", "perhaps"),
+    ("worker.max-clock-offset", "\"9ms\"", "9ms is not between 10ms and 3600s"),
+    ("zookeeper.servers", "\"zk:2181\"", "worker.registry is fixed"),
+    ("zookeeper.name", "\"a/b\"", "a/b"),
+    ("zookeeper.name", "\"..\"", "\"..\""),
+    ("zookeeper.session-timeout", "\"999ms\"", "999ms is not between 1s and 600s"),
+    ("zookeeper.timeout", "\"99ms\"", "99ms is not between 100ms and 60s"),
+    ("zookeeper.auth", "\"leaf\"", "is not USER:PASSWORD"),
+    ("zookeeper.auth", "\"leaf:secret\"", "worker.registry is fixed"),
+    ("zookeeper.auth-file", "\"/nonexistent\"", "worker.registry is fixed"),
+    ("zookeeper.acl", "\"nobody\"", "nobody"),
+    ("zookeeper.acl", "\"world:anyone:x\"", "world:anyone:x"),
+    ("peer.listen", "\"here\"", "\"here\" is not IP:PORT"),
+    ("peer.listen", "\"10.0.0.7\"", "\"10.0.0.7\" is not IP:PORT"),
+    ("peer.advertise", "\"0.0.0.0\"", "\"0.0.0.0\" is not IP or IP:PORT"),
     ("log.level", "\"loud\"", "loud"),
     ("log.format", "\"xml\"", "xml"),
 ];

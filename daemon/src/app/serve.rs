@@ -16,6 +16,7 @@ use super::{hint, load, paths};
 use crate::clock::Clock;
 use crate::config::{Config, Registry as RegistryKind};
 use crate::listen::accept::accept;
+use crate::listen::peer;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
 use crate::listen::watched::watched;
@@ -27,6 +28,7 @@ use crate::segment::store::{mysql, postgres, sqlite};
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
+use crate::worker::peers::MAX_AT_ONCE;
 
 /// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
 /// state needs for a moment.
@@ -48,7 +50,7 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
     for warning in config.warnings(Clock::system().now_ms()) {
         tracing::warn!("{warning}");
     }
-    let room = room_for(config.socket.max_connections);
+    let room = room_for(config.socket.max_connections, other_descriptors(&config));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -256,17 +258,26 @@ pub(super) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// What is needed besides the connections of the socket.
+fn other_descriptors(config: &Config) -> u64 {
+    let peers = match config.worker.registry {
+        RegistryKind::Fixed => 0,
+        RegistryKind::ZooKeeper => peer::MAX_CONNECTIONS + MAX_AT_ONCE,
+    };
+    OTHER_DESCRIPTORS + peers as u64
+}
+
 /// Every connection needs a descriptor, and the usual soft limit is 1024. Returns how many of
 /// `connections` there is room for, so that they never take what the state on disk needs.
-fn room_for(connections: usize) -> usize {
-    let wanted = connections as u64 + OTHER_DESCRIPTORS;
+fn room_for(connections: usize, others: u64) -> usize {
+    let wanted = connections as u64 + others;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return connections };
     let raised = wanted.min(hard);
     let limit = match soft >= wanted {
         false if setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_ok() => raised,
         _ => soft,
     };
-    let room = limit - OTHER_DESCRIPTORS.min(limit / 2);
+    let room = limit - others.min(limit / 2);
     let room = usize::try_from(room).unwrap_or(usize::MAX).min(connections);
     if room < connections {
         tracing::warn!(

@@ -159,6 +159,11 @@ impl Config {
         {
             problems.add(problem.key, problem.text);
         }
+        if worker.registry == Registry::ZooKeeper && worker.id != 0 {
+            let text =
+                format!("{} is set, and ZooKeeper gives the worker ID; leave it out", worker.id);
+            problems.add("worker.id", text);
+        }
         if worker.registry == Registry::Fixed {
             // Somebody means a shared registry, and would have got worker 0 on every host.
             for (key, set) in [
@@ -236,6 +241,7 @@ mod tests {
             ("[peer]\nadvertise = \"0.0.0.0\"", "peer.advertise: \"0.0.0.0\""),
             ("[zookeeper]\nacl = \"nobody\"", "zookeeper.acl: \"nobody\""),
             ("[zookeeper]\nname = \"a/b\"", "zookeeper.name: \"a/b\""),
+            ("[worker]\nregistry = \"zookeeper\"\nid = 3", "worker.id: 3 is set"),
         ] {
             let found = problems(toml);
             assert!(found.iter().any(|problem| problem.contains(told)), "{told}: {found:?}");
