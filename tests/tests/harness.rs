@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use leafd_tests::database::{Kind, Session, processes_in};
-use leafd_tests::{Database, Proxy};
+use leafd_tests::database::{Kind, Session};
+use leafd_tests::{Database, Proxy, processes_in};
 use nix::unistd::Pid;
 
 /// How long something that must not happen is waited for.

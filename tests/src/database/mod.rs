@@ -1,7 +1,6 @@
 //! Real database servers, MariaDB and PostgreSQL: private instances in folders of their own, with
 //! a user `leaf` whose password is checked, and with the faults that servers have.
 
-mod home;
 mod mariadb;
 mod postgres;
 mod product;
@@ -12,16 +11,11 @@ mod template;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-pub use home::processes_in;
 pub use session::{Rows, Session};
 
 use product::Product;
 use server::Server;
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,33 +1,21 @@
 //! A server as a process: started, frozen, killed, stopped, and started again on its data.
 
-use std::fs::File;
-use std::net::TcpListener;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
-use super::home::Home;
 use super::product::Product;
 use super::session::Session;
-use super::{Extra, PATIENCE, template};
+use super::{Extra, template};
+use crate::instance::{Home, PATIENCE, Port, Process};
 
 /// How long a server may take to answer a single question while it is starting.
 const PROBE: Duration = Duration::from_secs(5);
-
-/// How many ports are tried; somebody may take one between its choice and its use.
-const PORTS: usize = 20;
 
 /// A server. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Server {
     product: &'static dyn Product,
-    port: u16,
-    process: Mutex<Option<Child>>,
-    home: Home,
+    port: Port,
+    process: Process,
     arguments: Vec<String>,
 }
 
@@ -51,34 +39,22 @@ impl Server {
     /// Starts on the data of a home.
     pub(crate) fn serve(product: &'static dyn Product, home: Home, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let mut server = Self { product, port: 0, process: Mutex::new(None), home, arguments };
-        let mut reason = String::new();
-        for _ in 0..PORTS {
-            server.port = free_port();
-            match server.try_start() {
-                Ok(()) => return server,
-                Err(log) if log.contains("Address already in use") => reason = log,
-                Err(log) => panic!("{} does not start\n{log}", product.name()),
-            }
+        let process = Process::new(product.name(), home);
+        let server = Self { product, port: Port::reserve(), process, arguments };
+        if let Err(log) = server.try_start() {
+            panic!("{} does not start\n{log}", product.name());
         }
-        panic!("{} finds no port\n{reason}", product.name());
+        server
     }
 
     /// Starts the process and waits until it answers; what it logged, if it ends instead.
     fn try_start(&self) -> Result<(), String> {
-        let mut process = self.process();
-        assert!(process.is_none(), "{} runs already", self.product.name());
-        let log = File::create(self.home.folder().join("log")).expect("the log");
-        let mut command = self.product.serve(self.home.folder(), self.port);
-        let command = self.home.settle(&mut command).args(&self.arguments);
-        let command = command.stdout(log.try_clone().expect("the log")).stderr(log);
-        let child = process.insert(command.spawn().unwrap_or_else(|error| {
-            panic!("{}", self.home.cannot_start(command, &error));
-        }));
+        let mut command = self.product.serve(self.home().folder(), self.port());
+        command.args(&self.arguments);
+        self.process.spawn(command);
         let began = Instant::now();
         while !self.is_ready() {
-            if child.try_wait().expect("wait").is_some() {
-                *process = None;
+            if self.process.has_ended() {
                 return Err(self.log());
             }
             let name = self.product.name();
@@ -101,23 +77,23 @@ impl Server {
     }
 
     pub(crate) fn home(&self) -> &Home {
-        &self.home
+        self.process.home()
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     pub(crate) fn pid(&self) -> u32 {
-        self.process().as_ref().expect("it runs").id()
+        self.process.pid()
     }
 
     pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.home.folder().join("log")).unwrap_or_default()
+        self.process.log()
     }
 
     fn superuser_url(&self, database: &str) -> String {
-        self.product.superuser_url(self.home.folder(), self.port, database)
+        self.product.superuser_url(self.home().folder(), self.port(), database)
     }
 
     /// A session as the superuser.
@@ -138,39 +114,22 @@ impl Server {
 
     /// Stops every process, as it is, until `thaw`.
     pub(crate) fn freeze(&self) {
-        assert!(self.process().is_some(), "{} does not run", self.product.name());
-        // A process may have made another one before it stopped: whoever looks once more, when all
-        // stand still, finds it.
-        let mut looks = 0;
-        self.until("stop", || {
-            let running = self.home.processes().into_iter().filter(|pid| !is_stopped(*pid));
-            let sent = running.map(|pid| send(pid, Signal::SIGSTOP)).count();
-            looks = if sent == 0 { looks + 1 } else { 0 };
-            looks == 2
-        });
+        self.process.freeze();
     }
 
     /// Lets every process go on.
     pub(crate) fn thaw(&self) {
-        for pid in self.home.processes() {
-            send(pid, Signal::SIGCONT);
-        }
+        self.process.thaw();
     }
 
     /// Ends every process at once, as a power cut would.
     pub(crate) fn kill(&self) {
-        let status = self.end().expect("it runs");
-        assert_eq!(status.signal(), Some(9), "{}", self.log());
+        self.process.kill();
     }
 
     /// Asks the server to end, and waits.
     pub(crate) fn stop(&self) {
-        let mut process = self.process();
-        let mut child = process.take().expect("it runs");
-        send(pid_of(&child), self.product.stop_signal());
-        self.until("end", || child.try_wait().expect("wait").is_some());
-        let status = child.wait().expect("wait");
-        assert!(status.success(), "{status}\n{}", self.log());
+        self.process.stop(self.product.stop_signal());
     }
 
     /// Starts it on its data, at its port.
@@ -179,79 +138,10 @@ impl Server {
             panic!("{} does not start again\n{log}", self.product.name());
         }
     }
-
-    fn end(&self) -> Option<ExitStatus> {
-        let child = self.process().take();
-        let status = child.map(|mut child| {
-            // The parent first, so that it cannot see its children end.
-            let _ = child.kill();
-            child.wait()
-        });
-        let began = Instant::now();
-        loop {
-            let processes = self.home.processes();
-            if processes.is_empty() || began.elapsed() > PATIENCE {
-                return status.and_then(Result::ok);
-            }
-            for pid in processes {
-                send(pid, Signal::SIGKILL);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn until(&self, what: &str, mut done: impl FnMut() -> bool) {
-        let began = Instant::now();
-        while !done() {
-            let name = self.product.name();
-            assert!(began.elapsed() < PATIENCE, "{name} does not {what}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn process(&self) -> MutexGuard<'_, Option<Child>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A parent that ends before its children leaves them to the system, which may be slow to
-        // bury them. So it is asked first, even if it sleeps.
-        self.thaw();
-        if let Some(child) = self.process().as_mut() {
-            send(pid_of(child), self.product.quit_signal());
-            let began = Instant::now();
-            while began.elapsed() < PATIENCE && child.try_wait().is_ok_and(|end| end.is_none()) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        self.end();
-    }
-}
-
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_raw(child.id().cast_signed())
-}
-
-fn send(pid: Pid, signal: Signal) {
-    // It may have ended by itself.
-    let _ = kill(pid, signal);
-}
-
-fn is_stopped(pid: Pid) -> bool {
-    // pid (name) state …; the name may have any character.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z', 'X']))
-}
-
-/// A port that nobody has, below those that the kernel gives to connections: a server that is
-/// started again has to find it free.
-fn free_port() -> u16 {
-    loop {
-        let port = fastrand::u16(10_000..30_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
+        self.process.quit(self.product.quit_signal());
     }
 }

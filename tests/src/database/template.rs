@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use nix::unistd::geteuid;
 
-use super::home::Home;
 use super::product::Product;
 use super::server::Server;
+use crate::instance::{Home, copy_folder};
 
 /// Fills the home's data folder.
 pub(crate) fn copy(product: &'static dyn Product, home: &Home) {
@@ -68,14 +68,6 @@ fn make(product: &'static dyn Product, to: &Path) {
     server.stop();
     std::fs::create_dir(to).expect("a template");
     copy_folder(&server.home().data(), to);
-}
-
-/// Copies what is in `from`, with owners and modes.
-fn copy_folder(from: &Path, to: &Path) {
-    let mut command = Command::new("cp");
-    command.args(["-a", "--reflink=auto"]).arg(from.join(".")).arg(to);
-    let output = command.output().expect("cp");
-    assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
 fn run(home: &Home, mut command: Command) -> Vec<u8> {

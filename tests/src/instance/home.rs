@@ -38,7 +38,7 @@ pub(crate) struct Home {
 impl Home {
     /// A new one, of the system's account `account` if the tests run as root: no server likes to.
     pub(crate) fn new(account: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("leafd-database-").tempdir();
+        let folder = tempfile::Builder::new().prefix("leafd-server-").tempdir();
         // Removed by the keeper. /proc shows working directories without symbolic links.
         let folder = folder.expect("a folder").keep().canonicalize().expect("its path");
         let keeper = Command::new("sh")
@@ -57,12 +57,17 @@ impl Home {
         });
         let home = Self { folder, account, keeper: keeper.expect("sh starts") };
         home.own(&home.folder);
-        for name in ["data", "tmp"] {
-            let path = home.folder.join(name);
-            std::fs::DirBuilder::new().mode(0o700).create(&path).expect("a folder in it");
-            home.own(&path);
-        }
+        home.make("data");
+        home.make("tmp");
         home
+    }
+
+    /// Makes a folder in it that only the server reads.
+    pub(crate) fn make(&self, name: &str) -> PathBuf {
+        let path = self.folder.join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&path).expect("a folder in it");
+        self.own(&path);
+        path
     }
 
     fn own(&self, path: &Path) {
@@ -139,4 +144,12 @@ pub fn processes_in(folder: &Path) -> Vec<Pid> {
     let works_here =
         |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path == folder);
     pids.filter(works_here).map(Pid::from_raw).collect()
+}
+
+/// Copies what is in `from`, with owners and modes.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    let mut command = Command::new("cp");
+    command.args(["-a", "--reflink=auto"]).arg(from.join(".")).arg(to);
+    let output = command.output().expect("cp");
+    assert!(output.status.success(), "{command:?}: {output:?}");
 }
