@@ -16,6 +16,7 @@ pub mod raw;
 pub mod seen;
 pub mod stores;
 pub mod watch;
+pub mod zookeeper;
 
 pub use caller::Caller;
 pub use daemon::Daemon;
@@ -23,3 +24,4 @@ pub use database::Database;
 pub use instance::processes_in;
 pub use proxy::Proxy;
 pub use seen::Seen;
+pub use zookeeper::Ensemble;

@@ -87,6 +87,11 @@ impl Process {
         }
     }
 
+    /// It runs and stands still.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.child().as_ref().is_some_and(|child| is_stopped(pid_of(child)))
+    }
+
     /// Ends every process at once, as a power cut would.
     pub(crate) fn kill(&self) {
         let status = self.end().expect("it runs");
