@@ -1,12 +1,13 @@
-//! The harness itself: real ZooKeeper servers, with real faults. What the tests of leafd's
-//! worker IDs rest on.
+//! The harness itself: real ZooKeeper servers, with real faults, and a stand-in for Java Leaf. What
+//! the tests of leafd's worker IDs rest on.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leafd_tests::zookeeper::Tree;
+use leafd_tests::zookeeper::java_leaf::{Refusal, forever, records};
+use leafd_tests::zookeeper::{JavaLeaf, Tree};
 use leafd_tests::{Ensemble, Proxy, processes_in};
 use nix::unistd::Pid;
 use zookeeper_client::{Acls, Error};
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As short as a session may be.
 const A_SECOND: Duration = Duration::from_secs(1);
+
+/// The name of the Leaf fleet.
+const NAME: &str = "leaf";
 
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -37,6 +41,12 @@ fn has_ended(pid: Pid) -> bool {
 
 fn text(tree: &Tree, path: &str) -> Option<String> {
     tree.get(path).map(|node| String::from_utf8(node.data).unwrap())
+}
+
+/// The time that a Java Leaf server recorded last.
+fn timestamp(servers: &str, worker: i32) -> i64 {
+    let records = records(&Tree::at(servers), NAME).unwrap();
+    records.iter().find(|record| record.worker == worker).unwrap().endpoint.timestamp
 }
 
 #[test]
@@ -226,6 +236,82 @@ fn a_partition_hangs_or_cuts_a_client_and_ends_its_session_when_it_lasts() {
         assert_eq!(hasty.get("/hasty"), None);
         assert_ne!(Some(hasty.session()), session);
     }
+}
+
+#[test]
+fn java_leaf_numbers_two_new_servers_0_and_1_and_finds_them_again() {
+    let servers = Ensemble::shared().fresh_chroot();
+    let first = JavaLeaf::at(&servers, NAME, "10.0.0.1", 8080);
+    let second = JavaLeaf::at(&servers, NAME, "10.0.0.2", 8080);
+    let running = [first.start().unwrap(), second.start().unwrap()];
+    assert_eq!(running.each_ref().map(|leaf| leaf.worker()), [0, 1]);
+    assert_eq!(running[1].node(), "/snowflake/leaf/forever/10.0.0.2:8080-0000000001");
+    drop(running);
+    assert_eq!(second.start().unwrap().worker(), 1);
+    assert_eq!(first.start().unwrap().worker(), 0);
+    let tree = Tree::at(&servers);
+    let found = records(&tree, NAME).unwrap();
+    let names: Vec<&str> = found.iter().map(|record| record.name.as_str()).collect();
+    assert_eq!(names, ["10.0.0.1:8080-0000000000", "10.0.0.2:8080-0000000001"]);
+    assert_eq!(found[0].owner, "10.0.0.1:8080");
+    let written = text(&tree, "/snowflake/leaf/forever/10.0.0.1:8080-0000000000").unwrap();
+    let expected =
+        format!(r#"{{"ip":"10.0.0.1","port":"8080","timestamp":{}}}"#, found[0].endpoint.timestamp);
+    assert_eq!(written, expected);
+}
+
+#[test]
+fn java_leaf_reports_its_clock_and_skips_while_it_is_behind() {
+    let servers = Ensemble::shared().fresh_chroot();
+    let leaf = JavaLeaf::at(&servers, NAME, "10.0.0.1", 8080);
+    let running = leaf.with_interval(Duration::from_millis(30)).start().unwrap();
+    let began = timestamp(&servers, 0);
+    wait_until("no report", || timestamp(&servers, 0) > began);
+    // Whatever else has been written to the node, and whatever its version.
+    let tree = Tree::at(&servers);
+    tree.set(running.node(), b"anything");
+    wait_until("no report", || text(&tree, running.node()).unwrap() != "anything");
+    running.set_clock(-60_000);
+    // One may be under way.
+    wait_until("it still reports", || {
+        let reports = running.reports();
+        std::thread::sleep(A_WHILE);
+        running.reports() == reports
+    });
+    let last = timestamp(&servers, 0);
+    running.set_clock(60_000);
+    wait_until("no report", || timestamp(&servers, 0) >= last + 60_000);
+}
+
+#[test]
+fn java_leaf_refuses_a_clock_behind_its_record() {
+    let servers = Ensemble::shared().fresh_chroot();
+    let leaf = JavaLeaf::at(&servers, NAME, "10.0.0.1", 8080);
+    drop(leaf.clone().with_clock(60_000).start().unwrap());
+    match leaf.start() {
+        Err(Refusal::Clock { recorded, now }) => assert!(recorded > now),
+        other => panic!("{other:?}"),
+    }
+    // Others do not mind.
+    assert_eq!(JavaLeaf::at(&servers, NAME, "10.0.0.2", 8080).start().unwrap().worker(), 1);
+    assert_eq!(leaf.with_clock(120_000).start().unwrap().worker(), 0);
+}
+
+#[test]
+fn java_leaf_refuses_a_fourth_field_in_its_node_and_a_name_without_a_number_in_any() {
+    let servers = Ensemble::shared().fresh_chroot();
+    let tree = Tree::at(&servers);
+    let leaf = JavaLeaf::at(&servers, NAME, "10.0.0.1", 8080);
+    let node = leaf.start().unwrap().node().to_owned();
+    let fourth = br#"{"ip":"10.0.0.1","port":"8080","timestamp":1,"ceiling":2}"#;
+    tree.set(&node, fourth);
+    assert!(matches!(leaf.start(), Err(Refusal::Data(_))));
+    assert!(matches!(records(&tree, NAME), Err(Refusal::Data(_))));
+    tree.set(&node, br#"{"ip":"10.0.0.1","port":"8080","timestamp":1}"#);
+    assert_eq!(leaf.start().unwrap().worker(), 0);
+    tree.create(&format!("{}/pod-a-0000000009", forever(NAME)), b"");
+    assert!(matches!(leaf.start(), Err(Refusal::Name(_))));
+    assert!(matches!(records(&tree, NAME), Err(Refusal::Name(_))));
 }
 
 #[test]

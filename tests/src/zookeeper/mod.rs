@@ -1,6 +1,7 @@
 //! Real ZooKeeper servers, alone and as ensembles: private instances in folders of their own, with
 //! the faults that servers and their operators have.
 
+pub mod java_leaf;
 mod server;
 mod tree;
 
@@ -9,6 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+pub use java_leaf::JavaLeaf;
 pub use tree::{Node, Tree};
 
 use crate::Proxy;

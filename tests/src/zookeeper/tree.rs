@@ -296,7 +296,7 @@ impl Drop for Tree {
 }
 
 /// Makes a node, and those above it that are missing; its path, with the number.
-async fn create(
+pub(super) async fn create(
     client: &Client,
     mode: CreateMode,
     path: &str,
