@@ -56,6 +56,18 @@ impl Home {
         self.with("STORE_KIND", kind).with("STORE_URL", url)
     }
 
+    /// Takes the worker ID from ZooKeeper, by a connect string.
+    #[must_use]
+    pub fn with_zookeeper(self, servers: &str) -> Self {
+        self.with("WORKER_REGISTRY", "zookeeper").with("ZOOKEEPER_SERVERS", servers)
+    }
+
+    /// Answers the daemons of other hosts at an address, as in `127.0.0.1:0`.
+    #[must_use]
+    pub fn with_peer(self, address: &str) -> Self {
+        self.with("PEER_LISTEN", address)
+    }
+
     /// Lets the daemon see a clock of the test's own.
     #[must_use]
     pub fn with_clock(mut self, clock: &FakeTime) -> Self {
