@@ -92,7 +92,7 @@ const WRONG: [(&str, &str, &str); 60] = [
     ("zookeeper.name", "\"a/b\"", "a/b"),
     ("zookeeper.name", "\"..\"", "\"..\""),
     ("zookeeper.session-timeout", "\"999ms\"", "999ms is not between 1s and 600s"),
-    ("zookeeper.timeout", "\"99ms\"", "99ms is not between 100ms and 60s"),
+    ("zookeeper.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
     ("zookeeper.auth", "\"leaf\"", "is not USER:PASSWORD"),
     ("zookeeper.auth", "\"leaf:secret\"", "worker.registry is fixed"),
     ("zookeeper.auth-file", "\"/nonexistent\"", "worker.registry is fixed"),

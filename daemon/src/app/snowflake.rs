@@ -32,9 +32,11 @@ use crate::worker::zookeeper::session::Access;
 /// Between two reports, as Java Leaf has it.
 const REPORT_MS: u64 = 3000;
 
-/// A new worker ID is not used before this: by then every instance that reaches ZooKeeper has
-/// reported, and put back what a loss of data may have taken from the tree.
-const SETTLE_MS: u64 = 5000;
+/// A new worker ID is not used before this and twice the time limit of calls: by then every
+/// instance that reaches ZooKeeper has a session and has reported, and put back what a loss of data
+/// may have taken from the tree. A report is due every 3 s, an attempt to connect takes up to twice
+/// the limit, and the pause between two up to 1.25 s.
+const SETTLE_MS: u64 = 6000;
 
 /// A Java Leaf that has left out three reports has ended.
 const QUIET_MS: u64 = 10_000;
@@ -158,7 +160,7 @@ impl Snowflake {
                 fence_after_ms: ms(worker.fence_after),
                 session_ms: ms(config.zookeeper.session_timeout),
                 report_ms: REPORT_MS,
-                settle_ms: SETTLE_MS,
+                settle_ms: SETTLE_MS + 2 * ms(config.zookeeper.timeout),
                 quiet_ms: QUIET_MS,
             },
             sequence: rules(config, 0),

@@ -132,7 +132,7 @@ impl Config {
         problems.duration("worker.max-clock-offset", offset, 10 * MS, hour);
         let session = zookeeper.session_timeout;
         problems.duration("zookeeper.session-timeout", session, second, 600 * second);
-        problems.duration("zookeeper.timeout", zookeeper.timeout, 100 * MS, 60 * second);
+        problems.duration("zookeeper.timeout", zookeeper.timeout, 100 * MS, 10 * second);
         let name = &zookeeper.name;
         let strange = |c: char| c == '/' || c.is_control();
         if name.is_empty() || name.contains(strange) || name == "." || name == ".." {

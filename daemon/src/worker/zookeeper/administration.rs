@@ -53,7 +53,7 @@ impl Registry {
 
     fn session(&self) -> Result<Session, WireError> {
         let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        session.filter(|session| !session.is_over()).ok_or_else(|| {
+        session.filter(Session::is_connected).ok_or_else(|| {
             let servers = self.access.ensemble.servers.join(",");
             let text = format!("ZooKeeper at {servers} cannot be reached at present");
             WireError::new(ErrorCode::RegistryUnavailable, text).with_retry_after_ms(1000)

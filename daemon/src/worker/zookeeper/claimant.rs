@@ -291,7 +291,8 @@ impl Claimant {
     /// ZooKeeper does not answer: who issues goes on, and who may by the worker file, begins.
     fn failed(&mut self, now: Now, why: String) {
         self.failures = self.failures.saturating_add(1);
-        let pause_ms = (200u64 << self.failures.min(5)).min(3000);
+        // Short, so that whoever lost its node in a loss of data puts it back before it is used.
+        let pause_ms = (100u64 << self.failures.min(4)).min(1000);
         if !self.serving && !self.barred {
             match self.claimed().cloned() {
                 Some(memory) if !self.is_over(&memory, now) => {

@@ -210,7 +210,7 @@ impl Registrar {
             }
         }
         let session = self.session().clone();
-        let Some(session) = session.filter(|session| !session.is_over()) else { return };
+        let Some(session) = session.filter(Session::is_connected) else { return };
         let mut now = self.now();
         now.ceiling_ms = self.issuer.last_ceiling_ms();
         let Some(ops) = self.claimant.closing(now, give_back) else { return };
@@ -252,7 +252,7 @@ impl Registrar {
     }
 
     async fn live_session(&self) -> Result<Session, CallError> {
-        let present = self.session().clone().filter(|session| !session.is_over());
+        let present = self.session().clone().filter(Session::is_connected);
         if let Some(session) = present {
             return Ok(session);
         }

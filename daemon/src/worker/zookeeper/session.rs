@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
-use zookeeper_client::{Acl, Acls, Client, CreateMode, Error, MultiWriteError, SessionId, Stat};
+use zookeeper_client::{
+    Acl, Acls, Client, CreateMode, Error, MultiWriteError, SessionId, SessionState, Stat,
+};
 
 use super::name::NodeName;
 use super::record::{self, Fleet, Live};
@@ -108,10 +110,12 @@ impl Session {
         Ok(this)
     }
 
-    /// Whether no call can succeed any more.
+    /// Whether a server answers it at present. One that lost its connection is not waited for: an
+    /// ensemble that went back to older data refuses it for as long as it lasts, and a new one can
+    /// be had at once.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.client.state().is_terminated()
+    pub fn is_connected(&self) -> bool {
+        self.client.state() == SessionState::SyncConnected
     }
 
     /// Its number.
