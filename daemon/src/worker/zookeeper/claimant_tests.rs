@@ -1,347 +1,80 @@
-//! Fleets in a simulation: a tree in memory, hosts that are killed, cut off, copied by mistake,
-//! lose their state, with clocks that are set, and one rule: no worker ID is used twice with one
-//! time.
+//! Fleets in a simulation: hosts that are killed, cut off, frozen, lose their state, with clocks
+//! that are set, calls that are lost on their way or on the way back; and one rule: no worker ID is
+//! used twice with one time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use fastrand::Rng;
-
-use super::super::model::Tree;
+use super::super::simulation::{BEGIN, Fate, HOUR, SECOND, World};
 use super::*;
 
-const SECOND: u64 = 1000;
-const HOUR: u64 = 3600 * SECOND;
-const BEGIN: u64 = 1_700_000_000_000;
+const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-const RULES: Rules = Rules {
-    reclaim_after_ms: Some(24 * HOUR),
-    fence_after_ms: 12 * HOUR,
-    session_ms: 10 * SECOND,
-    report_ms: 3 * SECOND,
-    settle_ms: 5 * SECOND,
-    quiet_ms: 10 * SECOND,
-};
-
-/// What is on a host's disk.
-#[derive(Debug, Clone, Default)]
-struct Disk {
-    memory: Option<Memory>,
-    nonces: Vec<String>,
+fn somebody_acts(world: &mut World) {
+    let at = world.random.usize(..world.hosts.len());
+    world.pass(20);
+    world.step(at, Fate::Answered);
+    for at in 0..world.hosts.len() {
+        world.issue(at);
+    }
 }
 
-struct Running {
-    claimant: Claimant,
-    /// Worker ID, from, below, and the next time to use.
-    serving: Option<(u64, u64, u64)>,
-    last: HashMap<u64, u64>,
-    session: u64,
-    why: String,
-}
-
-struct Host {
-    identity: String,
-    disk: Disk,
-    running: Option<Running>,
-    offset: i64,
-    /// Since when it does not reach the tree.
-    cut_off: Option<u64>,
-}
-
-struct World {
-    tree: Tree,
-    hosts: Vec<Host>,
-    now: u64,
-    random: Rng,
-    rules: Rules,
-    max_worker: u64,
-    numbers: u64,
-    issued: HashSet<(u64, u64)>,
-    /// Sessions whose instance is gone or cut off, and when they end.
-    ending: Vec<(u64, u64)>,
-}
-
-impl World {
-    fn new(seed: u64, identities: &[&str], max_worker: u64) -> Self {
-        let host = |identity: &&str| Host {
-            identity: (*identity).to_owned(),
-            disk: Disk::default(),
-            running: None,
-            offset: 0,
-            cut_off: None,
-        };
-        Self {
-            tree: Tree::new("layout"),
-            hosts: identities.iter().map(host).collect(),
-            now: 0,
-            random: Rng::with_seed(seed),
-            rules: RULES,
-            max_worker,
-            numbers: 0,
-            issued: HashSet::new(),
-            ending: Vec::new(),
+/// Whatever happens to hosts, their networks and their clocks.
+fn something_happens(world: &mut World) {
+    let at = world.random.usize(..world.hosts.len());
+    match world.random.u32(0..100) {
+        0..5 => world.kill(at),
+        5..6 => world.reboot(at),
+        6..8 => world.lose_disk(at),
+        8..12 => {
+            let give_back = world.random.bool();
+            world.stop(at, give_back);
         }
-    }
-
-    fn number(&mut self) -> u64 {
-        self.numbers += 1;
-        self.numbers
-    }
-
-    fn start(&mut self, at: usize) {
-        let (nonce, session) = (format!("n{}", self.number()), self.number());
-        let seed = self.random.u64(..);
-        let host = &mut self.hosts[at];
-        let earlier = host.disk.nonces.clone();
-        host.disk.nonces.insert(0, nonce.clone());
-        let me = Me {
-            identity: host.identity.clone(),
-            leaf_ip: "10.0.0.1".into(),
-            leaf_port: "1".into(),
-            peer_ip: "10.0.0.1".into(),
-            peer_port: 1,
-            nonce,
-            earlier,
-            layout: "layout".into(),
-            max_worker: self.max_worker,
-        };
-        let claimant = Claimant::new(me, self.rules, host.disk.memory.clone(), seed);
-        let (serving, last, why) = (None, HashMap::new(), String::new());
-        host.running = Some(Running { claimant, serving, last, session, why });
-    }
-
-    fn kill(&mut self, at: usize) {
-        if let Some(running) = self.hosts[at].running.take() {
-            self.ending.push((self.now + self.rules.session_ms, running.session));
+        12..30 if world.hosts[at].life.is_none() => world.start(at),
+        30..33 => {
+            world.hosts[at].cut_off.get_or_insert(world.now);
         }
-    }
-
-    /// In good order, with the tree in reach.
-    fn stop(&mut self, at: usize, give_back: bool) {
-        if self.hosts[at].cut_off.is_some() {
-            return self.kill(at);
+        33..38 => world.hosts[at].cut_off = None,
+        38..40 => world.expire(at),
+        40..45 => {
+            let steps = [3, -3, 6, -6, 4000, -4000, 3_600_000, -3_600_000];
+            let step = world.random.choice(steps).unwrap();
+            // Nobody's clock is wrong by days.
+            let offset = (world.hosts[at].offset + step).clamp(-7_200_000, 7_200_000);
+            world.hosts[at].offset = offset;
         }
-        let now = self.now_of(at);
-        let zk_now = BEGIN + self.now;
-        let host = &mut self.hosts[at];
-        let Some(running) = host.running.take() else { return };
-        if give_back && let Some(memory) = &mut host.disk.memory {
-            memory.limit_ms = 0;
-        }
-        if let Some(ops) = running.claimant.closing(now, give_back) {
-            self.tree.execute(&ops, running.session, zk_now);
-        }
-        self.tree.end_session(running.session);
-    }
-
-    fn now_of(&self, at: usize) -> Now {
-        let host = &self.hosts[at];
-        let clock_ms = (BEGIN + self.now).saturating_add_signed(host.offset);
-        let serving = host.running.as_ref().and_then(|running| running.serving);
-        let ceiling_ms = match (serving, &host.disk.memory) {
-            (Some((worker, ..)), Some(memory)) if memory.worker == worker => memory.ceiling_ms,
-            _ => 0,
-        };
-        Now { boot_ms: self.now, clock_ms, ceiling_ms }
-    }
-
-    /// One action of one host. `lost` loses the answer, `cut` the call.
-    fn step(&mut self, at: usize, lost: bool) {
-        let now = self.now_of(at);
-        let cut = self.hosts[at].cut_off.is_some();
-        let zk_now = BEGIN + self.now;
-        let fresh = self.number();
-        let Some(running) = &mut self.hosts[at].running else { return };
-        let action = running.claimant.action(now);
-        // A session that has ended is replaced at the next call.
-        if !cut && self.ending.iter().any(|(_, ending)| *ending == running.session) {
-            running.session = fresh;
-        }
-        let failed = || Outcome::Failed("cut off".into());
-        let outcome = match action {
-            Action::Pause(_) => None,
-            _ if cut => Some(failed()),
-            Action::Look(wanted) => {
-                Some(Outcome::Looked(Box::new(self.tree.look(&wanted, zk_now))))
-            }
-            Action::Create { prefix, data } => {
-                Some(Outcome::Created(self.tree.create_sequential(&prefix, &data, zk_now)))
-            }
-            Action::Commit(ops) => Some(match self.tree.execute(&ops, running.session, zk_now) {
-                true => Outcome::Committed,
-                false => Outcome::Conflict,
-            }),
-            Action::AskPeers => Some(Outcome::Asked(Verdict::NobodyAnswered)),
-        };
-        let Some(outcome) = outcome else { return self.take(at) };
-        let outcome = if lost { failed() } else { outcome };
-        running.claimant.done(now, outcome);
-        self.take(at);
-    }
-
-    fn take(&mut self, at: usize) {
-        let host = &mut self.hosts[at];
-        let Some(running) = &mut host.running else { return };
-        for effect in running.claimant.effects() {
-            match effect {
-                Effect::Serve { worker, start_ms, limit_ms } => {
-                    // What the issuer and the worker file do.
-                    let start =
-                        running.last.get(&worker).map_or(start_ms, |last| start_ms.max(last + 1));
-                    running.serving = Some((worker, start, limit_ms));
-                    let reported_boot_ms =
-                        host.disk.memory.as_ref().map_or(self.now, |it| it.reported_boot_ms);
-                    host.disk.memory =
-                        Some(Memory { worker, ceiling_ms: start, limit_ms, reported_boot_ms });
-                }
-                Effect::Reported { limit_ms } => {
-                    if let Some((.., limit)) = &mut running.serving {
-                        *limit = limit_ms;
-                    }
-                    if let Some(memory) = &mut host.disk.memory {
-                        (memory.limit_ms, memory.reported_boot_ms) = (limit_ms, self.now);
-                    }
-                }
-                Effect::Stop { why, .. } => {
-                    running.serving = None;
-                    running.why = why;
-                }
-                Effect::Lost => {
-                    if let Some(memory) = &mut host.disk.memory {
-                        memory.limit_ms = 0;
-                    }
-                }
-                Effect::Trouble(_) | Effect::Fine => {}
-            }
-        }
-    }
-
-    /// One ID of one host, if it may.
-    fn issue(&mut self, at: usize) {
-        let clock = self.now_of(at).clock_ms;
-        let host = &mut self.hosts[at];
-        let Some(running) = &mut host.running else { return };
-        let Some((worker, start, limit)) = running.serving else { return };
-        let next = running.last.get(&worker).map_or(start, |last| start.max(last + 1));
-        // A sequencer leads its clock by a little at most, and refuses behind it.
-        let time = clock.max(next);
-        if time > clock + 10 || time >= limit {
-            return;
-        }
-        assert!(
-            self.issued.insert((worker, time)),
-            "worker {worker}, {} ms after the beginning, issued again by {} ({at})",
-            i128::from(time) - i128::from(BEGIN),
-            host.identity
-        );
-        running.last.insert(worker, time);
-        if let Some(memory) = &mut host.disk.memory {
-            memory.ceiling_ms = memory.ceiling_ms.max(time + 1);
-        }
-    }
-
-    fn pass(&mut self, ms: u64) {
-        self.now += ms;
-        for host in &self.hosts {
-            let Some(running) = &host.running else { continue };
-            let is_over = host.cut_off.is_some_and(|since| self.now > since + RULES.session_ms);
-            if is_over {
-                self.ending.push((self.now, running.session));
-            }
-        }
-        let now = self.now;
-        for (_, session) in self.ending.iter().filter(|(at, _)| *at <= now) {
-            self.tree.end_session(*session);
-        }
-        // Kept for those who are still cut off and come back with it.
-        self.ending.retain(|(at, session)| {
-            *at > now
-                || self.hosts.iter().any(|host| {
-                    host.running.as_ref().is_some_and(|running| running.session == *session)
-                })
-        });
-    }
-
-    /// Every host that runs acts and issues for so long.
-    fn run(&mut self, ms: u64) {
-        let end = self.now + ms;
-        while self.now < end {
-            self.pass(100);
-            for at in 0..self.hosts.len() {
-                for _ in 0..3 {
-                    self.step(at, false);
-                }
-                self.issue(at);
-            }
-        }
-    }
-
-    fn heal(&mut self) {
-        for host in &mut self.hosts {
-            host.cut_off = None;
-        }
-    }
-
-    fn worker_of(&self, at: usize) -> Option<u64> {
-        Some(self.hosts[at].running.as_ref()?.serving?.0)
-    }
-
-    fn why(&self, at: usize) -> &str {
-        self.hosts[at].running.as_ref().map_or("not running", |running| &running.why)
-    }
-
-    fn something_happens(&mut self) {
-        let at = self.random.usize(..self.hosts.len());
-        match self.random.u32(0..100) {
-            0..6 => self.kill(at),
-            6..9 => {
-                self.kill(at);
-                self.hosts[at].disk = Disk::default();
-            }
-            9..12 => {
-                let give_back = self.random.bool();
-                self.stop(at, give_back);
-            }
-            12..30 if self.hosts[at].running.is_none() => self.start(at),
-            30..34 => {
-                self.hosts[at].cut_off.get_or_insert(self.now);
-            }
-            34..40 => self.hosts[at].cut_off = None,
-            40..46 => {
-                let steps = [3, -3, 6, -6, 4000, -4000, 3_600_000, -3_600_000];
-                let step = self.random.choice(steps).unwrap();
-                // Nobody's clock is wrong by days.
-                self.hosts[at].offset = (self.hosts[at].offset + step).clamp(-7_200_000, 7_200_000);
-            }
-            46..47 => {
-                let hours = self.random.u64(1..30);
-                for _ in 0..hours {
-                    self.pass(HOUR);
-                    for at in 0..self.hosts.len() {
-                        self.step(at, false);
-                        self.issue(at);
-                    }
-                }
-            }
-            47..60 => {
-                let ms = self.random.u64(1..4000);
-                self.pass(ms);
-            }
-            60..64 => self.step(at, true),
-            _ => {
-                self.pass(20);
-                self.step(at, false);
-                for at in 0..self.hosts.len() {
-                    self.issue(at);
+        45..46 => {
+            let hours = world.random.u64(1..30);
+            for _ in 0..hours {
+                world.pass(HOUR);
+                for at in 0..world.hosts.len() {
+                    world.step(at, Fate::Answered);
+                    world.issue(at);
                 }
             }
         }
+        46..47 => {
+            let ms = [SECOND, 20 * SECOND, 13 * HOUR];
+            let ms = world.random.choice(ms).unwrap();
+            world.freeze(at, ms);
+        }
+        47..48 => {
+            let verdicts = [Verdict::NobodyAnswered, Verdict::Differs { mean_ms: 7000 }];
+            world.verdict = world.random.choice(verdicts).unwrap();
+        }
+        48..60 => {
+            let ms = world.random.u64(1..4000);
+            world.pass(ms);
+        }
+        60..66 => {
+            let fate = world.random.choice([Fate::Unheard, Fate::Lost, Fate::Late]).unwrap();
+            world.step(at, fate);
+        }
+        _ => somebody_acts(world),
     }
 }
 
 /// Enough to find each of the mistakes that were put into the rules on purpose.
 const WORLDS: u64 = 120;
-
-const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 #[test]
 fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
@@ -355,7 +88,7 @@ fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
         }
         let mut world = World::new(seed, &identities, if seed % 3 == 0 { 4 } else { 50 });
         for _ in 0..3000 {
-            world.something_happens();
+            something_happens(&mut world);
         }
         issued += world.issued.len();
     }
@@ -368,15 +101,9 @@ fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
     for seed in 0..40 {
         let mut world = World::new(seed, &EIGHT, 1_000_000);
         for _ in 0..1000 {
-            world.something_happens();
+            something_happens(&mut world);
         }
         world.heal();
-        for at in 0..EIGHT.len() {
-            world.hosts[at].offset = 0;
-            if world.hosts[at].running.is_none() {
-                world.start(at);
-            }
-        }
         world.run(40 * SECOND);
         let workers: HashSet<_> = (0..EIGHT.len()).map(|at| world.worker_of(at)).collect();
         for at in 0..EIGHT.len() {
@@ -483,6 +210,7 @@ fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before(
     let mut world = World::new(1, &["a", "b", "c"], 1);
     (0..2).for_each(|at| world.start(at));
     world.run(8 * SECOND);
+    let freed = world.worker_of(0);
     world.kill(0);
     world.start(2);
     world.run(20 * SECOND);
@@ -490,18 +218,18 @@ fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before(
     assert!(world.why(2).contains("all 2 worker IDs"), "{}", world.why(2));
     let (a, c) = (0, 2);
     world.pass(24 * HOUR - 60 * SECOND);
-    world.step(1, false);
+    world.step(1, Fate::Answered);
     world.run(10 * SECOND);
     assert_eq!(world.worker_of(c), None);
     world.run(120 * SECOND);
-    assert_eq!(world.worker_of(c), Some(0));
+    assert_eq!(world.worker_of(c), freed);
     // The former owner returns, and finds no worker ID left.
     world.start(a);
     world.run(20 * SECOND);
     assert_eq!(world.worker_of(a), None);
     world.stop(c, true);
     world.run(90 * SECOND);
-    assert_eq!(world.worker_of(a), Some(0), "{}", world.why(a));
+    assert_eq!(world.worker_of(a), freed, "{}", world.why(a));
 }
 
 #[test]
@@ -536,11 +264,10 @@ fn a_tree_that_is_wiped_gets_its_worker_ids_back_and_newcomers_get_others() {
         (0..4).for_each(|at| world.start(at));
         world.run(8 * SECOND);
         let before: Vec<_> = (0..4).map(|at| world.worker_of(at).unwrap()).collect();
-        let sessions: Vec<_> =
-            (0..4).map(|at| world.hosts[at].running.as_ref().unwrap().session).collect();
+        let sessions: Vec<_> = (0..4).map(|at| world.session_of(at).unwrap()).collect();
         world.tree.wipe();
         for session in sessions {
-            world.ending.push((world.now, session));
+            world.end(session);
         }
         (4..8).for_each(|at| world.start(at));
         world.run(30 * SECOND);
@@ -585,10 +312,10 @@ fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
     let mut world = World::new(1, &["a"], 1023);
     world.start(0);
     let now = world.now_of(0);
-    let running = world.hosts[0].running.as_mut().unwrap();
-    running.claimant.stage = Stage::Asking;
-    running.claimant.done(now, Outcome::Asked(Verdict::Differs { mean_ms: 7000 }));
-    let effects = running.claimant.effects();
+    let life = world.hosts[0].life.as_mut().unwrap();
+    life.claimant.stage = Stage::Asking;
+    life.claimant.done(now, Outcome::Asked(Verdict::Differs { mean_ms: 7000 }));
+    let effects = life.claimant.effects();
     assert!(
         matches!(&effects[..], [Effect::Stop { why, .. }] if why.contains("7000 ms")),
         "{effects:?}"

@@ -11,4 +11,6 @@ pub mod plan;
 pub mod record;
 pub mod registrar;
 pub mod session;
+#[cfg(test)]
+mod simulation;
 pub mod view;

@@ -1,14 +1,39 @@
-//! A tree in memory that behaves as ZooKeeper's, for the tests of the claim.
+//! A tree in memory that behaves as ZooKeeper's, for the tests of the claim. It is read piece by
+//! piece, as the real one is, so that others can write in between.
 
 use std::collections::BTreeMap;
 
 use super::name::NodeName;
-use super::record;
+use super::record::{self, Fleet, Free, Holder, Leaf, Live};
 use super::view::{self, Entry, Op, Versioned, View, Wanted};
+
+/// A node's data, read once for all who look.
+#[derive(Debug, Clone)]
+enum Data {
+    Leaf(Result<Leaf, String>),
+    Holder(Result<Holder, String>),
+    Live(Result<Live, String>),
+    Free(Result<Free, String>),
+    Fleet(Result<Fleet, String>),
+}
+
+impl Data {
+    fn read(path: &str, data: &[u8]) -> Self {
+        match path.split_once('/') {
+            None => Self::Fleet(record::read(data)),
+            Some((view::TEMPORARY, _)) => Self::Live(record::read(data)),
+            Some((view::FREE, _)) => Self::Free(record::read(data)),
+            Some((_, below)) if below.contains('/') => Self::Holder(record::read(data)),
+            Some(_) => Self::Leaf(record::read(data)),
+        }
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Node {
-    data: Vec<u8>,
+    /// Below a folder.
+    name: Option<NodeName>,
+    data: Data,
     version: i32,
     created: i64,
     modified_ms: u64,
@@ -21,67 +46,93 @@ pub(super) struct Tree {
     nodes: BTreeMap<String, Node>,
     transactions: i64,
     next_sequence: u64,
+    layout: String,
 }
 
 impl Tree {
     pub(super) fn new(layout: &str) -> Self {
-        let mut tree = Self { nodes: BTreeMap::new(), transactions: 0, next_sequence: 0 };
-        let fleet = record::Fleet { version: 1, layout: layout.to_owned() };
-        assert!(tree.execute(&[Op::Create(view::FLEET.into(), record::write(&fleet))], 0, 0));
+        let layout = layout.to_owned();
+        let mut tree = Self { nodes: BTreeMap::new(), transactions: 0, next_sequence: 0, layout };
+        tree.wipe();
         tree
     }
 
     /// All or nothing.
     pub(super) fn execute(&mut self, ops: &[Op], session: u64, now_ms: u64) -> bool {
-        let before = self.clone();
+        let next_sequence = self.next_sequence;
         self.transactions += 1;
-        let all = ops.iter().all(|op| self.one(op, session, now_ms));
+        let mut before = Vec::new();
+        let all = ops.iter().all(|op| self.one(op, session, now_ms, &mut before));
         if !all {
-            *self = before;
+            for (path, node) in before.into_iter().rev() {
+                match node {
+                    Some(node) => self.nodes.insert(path, node),
+                    None => self.nodes.remove(&path),
+                };
+            }
+            self.next_sequence = next_sequence;
         }
         all
     }
 
-    fn one(&mut self, op: &Op, session: u64, now_ms: u64) -> bool {
+    fn one(
+        &mut self,
+        op: &Op,
+        session: u64,
+        now_ms: u64,
+        before: &mut Vec<(String, Option<Node>)>,
+    ) -> bool {
         match op {
-            Op::Check(path, version) => {
-                self.nodes.get(path).is_some_and(|node| node.version == *version)
+            Op::Check(path, version) => self.has(path, *version),
+            Op::Create(path, data) => {
+                before.push((path.clone(), self.nodes.get(path).cloned()));
+                self.make(path, data, None, now_ms)
             }
-            Op::Create(path, data) => self.make(path, data, None, now_ms),
-            Op::CreateEphemeral(path, data) => self.make(path, data, Some(session), now_ms),
+            Op::CreateEphemeral(path, data) => {
+                before.push((path.clone(), self.nodes.get(path).cloned()));
+                self.make(path, data, Some(session), now_ms)
+            }
             Op::Set(path, data, version) => {
                 let Some(node) = self.nodes.get_mut(path) else { return false };
                 if version.is_some_and(|version| version != node.version) {
                     return false;
                 }
+                before.push((path.clone(), Some(node.clone())));
                 node.version += 1;
-                node.data.clone_from(data);
+                node.data = Data::read(path, data);
                 node.modified_ms = now_ms;
                 true
             }
             Op::Delete(path, version) => {
                 let children = format!("{path}/");
-                let right = self.nodes.get(path).is_some_and(|node| node.version == *version)
-                    && !self.nodes.keys().any(|other| other.starts_with(&children));
-                if right {
-                    self.nodes.remove(path);
+                let mut after = self.nodes.range(children.clone()..);
+                let has_children = after.next().is_some_and(|(it, _)| it.starts_with(&children));
+                if has_children || !self.has(path, *version) {
+                    return false;
                 }
-                right
+                before.push((path.clone(), self.nodes.remove(path)));
+                true
             }
         }
     }
 
+    fn has(&self, path: &str, version: i32) -> bool {
+        self.nodes.get(path).is_some_and(|node| node.version == version)
+    }
+
     fn make(&mut self, path: &str, data: &[u8], session: Option<u64>, now_ms: u64) -> bool {
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let (parent, below) = path.rsplit_once('/').unwrap_or(("", path));
         let has_parent = !parent.starts_with("forever/") || self.nodes.contains_key(parent);
         if !has_parent || self.nodes.contains_key(path) {
             return false;
         }
+        // Every node that is made counts, and none that is deleted.
         if parent == view::FOREVER {
             self.next_sequence += 1;
         }
-        let (data, created) = (data.to_vec(), self.transactions);
-        let node = Node { data, version: 0, created, modified_ms: now_ms, session };
+        let (name, data) = (NodeName::parse(below), Data::read(path, data));
+        let created = self.transactions;
+        let node = Node { name, data, version: 0, created, modified_ms: now_ms, session };
         self.nodes.insert(path.to_owned(), node);
         true
     }
@@ -99,8 +150,10 @@ impl Tree {
 
     /// As after a loss of all data.
     pub(super) fn wipe(&mut self) {
-        self.nodes.retain(|path, _| path == view::FLEET);
+        self.nodes.clear();
         self.next_sequence = 0;
+        let fleet = Fleet { version: 1, layout: self.layout.clone() };
+        assert!(self.execute(&[Op::Create(view::FLEET.into(), record::write(&fleet))], 0, 0));
     }
 
     /// As a Java Leaf does, without a look at the version.
@@ -108,49 +161,115 @@ impl Tree {
         self.execute(&[Op::Set(path.into(), data.into(), None)], 0, now_ms)
     }
 
-    fn names(&self, parent: &str) -> Vec<NodeName> {
-        let below = self.nodes.keys().filter_map(|path| path.strip_prefix(parent));
-        let direct = below.filter_map(|rest| rest.strip_prefix('/'));
-        direct.filter(|rest| !rest.contains('/')).filter_map(NodeName::parse).collect()
+    pub(super) fn names(&self, folder: &str) -> Vec<NodeName> {
+        let below = format!("{folder}/");
+        let nodes = self.nodes.range(below.clone()..).take_while(|(it, _)| it.starts_with(&below));
+        nodes.filter_map(|(_, node)| node.name.clone()).collect()
     }
 
-    fn read<T: serde::de::DeserializeOwned>(
+    fn read<T>(
         &self,
         path: &str,
+        data: impl FnOnce(&Data) -> Option<Result<T, String>>,
     ) -> Option<Versioned<Result<T, String>>> {
         let node = self.nodes.get(path)?;
-        Some(Versioned {
-            value: record::read(&node.data),
-            version: node.version,
-            created: node.created,
-            modified_ms: node.modified_ms,
+        let (version, created, modified_ms) = (node.version, node.created, node.modified_ms);
+        Some(Versioned { value: data(&node.data)?, version, created, modified_ms })
+    }
+
+    fn leaf(&self, name: &NodeName) -> Option<Versioned<Result<Leaf, String>>> {
+        self.read(&view::forever(name), |data| match data {
+            Data::Leaf(leaf) => Some(leaf.clone()),
+            _ => None,
         })
     }
 
-    pub(super) fn look(&self, wanted: &Wanted, now_ms: u64) -> View {
-        let live = self.names(view::TEMPORARY);
-        let nodes = self.names(view::FOREVER);
-        let free = self.names(view::FREE);
-        let entries = nodes.iter().filter(|name| wanted.includes(name, live.contains(name)));
-        let entries = entries.filter_map(|name| {
-            let (leaf, holder) = (self.read(&view::forever(name))?, self.read(&view::holder(name)));
-            Some(Entry { name: name.clone(), leaf, holder })
+    fn holder(&self, name: &NodeName) -> Option<Versioned<Result<Holder, String>>> {
+        self.read(&view::holder(name), |data| match data {
+            Data::Holder(holder) => Some(holder.clone()),
+            _ => None,
+        })
+    }
+}
+
+/// A reading of the tree that is under way.
+#[derive(Debug)]
+pub(super) struct Reading {
+    wanted: Wanted,
+    pieces: u32,
+    view: View,
+}
+
+impl Reading {
+    pub(super) fn begin(tree: &Tree, wanted: Wanted, now_ms: u64) -> Self {
+        let fleet = tree.read(view::FLEET, |data| match data {
+            Data::Fleet(fleet) => Some(fleet.clone()),
+            _ => None,
         });
-        let lives = live.iter().filter(|name| name.identity() == wanted.identity);
-        let lives =
-            lives.filter_map(|name| Some((name.clone(), self.read(&view::temporary(name))?)));
-        let frees = free.iter();
-        let frees = frees.filter_map(|name| Some((name.clone(), self.read(&view::free(name))?)));
-        View {
+        let view = View {
             now_ms,
-            fleet: self.read(view::FLEET).unwrap(),
-            next_sequence: self.next_sequence,
-            entries: entries.collect(),
-            lives: lives.collect(),
-            frees: frees.collect(),
-            nodes,
-            live,
-            free,
+            fleet: fleet.unwrap(),
+            next_sequence: 0,
+            entries: Vec::new(),
+            lives: Vec::new(),
+            frees: Vec::new(),
+            nodes: Vec::new(),
+            live: Vec::new(),
+            free: Vec::new(),
+        };
+        Self { wanted, pieces: 0, view }
+    }
+
+    /// Reads the next piece, in the order in which the session does. Says whether it was the last.
+    pub(super) fn go_on(&mut self, tree: &Tree) -> bool {
+        let view = &mut self.view;
+        self.pieces += 1;
+        match self.pieces {
+            1 => {
+                view.nodes = tree.names(view::FOREVER);
+                view.next_sequence = tree.next_sequence;
+            }
+            2 => view.live = tree.names(view::TEMPORARY),
+            3 => view.free = tree.names(view::FREE),
+            4 => {
+                let (wanted, live) = (&self.wanted, &view.live);
+                let names = view.nodes.iter().filter(|it| wanted.includes(it, live.contains(it)));
+                let entry = |name: &NodeName| {
+                    Some(Entry { name: name.clone(), leaf: tree.leaf(name)?, holder: None })
+                };
+                view.entries = names.filter_map(entry).collect();
+            }
+            5 => {
+                for entry in &mut view.entries {
+                    entry.holder = tree.holder(&entry.name);
+                }
+            }
+            6 => {
+                let own = view.live.iter().filter(|it| it.identity() == self.wanted.identity);
+                let live = |name: &NodeName| {
+                    let live = tree.read(&view::temporary(name), |data| match data {
+                        Data::Live(live) => Some(live.clone()),
+                        _ => None,
+                    });
+                    Some((name.clone(), live?))
+                };
+                view.lives = own.filter_map(live).collect();
+            }
+            _ => {
+                let free = |name: &NodeName| {
+                    let free = tree.read(&view::free(name), |data| match data {
+                        Data::Free(free) => Some(free.clone()),
+                        _ => None,
+                    });
+                    Some((name.clone(), free?))
+                };
+                view.frees = view.free.iter().filter_map(free).collect();
+            }
         }
+        self.pieces > 6
+    }
+
+    pub(super) fn view(self) -> View {
+        self.view
     }
 }

@@ -1,0 +1,415 @@
+//! A fleet in a simulation: hosts with disks, clocks and sessions around a tree in memory, in place
+//! of registrar, issuer and worker file; and one rule, that no worker ID is used twice with one
+//! time.
+
+mod mishaps;
+
+use std::collections::{HashMap, HashSet};
+
+use fastrand::Rng;
+
+use super::claimant::{Action, Claimant, Effect, Memory, Now, Outcome};
+use super::model::{Reading, Tree};
+use super::plan::{Me, Rules};
+use super::view::Op;
+use crate::worker::peers::Verdict;
+
+pub(super) const SECOND: u64 = 1000;
+pub(super) const HOUR: u64 = 3600 * SECOND;
+pub(super) const BEGIN: u64 = 1_700_000_000_000;
+
+pub(super) const RULES: Rules = Rules {
+    reclaim_after_ms: Some(24 * HOUR),
+    fence_after_ms: 12 * HOUR,
+    session_ms: 10 * SECOND,
+    report_ms: 3 * SECOND,
+    settle_ms: 5 * SECOND,
+    quiet_ms: 10 * SECOND,
+};
+
+/// The worker file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Disk {
+    worker: Option<u64>,
+    ceiling_ms: u64,
+    limit_ms: u64,
+    /// In which boot, and how long after it.
+    reported: Option<(u64, u64)>,
+    nonces: Vec<String>,
+}
+
+/// What the sequencer knows.
+#[derive(Debug)]
+struct Issuing {
+    worker: u64,
+    next: u64,
+    ceiling_ms: u64,
+    limit_ms: u64,
+}
+
+/// One life of one instance.
+pub(super) struct Life {
+    pub(super) claimant: Claimant,
+    issuing: Option<Issuing>,
+    /// What the next write of the worker file says.
+    file: Disk,
+    has_begun: bool,
+    session: Option<u64>,
+    reading: Option<Reading>,
+    pub(super) why: String,
+}
+
+pub(super) struct Host {
+    identity: String,
+    pub(super) disk: Disk,
+    pub(super) life: Option<Life>,
+    /// How far its clock is ahead.
+    pub(super) offset: i64,
+    /// Since when it does not reach the tree.
+    pub(super) cut_off: Option<u64>,
+    /// It does nothing before this, and does not know.
+    frozen_until: u64,
+    booted_at: u64,
+}
+
+/// A write on its way.
+enum Call {
+    Commit(Vec<Op>),
+    Create(String, Vec<u8>),
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answered,
+    /// It is executed, and nobody hears of it.
+    Unheard,
+    /// It never arrives.
+    Lost,
+    /// It is executed later, when the caller has given it up, and its session.
+    Late,
+}
+
+pub(super) struct World {
+    pub(super) tree: Tree,
+    pub(super) hosts: Vec<Host>,
+    pub(super) now: u64,
+    pub(super) random: Rng,
+    pub(super) rules: Rules,
+    max_worker: u64,
+    numbers: u64,
+    pub(super) issued: HashMap<(u64, u64), usize>,
+    /// Sessions that nobody keeps, and when they end.
+    ending: Vec<(u64, u64)>,
+    ended: HashSet<u64>,
+    late: Vec<(u64, u64, Call)>,
+    /// What the other instances say of the clock.
+    pub(super) verdict: Verdict,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, identities: &[&str], max_worker: u64) -> Self {
+        let host = |identity: &&str| Host {
+            identity: (*identity).to_owned(),
+            disk: Disk::default(),
+            life: None,
+            offset: 0,
+            cut_off: None,
+            frozen_until: 0,
+            booted_at: 0,
+        };
+        Self {
+            tree: Tree::new("layout"),
+            hosts: identities.iter().map(host).collect(),
+            now: 0,
+            random: Rng::with_seed(seed),
+            rules: RULES,
+            max_worker,
+            numbers: 0,
+            issued: HashMap::new(),
+            ending: Vec::new(),
+            ended: HashSet::new(),
+            late: Vec::new(),
+            verdict: Verdict::NobodyAnswered,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(super) fn zk_now(&self) -> u64 {
+        BEGIN + self.now
+    }
+
+    pub(super) fn clock(&self, at: usize) -> u64 {
+        self.zk_now().saturating_add_signed(self.hosts[at].offset)
+    }
+
+    pub(super) fn start(&mut self, at: usize) {
+        let nonce = format!("n{}", self.number());
+        let seed = self.random.u64(..);
+        let boot_ms = self.now - self.hosts[at].booted_at;
+        let host = &mut self.hosts[at];
+        let memory = host.disk.worker.map(|worker| Memory {
+            worker,
+            ceiling_ms: host.disk.ceiling_ms,
+            limit_ms: host.disk.limit_ms,
+            reported_boot_ms: match host.disk.reported {
+                Some((boot, ms)) if boot == host.booted_at => ms.min(boot_ms),
+                _ => boot_ms,
+            },
+        });
+        let earlier = host.disk.nonces.clone();
+        host.disk.nonces.insert(0, nonce.clone());
+        host.disk.nonces.truncate(8);
+        let me = Me {
+            identity: host.identity.clone(),
+            leaf_ip: "10.0.0.1".into(),
+            leaf_port: "1".into(),
+            peer_ip: "10.0.0.1".into(),
+            peer_port: 1,
+            nonce,
+            earlier,
+            layout: "layout".into(),
+            max_worker: self.max_worker,
+        };
+        host.life = Some(Life {
+            claimant: Claimant::new(me, self.rules, memory, seed),
+            issuing: None,
+            file: host.disk.clone(),
+            has_begun: false,
+            session: None,
+            reading: None,
+            why: String::new(),
+        });
+    }
+
+    pub(super) fn now_of(&self, at: usize) -> Now {
+        let host = &self.hosts[at];
+        let issuing = host.life.as_ref().and_then(|life| life.issuing.as_ref());
+        Now {
+            boot_ms: self.now - host.booted_at,
+            clock_ms: self.clock(at),
+            ceiling_ms: issuing.map_or(0, |issuing| issuing.ceiling_ms),
+        }
+    }
+
+    pub(super) fn is_frozen(&self, at: usize) -> bool {
+        self.hosts[at].frozen_until > self.now
+    }
+
+    /// One action of one host, or the next piece of one.
+    pub(super) fn step(&mut self, at: usize, fate: Fate) {
+        let now = self.now_of(at);
+        if self.is_frozen(at) || self.hosts[at].life.is_none() {
+            return;
+        }
+        let action = {
+            let life = self.hosts[at].life.as_mut().unwrap();
+            life.reading.is_none().then(|| life.claimant.action(now))
+        };
+        self.take(at);
+        if matches!(action, Some(Action::Pause(_))) {
+            return;
+        }
+        let outcome = self.outcome(at, action, fate);
+        let life = self.hosts[at].life.as_mut().unwrap();
+        if let Some(outcome) = outcome {
+            life.reading = None;
+            life.claimant.done(now, outcome);
+        }
+        self.take(at);
+    }
+
+    /// Does it; `None` when it goes on.
+    fn outcome(&mut self, at: usize, action: Option<Action>, fate: Fate) -> Option<Outcome> {
+        let failed = |why: &str| Some(Outcome::Failed(why.to_owned()));
+        let zk_now = self.zk_now();
+        let fresh = self.number();
+        if self.hosts[at].cut_off.is_some() || fate == Fate::Lost {
+            return failed("cut off");
+        }
+        let life = self.hosts[at].life.as_mut().unwrap();
+        if life.session.is_some_and(|session| self.ended.contains(&session)) {
+            life.session = None;
+            return failed("the session has ended");
+        }
+        let session = *life.session.get_or_insert(fresh);
+        if let (Fate::Late, Some(action @ (Action::Commit(_) | Action::Create { .. }))) =
+            (fate, &action)
+        {
+            life.session = None;
+            self.send_late(session, action.clone());
+            let at = self.now + self.random.u64(0..=self.rules.session_ms);
+            self.ending.push((at, session));
+            return failed("no answer");
+        }
+        let outcome = match action {
+            None => {
+                let reading = life.reading.as_mut()?;
+                if !reading.go_on(&self.tree) {
+                    return None;
+                }
+                Outcome::Looked(Box::new(life.reading.take()?.view()))
+            }
+            Some(Action::Look(wanted)) => {
+                let mut reading = Reading::begin(&self.tree, wanted, zk_now);
+                if self.random.bool() {
+                    life.reading = Some(reading);
+                    return None;
+                }
+                while !reading.go_on(&self.tree) {}
+                Outcome::Looked(Box::new(reading.view()))
+            }
+            Some(Action::Create { prefix, data }) => {
+                Outcome::Created(self.tree.create_sequential(&prefix, &data, zk_now))
+            }
+            Some(Action::Commit(ops)) => match self.tree.execute(&ops, session, zk_now) {
+                true => Outcome::Committed,
+                false => Outcome::Conflict,
+            },
+            Some(Action::AskPeers) => Outcome::Asked(self.verdict),
+            Some(Action::Pause(_)) => return None,
+        };
+        if fate == Fate::Unheard { failed("no answer") } else { Some(outcome) }
+    }
+
+    /// What registrar and issuer do.
+    fn take(&mut self, at: usize) {
+        let (now, booted_at) = (self.now, self.hosts[at].booted_at);
+        let host = &mut self.hosts[at];
+        let Some(life) = &mut host.life else { return };
+        for effect in life.claimant.effects() {
+            match effect {
+                Effect::Serve { worker, start_ms, limit_ms } => {
+                    let used =
+                        if life.file.worker == Some(worker) { life.file.ceiling_ms } else { 0 };
+                    let next = start_ms.max(used);
+                    assert!(life.issuing.is_none(), "begins while it issues");
+                    life.issuing = Some(Issuing { worker, next, ceiling_ms: next, limit_ms });
+                    life.has_begun = true;
+                    (life.file.worker, life.file.ceiling_ms) = (Some(worker), next);
+                    life.file.limit_ms = limit_ms;
+                }
+                Effect::Reported { limit_ms } => {
+                    if let Some(issuing) = &mut life.issuing {
+                        issuing.limit_ms = limit_ms;
+                    }
+                    life.file.limit_ms = limit_ms;
+                    life.file.reported = Some((booted_at, now - booted_at));
+                }
+                Effect::Stop { why, .. } => {
+                    suspend(life);
+                    life.why = why;
+                }
+                Effect::Lost => {
+                    suspend(life);
+                    life.file.limit_ms = 0;
+                    host.disk = life.file.clone();
+                }
+                Effect::Trouble(_) | Effect::Fine => {}
+            }
+        }
+    }
+
+    /// One ID of one host, if it may.
+    pub(super) fn issue(&mut self, at: usize) {
+        let (clock, ahead) = (self.clock(at), self.random.u64(1..3000));
+        if self.is_frozen(at) {
+            return;
+        }
+        let host = &mut self.hosts[at];
+        let Some(life) = &mut host.life else { return };
+        let Some(issuing) = &mut life.issuing else { return };
+        // A sequencer leads its clock by a little at most, and refuses behind it.
+        let time = clock.max(issuing.next);
+        if time > clock + 10 || time >= issuing.limit_ms {
+            return;
+        }
+        if time >= issuing.ceiling_ms {
+            // On disk before it is used.
+            issuing.ceiling_ms = (time + ahead).min(issuing.limit_ms);
+            host.disk = life.file.clone();
+            host.disk.ceiling_ms = issuing.ceiling_ms;
+        }
+        issuing.next = time + 1;
+        let worker = issuing.worker;
+        self.record(worker, time, at);
+    }
+
+    pub(super) fn record(&mut self, worker: u64, time: u64, at: usize) {
+        if let Some(before) = self.issued.insert((worker, time), at) {
+            panic!(
+                "worker {worker}, {} ms after the beginning, issued by host {before} and by {at}",
+                i128::from(time) - i128::from(BEGIN),
+            );
+        }
+    }
+
+    pub(super) fn pass(&mut self, ms: u64) {
+        self.now += ms;
+        let (now, zk_now) = (self.now, self.zk_now());
+        for host in &self.hosts {
+            let session = host.life.as_ref().and_then(|life| life.session);
+            let Some((session, since)) = session.zip(host.cut_off) else { continue };
+            if now > since + self.rules.session_ms {
+                self.ending.push((now, session));
+            }
+        }
+        let (due, late) = std::mem::take(&mut self.late).into_iter().partition(|it| it.0 <= now);
+        self.late = late;
+        let due: Vec<_> = due;
+        for (_, session, call) in due {
+            match call {
+                _ if self.ended.contains(&session) => {}
+                Call::Commit(ops) => {
+                    self.tree.execute(&ops, session, zk_now);
+                }
+                Call::Create(prefix, data) => {
+                    self.tree.create_sequential(&prefix, &data, zk_now);
+                }
+            }
+        }
+        for (at, session) in std::mem::take(&mut self.ending) {
+            if at <= now {
+                self.end(session);
+            } else {
+                self.ending.push((at, session));
+            }
+        }
+    }
+
+    /// Every host acts and issues for so long.
+    pub(super) fn run(&mut self, ms: u64) {
+        let end = self.now + ms;
+        while self.now < end {
+            self.pass(100);
+            for at in 0..self.hosts.len() {
+                for _ in 0..3 {
+                    self.step(at, Fate::Answered);
+                }
+                self.issue(at);
+            }
+        }
+    }
+
+    pub(super) fn worker_of(&self, at: usize) -> Option<u64> {
+        Some(self.hosts[at].life.as_ref()?.issuing.as_ref()?.worker)
+    }
+
+    pub(super) fn why(&self, at: usize) -> &str {
+        self.hosts[at].life.as_ref().map_or("not running", |life| &life.why)
+    }
+
+    pub(super) fn session_of(&self, at: usize) -> Option<u64> {
+        self.hosts[at].life.as_ref()?.session
+    }
+}
+
+fn suspend(life: &mut Life) {
+    if let Some(issuing) = life.issuing.take() {
+        life.file.ceiling_ms = issuing.ceiling_ms;
+    }
+}

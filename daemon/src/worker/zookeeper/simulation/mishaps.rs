@@ -1,0 +1,103 @@
+//! What happens to the hosts of a simulation, and to the tree.
+
+use super::super::claimant::Action;
+use super::{Call, Disk, World};
+use crate::worker::peers::Verdict;
+
+impl World {
+    /// What it is doing at the moment is done later, or never.
+    pub(in super::super) fn kill(&mut self, at: usize) {
+        let now = self.now_of(at);
+        let Some(mut life) = self.hosts[at].life.take() else { return };
+        let Some(session) = life.session else { return };
+        if self.hosts[at].cut_off.is_none() && life.reading.is_none() && self.random.bool() {
+            self.send_late(session, life.claimant.action(now));
+        }
+        self.ending.push((self.now + self.rules.session_ms, session));
+    }
+
+    pub(super) fn send_late(&mut self, session: u64, action: Action) {
+        let call = match action {
+            Action::Commit(ops) => Call::Commit(ops),
+            Action::Create { prefix, data } => Call::Create(prefix, data),
+            _ => return,
+        };
+        let at = self.now + self.random.u64(0..2000);
+        self.late.push((at, session, call));
+    }
+
+    /// In good order, as far as the tree is in reach.
+    pub(in super::super) fn stop(&mut self, at: usize, give_back: bool) {
+        let mut now = self.now_of(at);
+        let zk_now = self.zk_now();
+        let host = &mut self.hosts[at];
+        let Some(mut life) = host.life.take() else { return };
+        if let Some(issuing) = life.issuing.take() {
+            life.file.ceiling_ms = issuing.next;
+            host.disk = life.file.clone();
+        }
+        if give_back {
+            life.file.limit_ms = 0;
+            host.disk = life.file.clone();
+        }
+        now.ceiling_ms = if life.has_begun { life.file.ceiling_ms } else { 0 };
+        let Some(session) = life.session.filter(|session| !self.ended.contains(session)) else {
+            return;
+        };
+        if host.cut_off.is_some() {
+            return self.ending.push((self.now + self.rules.session_ms, session));
+        }
+        if let Some(ops) = life.claimant.closing(now, give_back) {
+            self.tree.execute(&ops, session, zk_now);
+        }
+        self.end(session);
+    }
+
+    pub(in super::super) fn end(&mut self, session: u64) {
+        self.ended.insert(session);
+        self.tree.end_session(session);
+    }
+
+    /// The ensemble ends the session of a host that it hears of.
+    pub(in super::super) fn expire(&mut self, at: usize) {
+        let notices = self.random.bool();
+        let Some(life) = &mut self.hosts[at].life else { return };
+        let session = if notices { life.session.take() } else { life.session };
+        if notices {
+            life.reading = None;
+        }
+        if let Some(session) = session {
+            self.end(session);
+        }
+    }
+
+    pub(in super::super) fn freeze(&mut self, at: usize, ms: u64) {
+        self.hosts[at].frozen_until = self.now + ms;
+        let session = self.hosts[at].life.as_ref().and_then(|life| life.session);
+        if let Some(session) = session.filter(|_| ms > self.rules.session_ms) {
+            self.ending.push((self.now + self.rules.session_ms, session));
+        }
+    }
+
+    pub(in super::super) fn reboot(&mut self, at: usize) {
+        self.kill(at);
+        self.hosts[at].booted_at = self.now;
+    }
+
+    pub(in super::super) fn lose_disk(&mut self, at: usize) {
+        self.kill(at);
+        self.hosts[at].disk = Disk::default();
+    }
+
+    /// Nothing is wrong any more, and all run.
+    pub(in super::super) fn heal(&mut self) {
+        for at in 0..self.hosts.len() {
+            let host = &mut self.hosts[at];
+            (host.cut_off, host.offset, host.frozen_until) = (None, 0, 0);
+            if host.life.is_none() {
+                self.start(at);
+            }
+        }
+        self.verdict = Verdict::NobodyAnswered;
+    }
+}
