@@ -108,6 +108,7 @@ fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
         let workers: HashSet<_> = (0..EIGHT.len()).map(|at| world.worker_of(at)).collect();
         for at in 0..EIGHT.len() {
             assert!(world.worker_of(at).is_some(), "seed {seed}, host {at}: {}", world.why(at));
+            assert!(world.is_live(at), "seed {seed}, host {at}: not registered as live");
         }
         assert_eq!(workers.len(), EIGHT.len(), "seed {seed}");
     }

@@ -485,6 +485,8 @@ pub fn report(me: &Me, report: &Report<'_>) -> Vec<Op> {
     let (leaf, holder) = report.versions;
     let text = me.holder(Phase::Held, report.ceiling_ms, report.limit_ms, leaf + 1);
     vec![
+        // A session can end between two reports: then the instance has to register again.
+        Op::Check(view::temporary(report.name), 0),
         Op::Set(view::forever(report.name), me.leaf(report.timestamp_ms), Some(leaf)),
         Op::Set(view::holder(report.name), text, Some(holder)),
     ]

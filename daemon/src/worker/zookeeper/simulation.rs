@@ -403,6 +403,14 @@ impl World {
         self.hosts[at].life.as_ref().map_or("not running", |life| &life.why)
     }
 
+    /// Whether the tree says that it lives, with the worker ID that it uses.
+    pub(super) fn is_live(&self, at: usize) -> bool {
+        let host = &self.hosts[at];
+        let worker = self.worker_of(at);
+        let live = self.tree.names("temporary");
+        live.iter().any(|it| Some(it.sequence()) == worker && it.identity() == host.identity)
+    }
+
     pub(super) fn session_of(&self, at: usize) -> Option<u64> {
         self.hosts[at].life.as_ref()?.session
     }
