@@ -491,6 +491,9 @@ impl Claimant {
             self.stage = Stage::Creating;
             return;
         }
+        if let Some(claim) = plan::take_vacant(&self.me, &self.rules, view, pick) {
+            return self.claim(now, claim);
+        }
         if !survey {
             self.stage = Stage::Looking { survey: true };
             return;

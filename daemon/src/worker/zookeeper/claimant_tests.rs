@@ -115,6 +115,25 @@ fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
 }
 
 #[test]
+fn where_worker_ids_are_few_every_instance_gets_one_within_two_days() {
+    for seed in 0..40 {
+        let mut world = World::new(seed, &EIGHT, 7);
+        for _ in 0..1000 {
+            something_happens(&mut world);
+        }
+        world.heal();
+        for _ in 0..48 {
+            world.pass(HOUR);
+            world.run(10 * SECOND);
+        }
+        world.run(120 * SECOND);
+        for at in 0..EIGHT.len() {
+            assert!(world.worker_of(at).is_some(), "seed {seed}, host {at}: {}", world.why(at));
+        }
+    }
+}
+
+#[test]
 fn instances_that_start_at_once_get_the_first_worker_ids_and_keep_them() {
     let mut world = World::new(1, &EIGHT, 1023);
     (0..8).for_each(|at| world.start(at));
@@ -256,6 +275,21 @@ fn a_worker_id_that_was_given_back_is_anybodys_at_once() {
     world.start(1);
     world.run(SECOND);
     assert_eq!(world.worker_of(1), Some(0));
+}
+
+#[test]
+fn instances_that_come_and_go_use_up_no_worker_ids() {
+    let mut world = World::new(1, &EIGHT, 7);
+    for _ in 0..20 {
+        world.start(0);
+        world.run(7 * SECOND);
+        assert!(world.worker_of(0).is_some(), "{}", world.why(0));
+        world.stop(0, true);
+    }
+    (0..8).for_each(|at| world.start(at));
+    world.run(60 * SECOND);
+    let workers: HashSet<_> = (0..8).filter_map(|at| world.worker_of(at)).collect();
+    assert_eq!(workers, (0..8).collect(), "{}", world.why(7));
 }
 
 #[test]

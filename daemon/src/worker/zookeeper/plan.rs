@@ -5,6 +5,8 @@
 //! last wrote; whoever takes the worker ID over without the holder's own state begins there. So no
 //! clock has to be right for the two never to meet.
 
+use std::collections::BTreeSet;
+
 use super::name::NodeName;
 use super::record::{self, Fleet, Free, Holder, Leaf, Live, Phase};
 use super::view::{self, Entry, Op, View};
@@ -176,7 +178,7 @@ pub fn is_nobodys(me: &Me, view: &View, worker: u64) -> bool {
         && view.nodes.iter().filter(has).all(|name| *name != own && is_settling(view, name))
 }
 
-/// Another one that has the worker ID of `entry` and may be using it.
+/// Another one that has the worker ID of `entry` and may be using it, or what it has left of it.
 #[must_use]
 pub fn rival<'a>(view: &'a View, entry: &Entry) -> Option<&'a NodeName> {
     let name = &entry.name;
@@ -189,7 +191,8 @@ pub fn rival<'a>(view: &'a View, entry: &Entry) -> Option<&'a NodeName> {
             || own_is_settling
                 && view.entry(other).is_some_and(|it| it.leaf.created < entry.leaf.created)
     };
-    nodes.find(counts).or_else(|| view.free.iter().find(is_other))
+    let is_same = |free: &&NodeName| free.sequence() == name.sequence();
+    nodes.find(counts).or_else(|| view.free.iter().find(is_same))
 }
 
 /// Whether a node was written by somebody who does not write leafd's record.
@@ -363,22 +366,31 @@ pub fn adopt(me: &Me, rules: &Rules, entry: &Entry) -> Result<Claim, String> {
 }
 
 /// A new node in place of what was removed by `ops`.
-fn anew(me: &Me, mut ops: Vec<Op>, worker: u64, start_ms: u64) -> Claim {
+fn anew(me: &Me, mut ops: Vec<Op>, worker: u64, phase: Phase, start_ms: u64) -> Claim {
     let name = NodeName::new(&me.identity, worker);
     ops.extend([
         Op::Create(view::forever(&name), me.leaf(start_ms)),
-        Op::Create(view::holder(&name), me.holder(Phase::Held, start_ms, start_ms, 0)),
+        Op::Create(view::holder(&name), me.holder(phase, start_ms, start_ms, 0)),
         Op::CreateEphemeral(view::temporary(&name), me.live()),
     ]);
-    Claim {
-        ops,
-        name,
-        leaf_version: 0,
-        holder_version: 0,
-        phase: Phase::Held,
-        start_ms,
-        limit_ms: start_ms,
+    Claim { ops, name, leaf_version: 0, holder_version: 0, phase, start_ms, limit_ms: start_ms }
+}
+
+/// Takes a worker ID that was passed over: every node that is made uses up a sequence, also those
+/// that are made for a worker ID that was given back or reclaimed. `pick` spreads those who choose
+/// at once. Not where Java Leaf is present, which goes on when its node has been deleted.
+#[must_use]
+pub fn take_vacant(me: &Me, rules: &Rules, view: &View, pick: usize) -> Option<Claim> {
+    rules.reclaim_after_ms?;
+    let all = view.nodes.iter().chain(&view.free).map(NodeName::sequence);
+    let used: BTreeSet<_> = all.filter(|sequence| *sequence <= me.max_worker).collect();
+    let count = me.max_worker.saturating_add(1).checked_sub(used.len() as u64)?;
+    let mut worker = (pick as u64).checked_rem(count)?;
+    for sequence in used {
+        // As many are passed over as there are used ones below it.
+        worker += u64::from(sequence <= worker);
     }
+    Some(anew(me, Vec::new(), worker, Phase::Settling, 0))
 }
 
 /// Takes a worker ID that was given back: one's own if there is one, else any. `pick` spreads those
@@ -398,7 +410,7 @@ pub fn take_free(me: &Me, view: &View, pick: usize) -> Option<Claim> {
     let any = fits.get(pick.checked_rem(fits.len()).unwrap_or(0));
     let (name, free, record): &(_, _, &Free) = own.or(any)?;
     let ops = vec![Op::Delete(view::free(name), free.version)];
-    Some(anew(me, ops, name.sequence(), record.not_before))
+    Some(anew(me, ops, name.sequence(), Phase::Held, record.not_before))
 }
 
 /// Nothing is issued by the owner of `entry` at or past this; `None` when that is not known.
@@ -441,7 +453,7 @@ pub fn reclaim(me: &Me, rules: &Rules, view: &View, pick: usize, own: bool) -> O
     let mut ops = Vec::new();
     ops.extend(entry.holder.as_ref().map(|it| Op::Delete(view::holder(&entry.name), it.version)));
     ops.push(Op::Delete(view::forever(&entry.name), entry.leaf.version));
-    Some(anew(me, ops, entry.name.sequence(), end_of(rules, entry)?))
+    Some(anew(me, ops, entry.name.sequence(), Phase::Held, end_of(rules, entry)?))
 }
 
 /// Why there is no worker ID, and in how many ms to look again.
