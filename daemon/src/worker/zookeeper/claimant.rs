@@ -454,7 +454,7 @@ impl Claimant {
 
     /// The tree has no claim of this state directory.
     fn claim_new(&mut self, now: Now, view: &View, survey: bool) {
-        if let Some(created) = self.created.take() {
+        if let Some(created) = self.created.take().or_else(|| plan::unclaimed(&self.me, view)) {
             if let Some(claim) = plan::claim_created(&self.me, view, &created) {
                 self.created = Some(created);
                 return self.claim(now, claim);

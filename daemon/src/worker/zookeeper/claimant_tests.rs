@@ -278,6 +278,28 @@ fn a_worker_id_that_was_given_back_is_anybodys_at_once() {
 }
 
 #[test]
+fn a_node_whose_making_nobody_heard_of_is_claimed_and_not_taken_for_a_java_leafs() {
+    let mut world = World::new(1, &["a", "b"], 1023);
+    world.start(0);
+    while !matches!(world.action(0), Action::Create { .. }) {
+        world.step(0, Fate::Answered);
+    }
+    world.step(0, Fate::Unheard);
+    world.run(8 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+    // Neither is one that was stopped in between.
+    world.start(1);
+    while !matches!(world.action(1), Action::Create { .. }) {
+        world.step(1, Fate::Answered);
+    }
+    world.step(1, Fate::Unheard);
+    world.kill(1);
+    world.start(1);
+    world.run(8 * SECOND);
+    assert_eq!(world.worker_of(1), Some(1), "{}", world.why(1));
+}
+
+#[test]
 fn instances_that_come_and_go_use_up_no_worker_ids() {
     let mut world = World::new(1, &EIGHT, 7);
     for _ in 0..20 {

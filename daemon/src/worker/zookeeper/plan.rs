@@ -255,6 +255,18 @@ pub fn take_again(
     over(me, view, entry, phase, start_ms, limit_ms)
 }
 
+/// A node that an instance of this identity has made and not claimed: the answer was lost, or the
+/// instance was stopped. No Java Leaf writes the time 0.
+#[must_use]
+pub fn unclaimed(me: &Me, view: &View) -> Option<NodeName> {
+    let is_unclaimed = |entry: &&Entry| {
+        entry.name.identity() == me.identity
+            && entry.holder.is_none()
+            && entry.leaf.value.as_ref().is_ok_and(|leaf| leaf.timestamp == 0)
+    };
+    view.entries.iter().find(is_unclaimed).map(|entry| entry.name.clone())
+}
+
 /// A node that was just made gets its records.
 #[must_use]
 pub fn claim_created(me: &Me, view: &View, created: &NodeName) -> Option<Claim> {

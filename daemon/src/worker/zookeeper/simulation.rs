@@ -200,6 +200,12 @@ impl World {
         self.hosts[at].frozen_until > self.now
     }
 
+    /// What a host is about to do.
+    pub(super) fn action(&mut self, at: usize) -> Action {
+        let now = self.now_of(at);
+        self.hosts[at].life.as_mut().unwrap().claimant.action(now)
+    }
+
     /// One action of one host, or the next piece of one.
     pub(super) fn step(&mut self, at: usize, fate: Fate) {
         let now = self.now_of(at);
