@@ -335,6 +335,24 @@ fn a_tree_that_is_wiped_gets_its_worker_ids_back_and_newcomers_get_others() {
 }
 
 #[test]
+fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
+    let mut world = World::new(1, &["a", "b"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.tree.wipe();
+    world.start(1);
+    while world.tree.names("forever").is_empty() {
+        world.step(1, Fate::Answered);
+    }
+    while !world.is_live(0) {
+        world.pass(100);
+        world.step(0, Fate::Answered);
+    }
+    world.run(20 * SECOND);
+    assert_eq!([world.worker_of(0), world.worker_of(1)].map(Option::unwrap), [0, 2]);
+}
+
+#[test]
 fn a_java_leaf_of_this_address_is_joined_when_it_is_quiet_and_not_while_it_writes() {
     let mut world = World::new(1, &["10.0.0.1:8080"], 1023);
     let leaf = |timestamp: u64| {

@@ -163,9 +163,18 @@ pub fn mine<'a>(me: &Me, view: &'a View, remembered: Option<u64>) -> Option<&'a 
     })
 }
 
+fn is_unclaimed(entry: &Entry) -> bool {
+    // No Java Leaf writes the time 0.
+    entry.holder.is_none() && entry.leaf.value.as_ref().is_ok_and(|leaf| leaf.timestamp == 0)
+}
+
+/// Whether it is not used yet.
 fn is_settling(view: &View, name: &NodeName) -> bool {
-    let holder = view.entry(name).and_then(Entry::holder);
-    holder.is_some_and(|holder| holder.phase == Phase::Settling)
+    let is_not_used = |entry: &Entry| {
+        let holder = entry.holder();
+        is_unclaimed(entry) || holder.is_some_and(|holder| holder.phase == Phase::Settling)
+    };
+    view.entry(name).is_some_and(is_not_used)
 }
 
 /// Whether nobody has this worker ID: it is lost from the tree, or somebody just got it who has not
@@ -256,15 +265,11 @@ pub fn take_again(
 }
 
 /// A node that an instance of this identity has made and not claimed: the answer was lost, or the
-/// instance was stopped. No Java Leaf writes the time 0.
+/// instance was stopped.
 #[must_use]
 pub fn unclaimed(me: &Me, view: &View) -> Option<NodeName> {
-    let is_unclaimed = |entry: &&Entry| {
-        entry.name.identity() == me.identity
-            && entry.holder.is_none()
-            && entry.leaf.value.as_ref().is_ok_and(|leaf| leaf.timestamp == 0)
-    };
-    view.entries.iter().find(is_unclaimed).map(|entry| entry.name.clone())
+    let is_own = |entry: &&Entry| entry.name.identity() == me.identity && is_unclaimed(entry);
+    view.entries.iter().find(is_own).map(|entry| entry.name.clone())
 }
 
 /// A node that was just made gets its records.
