@@ -416,6 +416,10 @@ impl Claimant {
             );
             return self.bar(now, text, false, 1000);
         }
+        if plan::is_torn(entry, holder) && !self.is_quiet(view, entry) {
+            self.stage = Stage::Pausing { until: now.boot_ms + 50 };
+            return;
+        }
         let Some(registered) = self.registered.clone().filter(|own| own.name == entry.name) else {
             let claim = plan::take_again(&self.me, &self.rules, view, entry, self.memory.as_ref());
             return self.claim(now, claim);

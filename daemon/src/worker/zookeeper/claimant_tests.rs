@@ -383,6 +383,22 @@ fn a_java_leaf_of_this_address_is_joined_when_it_is_quiet_and_not_while_it_write
 }
 
 #[test]
+fn an_own_write_that_comes_late_while_the_tree_is_read_is_not_taken_for_a_java_leafs() {
+    let mut world = World::new(1, &["a"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    let mut view = world.look("a");
+    view.entries[0].leaf.version -= 1;
+    let now = world.now_of(0);
+    let claimant = &mut world.hosts[0].life.as_mut().unwrap().claimant;
+    claimant.stage = Stage::Looking { survey: false };
+    claimant.done(now, Outcome::Looked(Box::new(view)));
+    assert_eq!(claimant.effects(), []);
+    world.run(SECOND);
+    assert_eq!((world.worker_of(0), world.is_live(0)), (Some(0), true));
+}
+
+#[test]
 fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
     let mut world = World::new(1, &["a"], 1023);
     world.start(0);

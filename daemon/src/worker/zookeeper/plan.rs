@@ -207,7 +207,14 @@ pub fn rival<'a>(view: &'a View, entry: &Entry) -> Option<&'a NodeName> {
 /// Whether a node was written by somebody who does not write leafd's record.
 #[must_use]
 pub const fn is_written_by_others(entry: &Entry, holder: &Holder) -> bool {
-    entry.leaf.version != holder.leaf_version
+    entry.leaf.version > holder.leaf_version
+}
+
+/// Whether both were written, by a call that had been given up, after the one was read and before
+/// the other was.
+#[must_use]
+pub const fn is_torn(entry: &Entry, holder: &Holder) -> bool {
+    entry.leaf.version < holder.leaf_version
 }
 
 /// When a Java Leaf that reported `timestamp` last had surely issued nothing more.

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use super::claimant::{Action, Claimant, Effect, Memory, Now, Outcome};
 use super::model::{Reading, Tree};
 use super::plan::{Me, Rules};
-use super::view::Op;
+use super::view::{Op, View, Wanted};
 use crate::worker::peers::Verdict;
 
 pub(super) const SECOND: u64 = 1000;
@@ -198,6 +198,15 @@ impl World {
 
     pub(super) fn is_frozen(&self, at: usize) -> bool {
         self.hosts[at].frozen_until > self.now
+    }
+
+    /// What one of this identity reads.
+    pub(super) fn look(&self, identity: &str) -> View {
+        let identity = identity.to_owned();
+        let wanted = Wanted { identity, sequence: None, survey: false };
+        let mut reading = Reading::begin(&self.tree, wanted, self.zk_now());
+        while !reading.go_on(&self.tree) {}
+        reading.view()
     }
 
     /// What a host is about to do.
