@@ -335,6 +335,26 @@ fn a_tree_that_is_wiped_gets_its_worker_ids_back_and_newcomers_get_others() {
 }
 
 #[test]
+fn in_a_tree_that_is_put_back_the_limit_of_who_issues_is_never_below_what_it_was() {
+    let mut world = World::new(1, &["a"], 1023);
+    let holder = |world: &World| world.look("a").entries[0].holder.clone().unwrap();
+    let limit = |world: &World| holder(world).value.unwrap().limit;
+    world.start(0);
+    world.run(8 * SECOND);
+    let copy = world.tree.clone();
+    world.run(8 * SECOND);
+    let before = limit(&world);
+    world.put_tree_back(Some(copy));
+    let put_back = holder(&world).version;
+    assert!(limit(&world) < before);
+    while holder(&world).version == put_back {
+        world.pass(100);
+        world.step(0, Fate::Answered);
+    }
+    assert!(limit(&world) >= before);
+}
+
+#[test]
 fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
     let mut world = World::new(1, &["a", "b"], 1023);
     world.start(0);

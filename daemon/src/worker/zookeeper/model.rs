@@ -148,6 +148,10 @@ impl Tree {
         self.nodes.retain(|_, node| node.session != Some(session));
     }
 
+    pub(super) fn sessions(&self) -> Vec<u64> {
+        self.nodes.values().filter_map(|node| node.session).collect()
+    }
+
     /// As after a loss of all data.
     pub(super) fn wipe(&mut self) {
         self.nodes.clear();

@@ -266,7 +266,11 @@ pub fn take_again(
     let start_ms = timestamp
         .max(holder.map_or(0, |holder| holder.ceiling))
         .max(remembered.map_or(0, |memory| memory.ceiling_ms));
-    let limit_ms = holder.map_or(0, |holder| holder.limit).max(start_ms);
+    // A tree that was put back to what it was knows of an earlier limit.
+    let limit_ms = holder
+        .map_or(0, |holder| holder.limit)
+        .max(remembered.map_or(0, |memory| memory.limit_ms))
+        .max(start_ms);
     let phase = holder.map_or(Phase::Held, |holder| holder.phase);
     over(me, view, entry, phase, start_ms, limit_ms)
 }

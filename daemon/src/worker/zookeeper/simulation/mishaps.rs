@@ -1,6 +1,7 @@
 //! What happens to the hosts of a simulation, and to the tree.
 
 use super::super::claimant::Action;
+use super::super::model::Tree;
 use super::{Call, Disk, World};
 use crate::worker::peers::Verdict;
 
@@ -77,6 +78,27 @@ impl World {
         if let Some(session) = session.filter(|_| ms > self.rules.session_ms) {
             self.ending.push((self.now + self.rules.session_ms, session));
         }
+    }
+
+    /// The ensemble's data is put back to what it was, or deleted. Everyone who lives is connected
+    /// and connects again soon; nobody who does not live has a worker ID for now.
+    pub(in super::super) fn put_tree_back(&mut self, tree: Option<Tree>) {
+        match tree {
+            Some(tree) => self.tree = tree,
+            None => self.tree.wipe(),
+        }
+        self.late.clear();
+        for host in &mut self.hosts {
+            match &mut host.life {
+                Some(life) => {
+                    life.session = None;
+                    life.reading = None;
+                }
+                None => host.disk.limit_ms = 0,
+            }
+        }
+        let sessions = self.tree.sessions();
+        self.ending.extend(sessions.into_iter().map(|it| (self.now + self.rules.session_ms, it)));
     }
 
     pub(in super::super) fn reboot(&mut self, at: usize) {
