@@ -150,6 +150,8 @@ pub struct Claimant {
     serving: bool,
     /// Something was seen that forbids to issue until the tree says otherwise.
     barred: bool,
+    /// The other instances' clocks forbid it, as far as was heard last.
+    clock_differs: bool,
     registered: Option<Registered>,
     /// A node that this life made and has not claimed yet.
     created: Option<NodeName>,
@@ -171,6 +173,7 @@ impl Claimant {
             memory,
             serving: false,
             barred: false,
+            clock_differs: false,
             registered: None,
             created: None,
             twin_since: None,
@@ -293,7 +296,7 @@ impl Claimant {
         self.failures = self.failures.saturating_add(1);
         // Short, so that whoever lost its node in a loss of data puts it back before it is used.
         let pause_ms = (100u64 << self.failures.min(4)).min(1000);
-        if !self.serving && !self.barred {
+        if !self.serving && !self.barred && !self.clock_differs {
             match self.claimed().cloned() {
                 Some(memory) if !self.is_over(&memory, now) => {
                     self.serving = true;
@@ -555,6 +558,7 @@ impl Claimant {
     }
 
     fn asked(&mut self, now: Now, verdict: Verdict) {
+        self.clock_differs = matches!(verdict, Verdict::Differs { .. });
         match verdict {
             Verdict::Differs { mean_ms } => {
                 let text = format!(

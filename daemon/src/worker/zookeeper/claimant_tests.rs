@@ -422,15 +422,22 @@ fn an_own_write_that_comes_late_while_the_tree_is_read_is_not_taken_for_a_java_l
 fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
     let mut world = World::new(1, &["a"], 1023);
     world.start(0);
-    let now = world.now_of(0);
-    let life = world.hosts[0].life.as_mut().unwrap();
-    life.claimant.stage = Stage::Asking;
-    life.claimant.done(now, Outcome::Asked(Verdict::Differs { mean_ms: 7000 }));
-    let effects = life.claimant.effects();
-    assert!(
-        matches!(&effects[..], [Effect::Stop { why, .. }] if why.contains("7000 ms")),
-        "{effects:?}"
-    );
+    world.run(8 * SECOND);
+    world.kill(0);
+    world.start(0);
+    world.verdict = Verdict::Differs { mean_ms: 7000 };
     world.run(20 * SECOND);
-    assert_eq!(world.worker_of(0), Some(0));
+    assert_eq!(world.worker_of(0), None);
+    assert!(world.why(0).contains("7000 ms"), "{}", world.why(0));
+    // Nor does the worker file help when the others cannot be asked any more.
+    while !matches!(world.action(0), Action::AskPeers) {
+        world.pass(100);
+        world.step(0, Fate::Answered);
+    }
+    world.hosts[0].cut_off = Some(world.now);
+    world.run(20 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    world.heal();
+    world.run(10 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
 }
