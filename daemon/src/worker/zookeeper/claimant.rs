@@ -544,6 +544,12 @@ impl Claimant {
                     self.stop(why, true);
                 }
                 self.created = None;
+                if let Some(memory) = &mut self.memory
+                    && memory.worker == registered.name.sequence()
+                {
+                    // Also when ZooKeeper does not answer from here on.
+                    memory.ceiling_ms = memory.ceiling_ms.max(registered.start_ms);
+                }
                 self.registered = Some(registered);
             }
             Then::Settled => {

@@ -441,3 +441,23 @@ fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
     world.run(10 * SECOND);
     assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
 }
+
+#[test]
+fn what_a_java_leaf_used_is_not_used_again_when_zookeeper_goes_away_after_the_claim() {
+    let mut world = World::new(1, &["10.0.0.1:8080"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.kill(0);
+    let now = world.zk_now();
+    let leaf = format!(r#"{{"ip":"10.0.0.1","port":"8080","timestamp":{}}}"#, now + HOUR);
+    assert!(world.tree.overwrite("forever/10.0.0.1:8080-0000000000", leaf.as_bytes(), now));
+    world.run(12 * SECOND);
+    world.start(0);
+    while !matches!(world.action(0), Action::AskPeers) {
+        world.step(0, Fate::Answered);
+    }
+    world.hosts[0].cut_off = Some(world.now);
+    world.run(10 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0));
+    assert!(world.next_of(0).unwrap() >= now + HOUR);
+}

@@ -414,6 +414,11 @@ impl World {
         Some(self.hosts[at].life.as_ref()?.issuing.as_ref()?.worker)
     }
 
+    /// It issues nothing before this.
+    pub(super) fn next_of(&self, at: usize) -> Option<u64> {
+        Some(self.hosts[at].life.as_ref()?.issuing.as_ref()?.next)
+    }
+
     pub(super) fn why(&self, at: usize) -> &str {
         self.hosts[at].life.as_ref().map_or("not running", |life| &life.why)
     }
