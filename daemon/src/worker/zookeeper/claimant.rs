@@ -13,6 +13,12 @@ use super::record::Phase;
 use super::view::{self, Entry, Op, View, Wanted};
 use crate::worker::peers::Verdict;
 
+/// Who waits for a worker ID looks for one that was freed after so long…
+const GLANCE_MS: u64 = 4000;
+
+/// …and reads the records of all that are gone at least after so long.
+const SURVEY_MS: u64 = 60_000;
+
 /// What the shell reads for each step.
 #[derive(Debug, Clone, Copy)]
 pub struct Now {
@@ -139,6 +145,16 @@ enum Stage {
     Holding { until: u64 },
 }
 
+/// Every worker ID has an owner, and none can be taken over.
+#[derive(Debug)]
+struct Exhausted {
+    /// It stays so as long as these instances live…
+    live: Vec<NodeName>,
+    /// …until then (ms since the boot).
+    until: u64,
+    why: String,
+}
+
 /// The state machine.
 #[derive(Debug)]
 pub struct Claimant {
@@ -155,6 +171,8 @@ pub struct Claimant {
     registered: Option<Registered>,
     /// A node that this life made and has not claimed yet.
     created: Option<NodeName>,
+    /// What was found when all records were last read in vain.
+    exhausted: Option<Exhausted>,
     /// Since when another instance lives under this identity (ms since the boot).
     twin_since: Option<u64>,
     failures: u32,
@@ -176,6 +194,7 @@ impl Claimant {
             clock_differs: false,
             registered: None,
             created: None,
+            exhausted: None,
             twin_since: None,
             failures: 0,
             effects: Vec::new(),
@@ -502,14 +521,23 @@ impl Claimant {
             return self.claim(now, claim);
         }
         if !survey {
-            self.stage = Stage::Looking { survey: true };
+            match &self.exhausted {
+                Some(it) if now.boot_ms < it.until && it.live == view.live => {
+                    let why = it.why.clone();
+                    self.bar(now, why, false, GLANCE_MS);
+                }
+                _ => self.stage = Stage::Looking { survey: true },
+            }
             return;
         }
         if let Some(claim) = plan::reclaim(&self.me, &self.rules, view, pick, false) {
             return self.claim(now, claim);
         }
         let (why, in_ms) = plan::exhausted(&self.me, &self.rules, view);
-        self.bar(now, why, false, in_ms.clamp(2000, 60_000));
+        let in_ms = in_ms.clamp(2000, SURVEY_MS);
+        let (live, until) = (view.live.clone(), now.boot_ms + in_ms);
+        self.exhausted = Some(Exhausted { live, until, why: why.clone() });
+        self.bar(now, why, false, in_ms.min(GLANCE_MS));
     }
 
     /// What this instance itself may have issued with `worker` lies before this (ms since 1970).

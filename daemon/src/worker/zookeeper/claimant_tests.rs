@@ -248,7 +248,7 @@ fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before(
     world.run(20 * SECOND);
     assert_eq!(world.worker_of(a), None);
     world.stop(c, true);
-    world.run(90 * SECOND);
+    world.run(15 * SECOND);
     assert_eq!(world.worker_of(a), freed, "{}", world.why(a));
 }
 
