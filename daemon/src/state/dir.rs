@@ -12,6 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::durable::{keep_aside, replace, set_aside};
 use super::journal::{self, Journal, Reading, TagRecord};
+use super::mark::Mark;
 use super::owner::{self, Owner};
 use super::worker_file::{self, WorkerRecord};
 use crate::segment::range::Queue;
@@ -192,6 +193,11 @@ impl StateDir {
         &self.path
     }
 
+    fn mark(&self) -> Result<Mark, StateError> {
+        let metadata = self.lock.metadata().map_err(self.io("look at", ""))?;
+        Ok(Mark::of(&metadata))
+    }
+
     fn journal_file(&self) -> PathBuf {
         self.path.join(journal::FILE)
     }
@@ -221,10 +227,11 @@ impl StateDir {
             return self.make(here, files);
         }
         let difference = match self.owner(here)? {
-            Ok((owner, generation, ends_are_known)) => {
+            Ok((owner, generation, ends_are_known, mark)) => {
                 files.generation = generation;
                 files.journal_is_whole = ends_are_known;
-                self.read_worker(&mut files)?;
+                let own = self.mark()?;
+                self.read_worker(&mut files, mark.is_some_and(|mark| mark.differs_from(own)))?;
                 self.read_journal(&mut files)?;
                 if let Some(elsewhere) = owner.leased_elsewhere(here) {
                     files.give_up_ranges(&elsewhere);
@@ -280,7 +287,7 @@ impl StateDir {
             past.map_or((0, 0), |(past, generation)| (past.ceiling_ms, generation));
         let owner = self.read(owner::FILE)?.and_then(|text| Owner::read(&text).ok());
         let (generation, were_known) = match owner {
-            Some((_, generation, were_known)) => (generation, were_known),
+            Some((_, generation, were_known, _)) => (generation, were_known),
             None => (0, self.is_new()?),
         };
         let ends_are_known = whole && were_known;
@@ -361,40 +368,45 @@ impl StateDir {
                 .map_err(self.io("make", worker_file::FILE))?;
         }
         // Last: with it, the directory is no longer new, and older files are old.
-        replace(&self.owner_file(), here.write(generation, journal_is_whole).as_bytes())
-            .map_err(self.io("make", owner::FILE))?;
+        let owner = here.write(generation, journal_is_whole, self.mark()?);
+        replace(&self.owner_file(), owner.as_bytes()).map_err(self.io("make", owner::FILE))?;
         Ok(Contents { journal, journal_is_whole, worker, generation, warnings })
     }
 
     /// What the owner file says when the directory is this host's; else in what it is not.
-    fn owner(&self, here: &Owner) -> Result<Result<(Owner, u64, bool), String>, StateError> {
+    fn owner(&self, here: &Owner) -> Result<Result<OwnerFile, String>, StateError> {
         Ok(match self.read(owner::FILE)? {
             None => Err(format!("{} is missing", owner::FILE)),
             Some(text) => match Owner::read(&text) {
-                Ok((owner, generation, known)) => match owner.differs_from(here) {
+                Ok(file) => match file.0.differs_from(here) {
                     Some(difference) => Err(difference),
-                    None => Ok((owner, generation, known)),
+                    None => Ok(file),
                 },
                 Err(damage) => Err(format!("{} is damaged: {damage}", owner::FILE)),
             },
         })
     }
 
-    fn read_worker(&self, files: &mut Files) -> Result<(), StateError> {
+    /// `is_copy`: the directory is not the one that its files were written in.
+    fn read_worker(&self, files: &mut Files, is_copy: bool) -> Result<(), StateError> {
         let reason = match self.read(worker_file::FILE)? {
             None if self.has_aside(worker_file::FILE, "foreign")? => foreign_worker(),
             None => format!("{} is missing", worker_file::FILE),
             Some(text) => {
-                let damage = match WorkerRecord::read(&text) {
-                    Ok((record, generation)) if generation >= files.generation => {
+                let wrong = match WorkerRecord::read(&text) {
+                    Ok((_, generation)) if generation < files.generation => {
+                        format!("is damaged: {OLD_COPY}")
+                    }
+                    // The other directory may be in use, and a claim in a registry is that one's.
+                    Ok((record, _)) if is_copy && record.shared.is_some() => COPY.to_owned(),
+                    Ok((record, _)) => {
                         files.worker = WorkerPast::Known(record);
                         return Ok(());
                     }
-                    Ok(_) => OLD_COPY.to_owned(),
-                    Err(damage) => damage.to_string(),
+                    Err(damage) => format!("is damaged: {damage}"),
                 };
                 files.warnings.extend(self.put_aside(worker_file::FILE, "damaged")?);
-                format!("{} is damaged: {damage}", worker_file::FILE)
+                format!("{} {wrong}", worker_file::FILE)
             }
         };
         files.warnings.push(reason.clone());
@@ -489,6 +501,11 @@ fn foreign_worker() -> String {
 }
 
 const OLD_COPY: &str = "it is older than owner.properties, as when an old copy was put back";
+
+const COPY: &str = "is another directory's, of which this one is a copy; its worker ID stays there";
+
+/// What the owner file says.
+type OwnerFile = (Owner, u64, bool, Option<Mark>);
 
 fn floors_only(floors: &HashMap<BizTag, u64>) -> HashMap<BizTag, TagRecord> {
     let record = |floor: &u64| TagRecord { floor: *floor, used_s: 0, left: Queue::default() };

@@ -1,6 +1,7 @@
 use super::*;
 use crate::segment::range::Range;
 use crate::state::journal::TagRecord;
+use crate::state::worker_file::SharedClaim;
 
 fn here() -> Owner {
     Owner { machine: "m1".into(), identity: String::new(), store: "s".into() }
@@ -30,6 +31,10 @@ fn used() -> tempfile::TempDir {
     let path = state.place().unwrap().worker_file();
     replace(&path, WORKER.write(generation).as_bytes()).unwrap();
     dir
+}
+
+fn mark() -> Mark {
+    Mark::read("7@8").unwrap()
 }
 
 const SET_ASIDE: ForeignPolicy = ForeignPolicy::SetAside { fixed_worker: None };
@@ -134,13 +139,40 @@ fn a_damaged_or_missing_worker_file_is_lost_and_stays_lost_over_restarts() {
 }
 
 #[test]
+fn a_claim_in_a_registry_is_not_copied_with_its_directory_and_all_else_is() {
+    let shared = SharedClaim { registry: "zookeeper /snowflake/leaf".into(), ..Default::default() };
+    for (shared, lost) in [(Some(shared), true), (None, false)] {
+        let dir = used();
+        let record = WorkerRecord { shared, ..WORKER };
+        let file = dir.path().join(worker_file::FILE);
+        replace(&file, record.write(1).as_bytes()).unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+            std::fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
+        }
+        for _start in 0..2 {
+            let contents = open(&copy, ForeignPolicy::Refuse).unwrap();
+            assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
+            assert_eq!(matches!(contents.worker, WorkerPast::Lost { .. }), lost);
+        }
+        assert_eq!(aside(&copy, "damaged"), usize::from(lost));
+        let moved = dir.path().with_extension("moved");
+        std::fs::rename(dir.path(), &moved).unwrap();
+        let state = StateDir::lock(&moved).unwrap();
+        let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
+        assert_eq!(contents.worker, WorkerPast::Known(record));
+        std::fs::rename(moved, dir.path()).unwrap();
+    }
+}
+
+#[test]
 fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refused() {
     let other =
         [Owner { machine: "m2".into(), ..here() }, Owner { identity: "pod-1".into(), ..here() }];
     for owner in other {
         let dir = used();
         let path = dir.path().join(owner::FILE);
-        std::fs::write(&path, owner.write(1, true)).unwrap();
+        std::fs::write(&path, owner.write(1, true, mark())).unwrap();
         let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
         assert!(error.contains("leafd adopt"), "{error}");
         assert_eq!(aside(&dir, "foreign"), 0);
@@ -158,7 +190,7 @@ fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id(
     for (configured, lost) in [(3, true), (4, false)] {
         let dir = used();
         let owner = Owner { machine: "m2".into(), ..here() };
-        std::fs::write(dir.path().join(owner::FILE), owner.write(1, true)).unwrap();
+        std::fs::write(dir.path().join(owner::FILE), owner.write(1, true, mark())).unwrap();
         let policy = ForeignPolicy::SetAside { fixed_worker: Some(configured) };
         for _start in 0..2 {
             let worker = open(&dir, policy).unwrap().worker;
@@ -223,7 +255,7 @@ fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
 fn a_crash_while_adopting_keeps_the_highest_ends() {
     let dir = used();
     let foreign = Owner { machine: "m2".into(), ..here() };
-    std::fs::write(dir.path().join(owner::FILE), foreign.write(1, true)).unwrap();
+    std::fs::write(dir.path().join(owner::FILE), foreign.write(1, true, mark())).unwrap();
     // The copies were made, and the new journal, and then the power went.
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
         keep_aside(&dir.path().join(file), "adopted").unwrap();
@@ -244,7 +276,7 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left
     let dir = used();
     std::fs::write(
         dir.path().join(owner::FILE),
-        Owner { machine: "m2".into(), ..here() }.write(1, true),
+        Owner { machine: "m2".into(), ..here() }.write(1, true, mark()),
     )
     .unwrap();
     let later = WORKER.ceiling_ms + 1;

@@ -6,6 +6,7 @@
 pub mod dir;
 pub mod durable;
 pub mod journal;
+pub mod mark;
 pub mod owner;
 pub mod properties;
 pub mod worker_file;

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::mark::Mark;
 use super::properties::{Damage, Properties};
 
 /// The file that names the owner.
@@ -56,9 +57,10 @@ impl Owner {
     }
 
     /// The file's content. `generation` counts the starts; `ends_are_known` says whether the
-    /// journal has known the highest end of every tag ever since the directory was new.
+    /// journal has known the highest end of every tag ever since the directory was new; `mark` is
+    /// the directory's.
     #[must_use]
-    pub fn write(&self, generation: u64, ends_are_known: bool) -> String {
+    pub fn write(&self, generation: u64, ends_are_known: bool, mark: Mark) -> String {
         let mut properties = Properties::default();
         properties.set("version", 1);
         properties.set("generation", generation);
@@ -66,14 +68,16 @@ impl Owner {
         properties.set("machine", &self.machine);
         properties.set("identity", &self.identity);
         properties.set("store", &self.store);
+        properties.set("directory", mark.write());
         properties.write("Whose state this is. Written by leafd; do not copy it to another host.")
     }
 
-    /// Reads the file's content: the owner, and what else [`Self::write`] was given.
+    /// Reads the file's content: the owner, and what else [`Self::write`] was given; older files
+    /// have no mark.
     ///
     /// # Errors
     /// When it is damaged or of another version.
-    pub fn read(content: &[u8]) -> Result<(Self, u64, bool), Damage> {
+    pub fn read(content: &[u8]) -> Result<(Self, u64, bool, Option<Mark>), Damage> {
         let properties = Properties::read(content)?;
         match properties.number("version")? {
             1 => {
@@ -83,7 +87,8 @@ impl Owner {
                     store: properties.get("store").unwrap_or(EMBEDDED).to_owned(),
                 };
                 let ends_are_known = properties.get("endsAreKnown")? == "true";
-                Ok((owner, properties.number("generation")?, ends_are_known))
+                let mark = properties.get("directory").ok().and_then(Mark::read);
+                Ok((owner, properties.number("generation")?, ends_are_known, mark))
             }
             other => Err(Damage::Content(format!("version {other} is not known"))),
         }
@@ -116,7 +121,9 @@ mod tests {
     #[test]
     fn an_owner_is_written_and_read_and_told_from_another() {
         let here = Owner { machine: "m1".into(), identity: "a".into(), store: "s".into() };
-        assert_eq!(Owner::read(here.write(5, false).as_bytes()), Ok((here.clone(), 5, false)));
+        let mark = Mark::read("7@8").unwrap();
+        let read = Owner::read(here.write(5, false, mark).as_bytes());
+        assert_eq!(read, Ok((here.clone(), 5, false, Some(mark))));
         assert_eq!(here.differs_from(&here), None);
         let other = Owner { machine: "m2".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("m2"));

@@ -1,0 +1,87 @@
+//! By what a directory is told from a copy of it: all that is in it can be copied, but not when and
+//! where it was made.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
+
+/// What no copy of a directory has. It stays when the directory is renamed, and over a boot, which
+/// may give file systems other numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    inode: u64,
+    /// When it was made (ns since 1970), where the file system knows.
+    made_ns: Option<u128>,
+}
+
+impl Mark {
+    /// That of a directory.
+    #[must_use]
+    pub fn of(metadata: &Metadata) -> Self {
+        let made = metadata.created().ok();
+        let made_ns = made.and_then(|made| Some(made.duration_since(UNIX_EPOCH).ok()?.as_nanos()));
+        Self { inode: metadata.ino(), made_ns }
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn write(self) -> String {
+        self.made_ns.map_or(self.inode.to_string(), |made_ns| format!("{}@{made_ns}", self.inode))
+    }
+
+    /// Reads it; `None` when it is none.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let (inode, made) = text.split_once('@').map_or((text, None), |(i, m)| (i, Some(m)));
+        let made_ns = made.map(str::parse).transpose().ok()?;
+        Some(Self { inode: inode.parse().ok()?, made_ns })
+    }
+
+    /// Whether it is surely another directory's.
+    #[must_use]
+    pub fn differs_from(self, other: Self) -> bool {
+        let made = self.made_ns.zip(other.made_ns);
+        self.inode != other.inode || made.is_some_and(|(one, other)| one != other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_written_and_read() {
+        for made_ns in [None, Some(0), Some(u128::MAX)] {
+            let mark = Mark { inode: u64::MAX, made_ns };
+            assert_eq!(Mark::read(&mark.write()), Some(mark));
+        }
+        for text in ["", "@", "1@", "@1", "a", "1@a", "-1"] {
+            assert_eq!(Mark::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn another_inode_or_another_time_is_another_directory_and_an_unknown_time_is_none() {
+        let mark = |inode, made_ns| Mark { inode, made_ns };
+        assert!(!mark(1, Some(2)).differs_from(mark(1, Some(2))));
+        assert!(mark(1, Some(2)).differs_from(mark(1, Some(3))));
+        assert!(mark(1, None).differs_from(mark(2, None)));
+        assert!(!mark(1, None).differs_from(mark(1, Some(3))));
+    }
+
+    #[test]
+    fn a_directory_keeps_its_mark_when_it_is_renamed_and_a_copy_has_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second, copy] =
+            ["first", "second", "copy"].map(|name| folder.path().join(name));
+        let mark = |path| Mark::of(&std::fs::metadata(path).unwrap());
+        std::fs::create_dir(&first).unwrap();
+        let before = mark(&first);
+        std::fs::write(first.join("file"), "1").unwrap();
+        std::fs::rename(&first, &second).unwrap();
+        assert!(!mark(&second).differs_from(before));
+        let status = std::process::Command::new("cp").arg("-a").args([&second, &copy]).status();
+        assert!(status.unwrap().success());
+        assert!(mark(&copy).differs_from(before));
+    }
+}
