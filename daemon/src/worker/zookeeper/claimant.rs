@@ -408,11 +408,17 @@ impl Claimant {
     /// Takes the claim of this life out of the tree, as far as it was not used.
     fn abandon(&mut self, pause_ms: u64) {
         let Some(registered) = self.registered.take() else { return };
-        let mut ops = vec![Op::Delete(view::temporary(&registered.name), 0)];
-        if registered.settle_until.is_some() {
-            let name = &registered.name;
-            ops.push(Op::Delete(view::holder(name), registered.holder_version));
-            ops.push(Op::Delete(view::forever(name), registered.leaf_version));
+        let name = &registered.name;
+        let versions = (registered.leaf_version, registered.holder_version);
+        let mut ops = vec![Op::Delete(view::temporary(name), 0)];
+        match (registered.settle_until, registered.start_ms) {
+            (None, _) => {}
+            // Nobody ever had it.
+            (Some(_), 0) => {
+                ops.push(Op::Delete(view::holder(name), versions.1));
+                ops.push(Op::Delete(view::forever(name), versions.0));
+            }
+            (Some(_), start_ms) => ops = plan::give_back(name, versions, start_ms),
         }
         self.created = None;
         self.stage = Stage::Committing { ops, then: Then::Abandoned { pause_ms } };

@@ -393,8 +393,10 @@ pub fn adopt(me: &Me, rules: &Rules, entry: &Entry) -> Result<Claim, String> {
     })
 }
 
-/// A new node in place of what was removed by `ops`.
-fn anew(me: &Me, mut ops: Vec<Op>, worker: u64, phase: Phase, start_ms: u64) -> Claim {
+/// A new node in place of what was removed by `ops`. It settles: in an ensemble that went back to
+/// older data, what looks free or forsaken may be in use.
+fn anew(me: &Me, mut ops: Vec<Op>, worker: u64, start_ms: u64) -> Claim {
+    let phase = Phase::Settling;
     let name = NodeName::new(&me.identity, worker);
     ops.extend([
         Op::Create(view::forever(&name), me.leaf(start_ms)),
@@ -418,7 +420,7 @@ pub fn take_vacant(me: &Me, rules: &Rules, view: &View, pick: usize) -> Option<C
         // As many are passed over as there are used ones below it.
         worker += u64::from(sequence <= worker);
     }
-    Some(anew(me, Vec::new(), worker, Phase::Settling, 0))
+    Some(anew(me, Vec::new(), worker, 0))
 }
 
 /// Takes a worker ID that was given back: one's own if there is one, else any. `pick` spreads those
@@ -438,7 +440,7 @@ pub fn take_free(me: &Me, view: &View, pick: usize) -> Option<Claim> {
     let any = fits.get(pick.checked_rem(fits.len()).unwrap_or(0));
     let (name, free, record): &(_, _, &Free) = own.or(any)?;
     let ops = vec![Op::Delete(view::free(name), free.version)];
-    Some(anew(me, ops, name.sequence(), Phase::Held, record.not_before))
+    Some(anew(me, ops, name.sequence(), record.not_before))
 }
 
 /// Nothing is issued by the owner of `entry` at or past this; `None` when that is not known.
@@ -481,7 +483,7 @@ pub fn reclaim(me: &Me, rules: &Rules, view: &View, pick: usize, own: bool) -> O
     let mut ops = Vec::new();
     ops.extend(entry.holder.as_ref().map(|it| Op::Delete(view::holder(&entry.name), it.version)));
     ops.push(Op::Delete(view::forever(&entry.name), entry.leaf.version));
-    Some(anew(me, ops, entry.name.sequence(), Phase::Held, end_of(rules, entry)?))
+    Some(anew(me, ops, entry.name.sequence(), end_of(rules, entry)?))
 }
 
 /// Why there is no worker ID, and in how many ms to look again.
