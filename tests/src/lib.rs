@@ -16,6 +16,7 @@ pub mod raw;
 pub mod seen;
 pub mod stores;
 pub mod watch;
+pub mod workers;
 pub mod zookeeper;
 
 pub use caller::Caller;

@@ -1,0 +1,121 @@
+//! ZooKeeper's data are lost, or are those of an older backup, while instances run and newcomers
+//! start at the same time: whoever has a worker ID keeps it and puts it back into the tree, and
+//! newcomers get others.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use leaf_client::Layout;
+use leafd_tests::daemon::Home;
+use leafd_tests::load::SNOWFLAKE;
+use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::zookeeper::java_leaf::records;
+use leafd_tests::{Daemon, Ensemble, Seen};
+use tempfile::TempDir;
+
+/// An instance under load.
+struct Host {
+    customer: Customer,
+    home: Home,
+    daemon: Daemon,
+    batches: Batches,
+    _folder: TempDir,
+}
+
+impl Host {
+    /// Starts one with the usual timeouts of ZooKeeper, and does not wait for it.
+    fn start(ensemble: &Ensemble, number: u32, seen: &Seen) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = instance(folder.path(), &ensemble.connect_string(), &format!("host-{number}"))
+            .with("ZOOKEEPER_SESSION_TIMEOUT", "10s")
+            .with("ZOOKEEPER_TIMEOUT", "2s");
+        let (customer, batches) =
+            (Customer::of(&home, seen), Batches::of(&home, Layout::LEAF, seen));
+        Self { customer, daemon: home.spawn(), home, batches, _folder: folder }
+    }
+
+    fn worker(&self) -> u64 {
+        self.batches.are_served(&self.home);
+        self.customer.gets(1)
+    }
+
+    fn stop(self) -> BTreeSet<u64> {
+        self.batches.are_served(&self.home);
+        let figures = self.batches.finish();
+        self.daemon.stop();
+        figures.workers
+    }
+}
+
+fn start(ensemble: &Ensemble, numbers: RangeInclusive<u32>, seen: &Seen) -> Vec<Host> {
+    numbers.map(|number| Host::start(ensemble, number, seen)).collect()
+}
+
+fn with_worker_ids(hosts: Vec<Host>) -> Vec<(Host, u64)> {
+    let with_worker_id = |host: Host| {
+        let worker = host.worker();
+        (host, worker)
+    };
+    hosts.into_iter().map(with_worker_id).collect()
+}
+
+/// Each of `old` has kept its worker ID from first to last, the others have had one each, and the
+/// tree knows of all.
+fn all_have_their_own(ensemble: &Ensemble, old: Vec<(Host, u64)>, newcomers: Vec<Host>) {
+    let mut all = BTreeSet::new();
+    for (host, worker) in &old {
+        host.customer.reports();
+        assert_eq!(host.worker(), *worker, "{}", host.home.log());
+    }
+    for host in &newcomers {
+        host.worker();
+        host.customer.reports();
+    }
+    let tree = ensemble.tree();
+    let records = records(&tree, "leaf").unwrap();
+    let mut of_each: Vec<BTreeSet<u64>> = Vec::new();
+    for (host, worker) in old {
+        let workers = host.stop();
+        assert!(workers.iter().eq([&worker]), "{workers:?}");
+        of_each.push(workers);
+    }
+    of_each.extend(newcomers.into_iter().map(Host::stop));
+    println!("worker IDs: {of_each:?}");
+    for workers in &of_each {
+        assert_eq!(workers.len(), 1, "{of_each:?}");
+        assert!(all.is_disjoint(workers), "{of_each:?}");
+        all.extend(workers);
+    }
+    let recorded = records.iter().map(|record| u64::try_from(record.worker).unwrap());
+    let recorded: BTreeSet<u64> = recorded.collect();
+    assert!(recorded.is_superset(&all), "{recorded:?} are in the tree, {all:?} in use");
+}
+
+#[test]
+fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_other_worker_ids() {
+    let ensemble = Ensemble::of(3);
+    let seen = Seen::default();
+    let old = start(&ensemble, 1..=3, &seen);
+    let old = with_worker_ids(old);
+    // Some are there when it comes back, and some come later.
+    let mut newcomers = start(&ensemble, 4..=5, &seen);
+    ensemble.wipe();
+    newcomers.extend(start(&ensemble, 6..=7, &seen));
+    all_have_their_own(&ensemble, old, newcomers);
+    println!("{} IDs over a loss of all data", seen.count(SNOWFLAKE));
+}
+
+#[test]
+fn an_older_backup_gives_nobody_a_worker_id_that_was_given_after_it() {
+    let ensemble = Ensemble::single();
+    let seen = Seen::default();
+    let mut old = start(&ensemble, 1..=1, &seen);
+    old[0].worker();
+    let backup = ensemble.backup();
+    old.extend(start(&ensemble, 2..=4, &seen));
+    let old = with_worker_ids(old);
+    ensemble.restore(&backup);
+    let newcomers = start(&ensemble, 5..=7, &seen);
+    all_have_their_own(&ensemble, old, newcomers);
+    println!("{} IDs over a return to an older backup", seen.count(SNOWFLAKE));
+}

@@ -1,0 +1,108 @@
+//! An instance that ZooKeeper does not hear of: it stops before its worker ID can be another's,
+//! awake or asleep, started again or not, and goes on when it is back.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use leaf_client::Layout;
+use leaf_client::wire::ErrorCode;
+use leafd_tests::daemon::Home;
+use leafd_tests::load::SNOWFLAKE;
+use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
+use nix::sys::signal::Signal;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longer than a daemon needs that has a worker ID.
+const SOON: Duration = Duration::from_secs(5);
+
+/// An instance that is cut off for longer than its worker ID is its own.
+struct Fenced {
+    customer: Customer,
+    home: Home,
+    proxies: Vec<Proxy>,
+    daemon: Daemon,
+    worker: u64,
+    _folder: tempfile::TempDir,
+}
+
+impl Fenced {
+    fn start(ensemble: &Ensemble, number: u32, seen: &Seen) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (proxies, servers) = ensemble.through_proxies();
+        let home = instance(folder.path(), &servers, &format!("host-{number}"))
+            .with("WORKER_FENCE_AFTER", "10s")
+            .with("WORKER_RECLAIM_AFTER", "20s");
+        let customer = Customer::of(&home, seen);
+        let daemon = home.start();
+        let worker = customer.gets(1000);
+        Self { customer, home, proxies, daemon, worker, _folder: folder }
+    }
+
+    fn is_fenced(&self) {
+        let error = self.customer.is_refused("worker.fence-after");
+        assert_eq!(error.code(), ErrorCode::WorkerUnavailable, "{error}");
+        assert!(error.retry_after_ms > 0, "{error:?}");
+        for _ in 0..3 {
+            self.customer.ask(1, SOON).expect_err("the worker ID may be another's");
+        }
+        self.daemon.client().next("orders").expect("segments do not need it");
+    }
+}
+
+#[test]
+fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_goes_on_when_it_is_back()
+ {
+    let ensemble = Ensemble::single();
+    let seen = Seen::default();
+    let start = |number| Fenced::start(&ensemble, number, &seen);
+    let [steady, mut killed, asleep] = [1, 2, 3].map(start);
+    for instance in [&steady, &killed, &asleep] {
+        instance.customer.reports();
+    }
+    for instance in [&steady, &killed, &asleep] {
+        instance.proxies.iter().for_each(Proxy::cut);
+    }
+    killed.daemon.kill();
+    killed.daemon = killed.home.start();
+    let limits = [&killed, &steady, &asleep].map(|instance| {
+        instance.customer.is_cut_off();
+        // For some seconds, the worker ID is its own.
+        assert_eq!(instance.customer.gets(1000), instance.worker);
+        instance.customer.status().limit_unix_ms.expect("reports set a limit")
+    });
+    asleep.daemon.send(Signal::SIGSTOP);
+    let batches = Batches::of(&steady.home, Layout::LEAF, &seen);
+    steady.is_fenced();
+    killed.is_fenced();
+    assert!(!batches.finish().failures.is_empty());
+    // It misses the end of its time, and nothing comes before it looks at the clock.
+    let now_ms = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let slept = Instant::now();
+    while now_ms() < u128::from(limits[2]) {
+        assert!(slept.elapsed() < PATIENCE, "its time does not end: {limits:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    asleep.daemon.send(Signal::SIGCONT);
+    asleep.customer.ask(1000, SOON).expect_err("the worker ID may be another's");
+    asleep.is_fenced();
+    for clean in [false, true] {
+        if clean {
+            killed.daemon.stop();
+        } else {
+            killed.daemon.kill();
+        }
+        killed.daemon = killed.home.start();
+        killed.is_fenced();
+    }
+    let last_ms = Layout::LEAF.decode(seen.highest(SNOWFLAKE).unwrap()).unwrap().unix_ms;
+    let limit_ms = limits.into_iter().max().unwrap();
+    assert!(last_ms < limit_ms, "{last_ms}, {limits:?}");
+    for Fenced { customer, proxies, daemon, worker, .. } in [steady, killed, asleep] {
+        proxies.iter().for_each(Proxy::pass);
+        assert_eq!(customer.gets(1000), worker, "nobody else wanted it");
+        daemon.stop();
+    }
+    println!("{} IDs before and after the fence", seen.count(SNOWFLAKE));
+}

@@ -1,0 +1,335 @@
+//! Many instances on one ensemble: all at once, and under load while everything that can fail
+//! does. No ID comes twice, and in the end everybody serves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use leaf_client::Layout;
+use leafd_tests::daemon::Home;
+use leafd_tests::load::{SNOWFLAKE, add};
+use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::zookeeper::java_leaf::records;
+use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+/// Instances of the storm, each a host of its own.
+const HOSTS: u32 = 8;
+
+/// How long the storm lasts at the least…
+const STORM: Duration = Duration::from_secs(90);
+
+/// …and it goes on until so many IDs have been received…
+const IDS: u64 = 50_000_000;
+
+/// …and daemons and their networks have failed so often…
+const DEEDS: u64 = 50;
+
+/// …but not for longer than this: then a slow machine has to have received [`FEW_IDS`].
+const LONGEST: Duration = Duration::from_secs(150);
+
+const FEW_IDS: u64 = 20_000_000;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One worker ID for each: who has lost its state needs that of somebody who is gone for long.
+const FEW_WORKERS: &str = "47/3/13@1288834974657/1ms";
+
+/// What was done, and for how long.
+type Deeds = BTreeMap<(&'static str, &'static str), u64>;
+
+fn done(deeds: &mut Deeds, deed: &'static str, length: &'static str) {
+    *deeds.entry((deed, length)).or_default() += 1;
+}
+
+/// Of a daemon or its network, by how long it lasts: sessions end after 2 s, and the right to a
+/// worker ID 10 s after the last report; another host may take it after 20 s.
+const PAUSES: [(&str, RangeInclusive<u64>); 4] = [
+    ("short", 100..=1500),
+    ("longer than a session", 2500..=6000),
+    ("longer than the fence", 11_000..=14_000),
+    ("long enough for a takeover", 21_000..=28_000),
+];
+
+fn pause(deeds: &mut Deeds, deed: &'static str) -> Duration {
+    let kind = [0, 0, 0, 1, 1, 2, 3, 3][fastrand::usize(..8)];
+    let (length, range) = &PAUSES[kind];
+    done(deeds, deed, length);
+    Duration::from_millis(fastrand::u64(range.clone()))
+}
+
+/// Of servers: often shorter than a session, sometimes longer than the fence.
+fn server_pause() -> Duration {
+    let (_, range) = &PAUSES[[0, 0, 0, 1, 1, 2][fastrand::usize(..6)]];
+    Duration::from_millis(fastrand::u64(range.clone()))
+}
+
+#[test]
+fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_them() {
+    let ensemble = Ensemble::of(3);
+    let servers = ensemble.connect_string();
+    let port = fastrand::u16(10_000..30_000);
+    let seen = Seen::default();
+    let folders: Vec<TempDir> = (0..20).map(|_| tempfile::tempdir().unwrap()).collect();
+    // Hosts with an address each, which is their identity.
+    let homes = folders.iter().zip(1..).map(|(folder, number)| {
+        let home = Home::new(folder.path()).with_zookeeper(&servers);
+        let address = format!("127.0.1.{number}");
+        home.with_peer(&format!("{address}:{port}")).with("PEER_ADVERTISE", &address)
+    });
+    let homes: Vec<Home> = homes.collect();
+    let live = || -> Vec<u64> {
+        let daemons: Vec<Daemon> = homes.iter().map(Home::spawn).collect();
+        let batches: Vec<Batches> =
+            homes.iter().map(|home| Batches::of(home, Layout::LEAF, &seen)).collect();
+        let workers = batches.into_iter().zip(&homes).map(|(batches, home)| {
+            batches.are_served(home);
+            let workers = batches.finish().workers;
+            assert_eq!(workers.len(), 1, "{workers:?}\n{}", home.log());
+            workers.into_iter().next().unwrap()
+        });
+        let workers = workers.collect();
+        std::thread::scope(|scope| {
+            for daemon in daemons {
+                scope.spawn(|| daemon.stop());
+            }
+        });
+        workers
+    };
+    let workers = live();
+    println!("worker IDs {workers:?}, {} IDs", seen.count(SNOWFLAKE));
+    assert_eq!(workers.iter().collect::<BTreeSet<_>>().len(), 20, "{workers:?}");
+    let new = |home: &Home| home.log().matches("is new; used in a few seconds").count();
+    let before: Vec<usize> = homes.iter().map(new).collect();
+    assert_eq!(live(), workers);
+    assert_eq!(homes.iter().map(new).collect::<Vec<_>>(), before, "they are used at once");
+    let identities = records(&ensemble.tree(), "leaf").unwrap();
+    let identities = identities.into_iter().map(|record| (record.owner, record.worker));
+    let identities: BTreeSet<_> = identities.collect();
+    for (number, worker) in (1..).zip(&workers) {
+        let owner = format!("127.0.1.{number}:{port}");
+        assert!(identities.contains(&(owner, i32::try_from(*worker).unwrap())), "{identities:?}");
+    }
+    println!("{} IDs after their second start", seen.count(SNOWFLAKE));
+}
+
+/// What a host's daemon does until it is time for something else.
+enum State {
+    Runs(Daemon),
+    Sleeps(Daemon, Instant),
+    Down(Instant),
+}
+
+struct Host {
+    home: Home,
+    state: State,
+    /// When the partition ends.
+    cut_off: Option<Instant>,
+    proxies: Vec<Proxy>,
+    batches: Batches,
+    _folder: TempDir,
+}
+
+impl Host {
+    fn start(ensemble: &Ensemble, number: u32, layout: Layout, seen: &Seen) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (proxies, servers) = ensemble.through_proxies();
+        let home = instance(folder.path(), &servers, &format!("host-{number}"))
+            .with("SNOWFLAKE_LAYOUT", FEW_WORKERS)
+            .with("WORKER_FENCE_AFTER", "10s")
+            .with("WORKER_RECLAIM_AFTER", "20s");
+        let batches = Batches::of(&home, layout, seen);
+        let state = State::Runs(home.start());
+        Self { home, state, cut_off: None, proxies, batches, _folder: folder }
+    }
+
+    /// Ends what has lasted long enough.
+    fn recover(&mut self, now: Instant) {
+        assert!(!self.batches.is_broken(), "a client has ended\n{}", self.home.log());
+        if self.cut_off.is_some_and(|end| now >= end) {
+            self.proxies.iter().for_each(Proxy::pass);
+            self.cut_off = None;
+        }
+        let state = std::mem::replace(&mut self.state, State::Down(now));
+        self.state = match state {
+            State::Down(end) if now >= end => State::Runs(self.home.spawn()),
+            State::Sleeps(daemon, end) if now >= end => {
+                daemon.send(Signal::SIGCONT);
+                State::Runs(daemon)
+            }
+            state => state,
+        };
+    }
+
+    /// Does something to a daemon that runs, or to its network.
+    fn disturb(&mut self, now: Instant, deeds: &mut Deeds) {
+        if fastrand::u8(..3) == 0 {
+            return self.cut_off(now, deeds);
+        }
+        let state = std::mem::replace(&mut self.state, State::Down(now));
+        let State::Runs(daemon) = state else {
+            self.state = state;
+            return;
+        };
+        self.state = match fastrand::u8(..10) {
+            0..3 => {
+                daemon.kill();
+                done(deeds, "daemons killed", "");
+                State::Down(now + Duration::from_millis(fastrand::u64(..2000)))
+            }
+            // In its first moments a program does not know what to do with a SIGTERM.
+            3..5 if answers(&self.home) => {
+                daemon.stop();
+                done(deeds, "daemons stopped", "");
+                State::Down(now + Duration::from_millis(fastrand::u64(..2000)))
+            }
+            5..8 => {
+                daemon.send(Signal::SIGSTOP);
+                State::Sleeps(daemon, now + pause(deeds, "daemons frozen"))
+            }
+            8..10 => {
+                daemon.kill();
+                // A daemon may be killed before it makes one.
+                let _ = std::fs::remove_dir_all(self.home.state());
+                assert!(!self.home.state().exists());
+                done(deeds, "state directories lost", "");
+                State::Down(now)
+            }
+            _ => State::Runs(daemon),
+        };
+    }
+
+    fn cut_off(&mut self, now: Instant, deeds: &mut Deeds) {
+        if self.cut_off.is_some() {
+            return;
+        }
+        let hold = fastrand::bool();
+        self.proxies.iter().for_each(if hold { Proxy::hold } else { Proxy::cut });
+        self.cut_off = Some(now + pause(deeds, "partitions"));
+    }
+}
+
+fn answers(home: &Home) -> bool {
+    let options = home.options().timeout(Duration::from_millis(200));
+    leaf_client::blocking::Client::connect(options).is_ok()
+}
+
+/// One fault of the ensemble, from its beginning to its end.
+fn fail(ensemble: &Ensemble, deeds: &mut Deeds) {
+    let server = fastrand::usize(..ensemble.size());
+    match fastrand::u8(..4) {
+        0 => {
+            ensemble.kill(server);
+            std::thread::sleep(server_pause() / 4);
+            ensemble.start_again(server);
+            done(deeds, "servers killed", "");
+        }
+        1 => {
+            ensemble.kill_all();
+            std::thread::sleep(server_pause() / 4);
+            ensemble.start_all();
+            done(deeds, "times all servers killed", "");
+        }
+        2 => {
+            ensemble.freeze(server);
+            std::thread::sleep(server_pause());
+            ensemble.thaw(server);
+            done(deeds, "servers frozen", "");
+        }
+        _ => {
+            ensemble.freeze_all();
+            std::thread::sleep(server_pause());
+            ensemble.thaw_all();
+            done(deeds, "times all servers frozen", "");
+        }
+    }
+}
+
+/// How many sessions a log tells of, and how many of them ended while the daemon lived.
+fn sessions(log: &str) -> (usize, usize) {
+    let lives = log.split("get an ID: ").skip(1);
+    let of_each = lives.map(|life| life.matches("ZooKeeper session session=").count());
+    of_each.fold((0, 0), |(all, lost), count| (all + count, lost + count.saturating_sub(1)))
+}
+
+#[test]
+fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
+    let ensemble = Ensemble::of(3);
+    let seen = Seen::default();
+    let layout: Layout = FEW_WORKERS.parse().unwrap();
+    let mut hosts: Vec<Host> =
+        (1..=HOSTS).map(|number| Host::start(&ensemble, number, layout, &seen)).collect();
+    hosts.iter().for_each(|host| host.batches.are_served(&host.home));
+    let mut deeds = Deeds::new();
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let (over, storm) = channel::<()>();
+        let ensemble = &ensemble;
+        let failing = scope.spawn(move || {
+            let mut deeds = Deeds::new();
+            // Until the other end is dropped, by a panic as well.
+            while storm.recv_timeout(server_pause() / 2) == Err(RecvTimeoutError::Timeout) {
+                fail(ensemble, &mut deeds);
+            }
+            deeds
+        });
+        loop {
+            let enough = seen.total() >= IDS && deeds.values().sum::<u64>() >= DEEDS;
+            if began.elapsed() > STORM && (enough || began.elapsed() > LONGEST) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(fastrand::u64(..600)));
+            let now = Instant::now();
+            hosts.iter_mut().for_each(|host| host.recover(now));
+            fastrand::choice(&mut hosts).expect("hosts").disturb(now, &mut deeds);
+        }
+        drop(over);
+        deeds.extend(failing.join().expect("the servers"));
+    });
+    let lasted = began.elapsed();
+    let total = seen.total();
+
+    ensemble.wait_serving();
+    for host in &mut hosts {
+        let end = Instant::now() + PATIENCE;
+        host.recover(end);
+    }
+    let calm = Instant::now();
+    for host in &hosts {
+        // The worker IDs of those who lost their state may be needed first.
+        host.batches.are_served(&host.home);
+        Customer::of(&host.home, &seen).reports();
+    }
+    println!("everybody was served {:.1?} after the storm", calm.elapsed());
+    let held: BTreeSet<Option<u64>> =
+        hosts.iter().map(|host| Customer::of(&host.home, &seen).status().worker).collect();
+    assert!(held.len() == hosts.len() && !held.contains(&None), "{held:?}");
+    let records = records(&ensemble.tree(), "leaf").unwrap();
+    let recorded: BTreeSet<_> = records.iter().map(|record| record.worker).collect();
+    assert_eq!(recorded.len(), records.len(), "{records:?}");
+
+    let (mut failures, mut workers, mut opened, mut lost) = (BTreeMap::new(), Vec::new(), 0, 0);
+    for host in hosts {
+        let figures = host.batches.finish();
+        add(&mut failures, &figures.failures);
+        workers.push(figures.workers);
+        let State::Runs(daemon) = host.state else { panic!("it was started") };
+        daemon.stop();
+        let (all, ended) = sessions(&host.home.log());
+        (opened, lost) = (opened + all, lost + ended);
+    }
+    let mut hands = BTreeMap::<u64, u64>::new();
+    workers.iter().flatten().for_each(|worker| *hands.entry(*worker).or_default() += 1);
+    let passed_on = hands.values().filter(|hands| **hands > 1).count();
+    println!(
+        "{total} IDs in {lasted:.0?}; {deeds:?}; {opened} sessions, {lost} of them lost in the \
+         life of their daemon; worker IDs of each: {workers:?}, {passed_on} of which passed from \
+         host to host; calls failed and made again: \
+         {failures:?}"
+    );
+    assert!(total >= FEW_IDS, "{total} IDs");
+    assert!(deeds.values().sum::<u64>() >= DEEDS, "{deeds:?}");
+}

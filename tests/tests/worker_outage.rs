@@ -1,0 +1,275 @@
+//! ZooKeeper, or the network before it, is away or stands still: who has had a worker ID goes on
+//! with it, over any number of starts; who never had one is told why; and all goes on by itself.
+
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{ErrorCode, SnowflakeState};
+use leaf_client::{Layout, blocking};
+use leafd_tests::daemon::Home;
+use leafd_tests::load::SNOWFLAKE;
+use leafd_tests::watch::wait_logged;
+use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::zookeeper::java_leaf::forever;
+use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longer than a daemon needs that has a worker ID.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Its name, how it begins, and how it ends.
+type Fault<T> = (&'static str, fn(&T), fn(&T));
+
+const OUTAGES: [Fault<Ensemble>; 2] = [
+    ("killed", Ensemble::kill_all, Ensemble::start_all),
+    ("frozen", Ensemble::freeze_all, Ensemble::thaw_all),
+];
+
+fn wait_until(what: &str, home: &Home, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", home.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn nodes(ensemble: &Ensemble) -> Vec<String> {
+    ensemble.tree().children(&forever("leaf"))
+}
+
+#[test]
+fn without_zookeeper_any_number_of_starts_and_stops_and_kills_serve_with_the_same_worker_id() {
+    for (what, begin, end) in OUTAGES {
+        let folder = tempfile::tempdir().unwrap();
+        let ensemble = Ensemble::single();
+        let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
+        let seen = Seen::default();
+        let customer = Customer::of(&home, &seen);
+        let daemon = home.start();
+        let worker = customer.gets(1000);
+        begin(&ensemble);
+        assert_eq!(customer.gets(1000), worker);
+        daemon.stop();
+        let kills = [false, true, true, false, false, true];
+        for killed in kills {
+            let daemon = home.start();
+            assert_eq!(customer.gets(1000), worker, "{what}");
+            assert!(customer.status().last_report_ms_ago.is_none(), "{what}");
+            if killed {
+                daemon.kill();
+            } else {
+                daemon.stop();
+            }
+        }
+        let told = home.log().matches("worker ID from the worker file").count();
+        assert_eq!(told, kills.len(), "{}", home.log());
+        let daemon = home.start();
+        assert_eq!(customer.gets(1000), worker);
+        end(&ensemble);
+        customer.reports();
+        assert_eq!(customer.gets(1000), worker);
+        assert_eq!(nodes(&ensemble), ["host%2D1-0000000000"]);
+        daemon.stop();
+        let lives = kills.len() + 1;
+        println!("{what}: {} IDs, {lives} lives without ZooKeeper", seen.count(SNOWFLAKE));
+    }
+}
+
+#[test]
+fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zookeeper_comes() {
+    for (what, begin, end) in OUTAGES {
+        let folder = tempfile::tempdir().unwrap();
+        let ensemble = Ensemble::single();
+        begin(&ensemble);
+        let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
+        let seen = Seen::default();
+        let customer = Customer::of(&home, &seen);
+        for life in 0..2 {
+            let daemon = home.start();
+            let error = customer.is_refused("ZooKeeper has to give one");
+            assert_eq!(error.code(), ErrorCode::WorkerUnavailable, "{what}: {error}");
+            let server = format!("127.0.0.1:{}", ensemble.port(0));
+            assert!(error.message.contains(&server), "{what}: {error}");
+            assert!(error.retry_after_ms > 0, "{what}: {error:?}");
+            let status = customer.status();
+            let refused = matches!(&status.state, SnowflakeState::Refused { reason }
+                if reason.contains("ZooKeeper has to give one"));
+            assert!(refused && status.worker.is_none(), "{what}: {status:?}");
+            seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
+            let list = daemon.client().worker_list(0, 10).unwrap_err();
+            assert_eq!(list.code(), Some(ErrorCode::RegistryUnavailable), "{what}: {list}");
+            if life == 0 {
+                daemon.stop();
+                continue;
+            }
+            end(&ensemble);
+            assert_eq!(customer.gets(1000), 0);
+            seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
+            wait_logged(&home, "ZooKeeper answers again");
+            daemon.stop();
+        }
+        println!("{what}: {} IDs once it came", seen.count(SNOWFLAKE));
+    }
+}
+
+#[test]
+fn who_asks_notices_nothing_when_one_server_is_lost_or_most_or_all_and_reports_go_on_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::of(3);
+    let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
+    let seen = Seen::default();
+    let customer = Customer::of(&home, &seen);
+    let daemon = home.start();
+    let worker = customer.gets(1000);
+    let batches = Batches::of(&home, Layout::LEAF, &seen);
+    for (what, frozen) in [("killed", false), ("frozen", true)] {
+        for lost in 1..=3 {
+            let leader = ensemble.leader();
+            for server in (0..3).cycle().skip(leader).take(lost) {
+                if frozen {
+                    ensemble.freeze(server);
+                } else {
+                    ensemble.kill(server);
+                }
+            }
+            if lost > 1 {
+                customer.is_cut_off();
+            } else {
+                customer.reports();
+            }
+            batches.are_served(&home);
+            if frozen {
+                ensemble.thaw_all();
+            } else {
+                ensemble.start_all();
+            }
+            customer.reports();
+            assert_eq!(customer.status().registry_error, "", "{lost} {what}");
+            batches.are_served(&home);
+        }
+    }
+    let figures = batches.finish();
+    assert!(figures.failures.is_empty(), "{figures:?}\n{}", home.log());
+    assert!(figures.workers.iter().eq([&worker]), "{figures:?}");
+    assert_eq!(nodes(&ensemble).len(), 1);
+    daemon.stop();
+    println!("{} IDs over six losses of servers", seen.count(SNOWFLAKE));
+}
+
+#[test]
+fn whatever_hangs_or_breaks_at_a_start_with_the_usual_timeouts_the_worker_file_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::single();
+    let (proxies, servers) = ensemble.through_proxies();
+    let home = Home::new(folder.path())
+        .with_zookeeper(&servers)
+        .with_peer("127.0.0.1:0")
+        .with("WORKER_IDENTITY", "host-1");
+    let seen = Seen::default();
+    let customer = Customer::of(&home, &seen);
+    home.start().stop();
+    let worker = {
+        let daemon = home.start();
+        let worker = customer.gets(1000);
+        customer.reports();
+        daemon.kill();
+        worker
+    };
+    let network: [Fault<Proxy>; 2] =
+        [("a hang", Proxy::hold, Proxy::pass), ("a cut", Proxy::cut, Proxy::pass)];
+    let mut daemons = 0;
+    let mut life = |what: &str, end: &dyn Fn()| {
+        let daemon = home.start();
+        assert_eq!(customer.gets(1000), worker, "{what}");
+        daemons += 1;
+        let told = home.log().matches("worker ID from the worker file").count();
+        assert_eq!(told, daemons, "{what}\n{}", home.log());
+        end();
+        customer.reports();
+        assert_eq!(customer.gets(1000), worker, "{what}");
+        daemon.kill();
+    };
+    for (what, begin, end) in network {
+        begin(&proxies[0]);
+        life(what, &|| end(&proxies[0]));
+    }
+    for (what, begin, end) in OUTAGES {
+        begin(&ensemble);
+        life(what, &|| end(&ensemble));
+    }
+    println!("{} IDs, {daemons} starts without ZooKeeper", seen.count(SNOWFLAKE));
+}
+
+#[test]
+fn a_frozen_ensemble_slows_nobody_down_who_asks_for_ids() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let ensemble = Ensemble::single();
+    let home = instance(folders[0].path(), &ensemble.connect_string(), "host-1");
+    // It knows of no ZooKeeper, and shows what this machine can do at the same time.
+    let other = Home::new(folders[1].path()).with("WORKER_ID", "1023");
+    let seen = Seen::default();
+    let daemons = [home.start(), other.start()];
+    let customer = Customer::of(&home, &seen);
+    assert_eq!(customer.gets(1), 0);
+    ensemble.freeze_all();
+    customer.is_cut_off();
+    const CALLS: u64 = 5000;
+    let calls = std::thread::scope(|scope| {
+        let asking = daemons.each_ref().map(|daemon| {
+            let seen = seen.clone();
+            let mut client = blocking::Client::new(daemon.home().options().timeout(SOON));
+            let calls = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+            let counted = std::sync::Arc::clone(&calls);
+            scope.spawn(move || {
+                for _ in 0..CALLS {
+                    seen.add(SNOWFLAKE, &client.snowflake_many(10).unwrap());
+                    counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+            calls
+        });
+        let calls =
+            || asking.each_ref().map(|calls| calls.load(std::sync::atomic::Ordering::SeqCst));
+        wait_until("one is ready", &home, || calls().contains(&CALLS));
+        calls()
+    });
+    println!(
+        "{} calls with a frozen ZooKeeper while {} were served without one",
+        calls[0], calls[1]
+    );
+    assert!(calls[0] > calls[1] / 4, "{calls:?}");
+    assert!(!customer.status().registry_error.is_empty(), "it was not frozen for so long");
+    ensemble.thaw_all();
+    customer.reports();
+    daemons.into_iter().for_each(Daemon::stop);
+}
+
+#[test]
+fn the_log_tells_of_an_outage_once_and_of_its_end_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::single();
+    let (proxies, servers) = ensemble.through_proxies();
+    let home = instance(folder.path(), &servers, "host-1");
+    let seen = Seen::default();
+    let customer = Customer::of(&home, &seen);
+    let daemon = home.start();
+    assert_eq!(customer.gets(1000), 0);
+    let count = |text: &str| home.log().matches(text).count();
+    for outage in 1..=2 {
+        proxies[0].cut();
+        let before = proxies[0].accepted();
+        wait_until("it tries again", &home, || proxies[0].accepted() > before + 8);
+        customer.is_cut_off();
+        wait_until("the log", &home, || count("; trying again") == outage);
+        assert_eq!(count("ZooKeeper answers again"), outage - 1, "{}", home.log());
+        proxies[0].pass();
+        customer.reports();
+        wait_until("the log", &home, || count("ZooKeeper answers again") == outage);
+        assert_eq!(count("; trying again"), outage, "{}", home.log());
+        assert_eq!(customer.gets(1000), 0);
+    }
+    assert_eq!(count("no snowflake IDs: "), 0, "{}", home.log());
+    daemon.stop();
+    println!("{} IDs, two outages", seen.count(SNOWFLAKE));
+}
