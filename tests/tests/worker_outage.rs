@@ -246,6 +246,45 @@ fn a_frozen_ensemble_slows_nobody_down_who_asks_for_ids() {
 }
 
 #[test]
+fn a_stop_while_zookeeper_hangs_is_in_good_order_however_long_its_calls_may_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let ensemble = Ensemble::single();
+    let home = instance(folder.path(), &ensemble.connect_string(), "host-1")
+        .with("ZOOKEEPER_SESSION_TIMEOUT", "60s")
+        .with("SHUTDOWN_GRACE", "1s");
+    let seen = Seen::default();
+    let mut lives = 0;
+    for (timeout, what) in [("200ms", "calls fail soon"), ("10s", "calls hang")] {
+        let home = home.clone().with("ZOOKEEPER_TIMEOUT", timeout);
+        let customer = Customer::of(&home, &seen);
+        for reporting in [false, true] {
+            let daemon = home.start();
+            assert_eq!(customer.gets(1000), 0, "{what}");
+            customer.reports();
+            ensemble.freeze_all();
+            if reporting {
+                // It began after 3 s.
+                customer.wait_status("a report is under way", |status| {
+                    status.last_report_ms_ago.is_some_and(|ago| ago > 3500)
+                });
+            }
+            daemon.stop();
+            lives += 1;
+            let count = |text: &str| home.log().matches(text).count();
+            assert_eq!(count("INFO stopped"), lives, "{}", home.log());
+            // Who has noticed that nobody answers does not try.
+            let tried = count("ZooKeeper was not told of the end");
+            assert!(what != "calls hang" || tried >= lives - 2, "{}", home.log());
+            ensemble.thaw_all();
+        }
+    }
+    let daemon = home.start();
+    assert_eq!(Customer::of(&home, &seen).gets(1000), 0);
+    daemon.stop();
+    println!("{} IDs, {lives} stops while ZooKeeper hung", seen.count(SNOWFLAKE));
+}
+
+#[test]
 fn the_log_tells_of_an_outage_once_and_of_its_end_once() {
     let folder = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::single();

@@ -47,6 +47,10 @@ const LOST_MS: u64 = 11_000;
 /// How long the search for one's own address may take: names have to be resolved.
 const SEARCH: Duration = Duration::from_secs(2);
 
+/// How long ZooKeeper has at the end, however long its calls may take. It is only told what the
+/// state directory has already.
+const LAST_WORDS: Duration = Duration::from_millis(1500);
+
 /// The snowflake side.
 pub(super) struct Snowflake {
     pub(super) issuer: Issuer,
@@ -214,7 +218,9 @@ impl Snowflake {
         let outcome = self.issuer.close().await;
         self.stop.cancel();
         self.tasks.close();
-        self.tasks.wait().await;
+        if tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await.is_err() {
+            tracing::warn!("ZooKeeper was not told of the end: no answer within {LAST_WORDS:?}");
+        }
         outcome
     }
 }
