@@ -457,6 +457,9 @@ impl Issuer {
                     if inner.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
                 if let Some(behind_ms) = sequencer.behind_ms(clock_ms) {
                     status.state = SnowflakeState::ClockBehind { behind_ms };
+                } else if sequencer.is_past_the_limit(clock_ms) {
+                    let reason = refusal(Stop::Fenced, None).message;
+                    status.state = SnowflakeState::Refused { reason };
                 } else if let Some(why) = &inner.disk_error {
                     let reason = format!("the worker file cannot be written: {why}");
                     status.state = SnowflakeState::Refused { reason };

@@ -92,6 +92,9 @@ impl Sequencer {
         if now_ms < self.high_ms {
             return self.behind(now_ms);
         }
+        if self.is_past_the_limit(now_ms) {
+            return Stop::Fenced;
+        }
         self.high_ms = now_ms;
         self.starting = false;
         let layout = self.rules.layout;
@@ -182,11 +185,20 @@ impl Sequencer {
         self.limit_ms = limit_ms;
     }
 
+    /// The clock stands where nothing may be issued, perhaps because it has jumped there. Whoever
+    /// took note of that would wait for it once the clock is right again, although nothing was used.
+    #[must_use]
+    pub fn is_past_the_limit(&self, now_ms: u64) -> bool {
+        let layout = self.rules.layout;
+        let clock_unit = now_ms.saturating_sub(layout.epoch_ms()) / layout.unit_ms();
+        self.unit_start_ms(clock_unit) >= self.limit_ms
+    }
+
     /// The ceiling to write next, `ahead_ms` above what is in use, when less than half of that is
-    /// left. `None` while the clock is behind: nothing can be issued then.
+    /// left. `None` while the clock is behind, or past the limit: nothing can be issued then.
     #[must_use]
     pub fn wanted_ceiling(&self, now_ms: u64, ahead_ms: u64) -> Option<u64> {
-        if now_ms < self.high_ms {
+        if now_ms < self.high_ms || self.is_past_the_limit(now_ms) {
             return None;
         }
         let lead_ms = self.rules.max_lead_ms + self.rules.layout.unit_ms();

@@ -111,6 +111,27 @@ fn nothing_is_issued_at_or_past_the_ceiling() {
 }
 
 #[test]
+fn a_clock_that_jumps_past_the_limit_and_back_has_used_nothing_up() {
+    let mut sequencer = Sequencer::new(rules(), 0, 1);
+    sequencer.raised(T + 1000);
+    sequencer.limited(T + 5000);
+    assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
+    for past in [T + 5000, T + 3_600_000] {
+        assert_eq!(take(&mut sequencer, past, 1), (Runs::default(), Stop::Fenced));
+        assert_eq!(sequencer.wanted_ceiling(past, 1000), None);
+        assert!(sequencer.is_past_the_limit(past));
+    }
+    assert!(!sequencer.is_past_the_limit(T + 4999));
+    assert_eq!((sequencer.exact_ceiling_ms(), sequencer.behind_ms(T)), (T + 1, None));
+    assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
+    // Up to it, a clock that is right comes by itself.
+    assert_eq!(sequencer.wanted_ceiling(T + 4900, 1000), Some(T + 5000));
+    sequencer.limited(T + 9_000_000);
+    sequencer.raised(T + 4_000_000);
+    assert_eq!(take(&mut sequencer, T + 3_600_000, 1).1, Stop::Done);
+}
+
+#[test]
 fn the_ceiling_is_raised_when_half_of_what_was_ahead_is_used() {
     let mut sequencer = Sequencer::new(rules(), 0, 1);
     sequencer.raised(T + 1000);
