@@ -67,6 +67,7 @@ pub struct Registrar {
 /// What was logged last.
 #[derive(Default)]
 struct Told {
+    /// Without its numbers.
     reason: String,
     trouble: Option<Instant>,
 }
@@ -349,14 +350,15 @@ impl Registrar {
     }
 
     fn suspend(&mut self, why: String, soon: bool) {
-        // Numbers in it change at each try.
-        if self.told.reason != why {
+        // Numbers in it change at each try: seconds to wait, the difference of clocks.
+        let gist = why.replace(|c: char| c.is_ascii_digit(), "");
+        if self.told.reason != gist {
             if soon {
                 tracing::info!("no snowflake IDs yet: {why}");
             } else {
                 tracing::error!("no snowflake IDs: {why}");
             }
-            self.told.reason.clone_from(&why);
+            self.told.reason = gist;
         }
         let error = WireError::new(ErrorCode::WorkerUnavailable, why).with_retry_after_ms(1000);
         self.issuer.suspend(error, soon);
