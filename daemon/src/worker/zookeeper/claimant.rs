@@ -249,7 +249,7 @@ impl Claimant {
             (Stage::Looking { survey }, Outcome::Looked(view)) => self.looked(now, &view, survey),
             (Stage::Creating, Outcome::Created(name)) => self.created = Some(name),
             (Stage::Committing { then, .. }, Outcome::Committed) => self.committed(now, then),
-            (Stage::Committing { .. }, Outcome::Conflict) => {
+            (_, Outcome::Conflict) => {
                 // Somebody else was quicker; not all of them again at once.
                 let until = now.boot_ms + self.random.u64(5..100);
                 self.stage = Stage::Pausing { until };
@@ -519,7 +519,7 @@ impl Claimant {
         if let Some(claim) = plan::reclaim(&self.me, &self.rules, view, pick, true) {
             return self.claim(now, claim);
         }
-        if view.next_sequence <= self.me.max_worker {
+        if plan::can_create(&self.me, view) {
             self.stage = Stage::Creating;
             return;
         }

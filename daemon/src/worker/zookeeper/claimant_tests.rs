@@ -357,6 +357,24 @@ fn in_a_tree_that_is_put_back_the_limit_of_who_issues_is_never_below_what_it_was
 }
 
 #[test]
+fn a_new_node_is_made_also_where_one_that_was_put_back_has_the_next_name() {
+    let mut world = World::new(1, &["a", "b"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.start(1);
+    world.run(8 * SECOND);
+    world.lose_disk(0);
+    world.tree.wipe();
+    world.run(8 * SECOND);
+    assert_eq!(world.worker_of(1), Some(1));
+    world.lose_disk(1);
+    world.pass(11 * SECOND);
+    world.start(1);
+    world.run(20 * SECOND);
+    assert!(world.worker_of(1).is_some_and(|worker| worker != 1), "{}", world.why(1));
+}
+
+#[test]
 fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
     let mut world = World::new(1, &["a", "b"], 1023);
     world.start(0);

@@ -137,11 +137,17 @@ impl Tree {
         true
     }
 
-    pub(super) fn create_sequential(&mut self, prefix: &str, data: &[u8], now_ms: u64) -> NodeName {
+    /// `None` when the name that it would get is there already.
+    pub(super) fn create_sequential(
+        &mut self,
+        prefix: &str,
+        data: &[u8],
+        now_ms: u64,
+    ) -> Option<NodeName> {
         self.transactions += 1;
         let name = format!("{prefix}{:010}", self.next_sequence);
-        assert!(self.make(&format!("{}/{name}", view::FOREVER), data, None, now_ms));
-        NodeName::parse(&name).unwrap()
+        let is_made = self.make(&format!("{}/{name}", view::FOREVER), data, None, now_ms);
+        is_made.then(|| NodeName::parse(&name).unwrap())
     }
 
     pub(super) fn end_session(&mut self, session: u64) {

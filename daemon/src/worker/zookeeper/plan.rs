@@ -275,6 +275,14 @@ pub fn take_again(
     over(me, view, entry, phase, start_ms, limit_ms)
 }
 
+/// Whether a new node gets a worker ID of the layout. After a loss of data a node that was put back
+/// may have the very name.
+#[must_use]
+pub fn can_create(me: &Me, view: &View) -> bool {
+    let next = view.next_sequence;
+    next <= me.max_worker && !view.nodes.contains(&NodeName::new(&me.identity, next))
+}
+
 /// A node that an instance of this identity has made and not claimed: the answer was lost, or the
 /// instance was stopped.
 #[must_use]

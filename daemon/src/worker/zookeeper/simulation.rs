@@ -279,7 +279,8 @@ impl World {
                 Outcome::Looked(Box::new(reading.view()))
             }
             Some(Action::Create { prefix, data }) => {
-                Outcome::Created(self.tree.create_sequential(&prefix, &data, zk_now))
+                let created = self.tree.create_sequential(&prefix, &data, zk_now);
+                created.map_or(Outcome::Conflict, Outcome::Created)
             }
             Some(Action::Commit(ops)) => match self.tree.execute(&ops, session, zk_now) {
                 true => Outcome::Committed,
