@@ -85,8 +85,8 @@ async fn towards(ensemble: &Ensemble) -> Result<IpAddr, String> {
         }
     }
     Err(format!(
-        "this host's address towards ZooKeeper cannot be found ({last}); set peer.advertise or \
-         worker.identity"
+        "this host's address towards ZooKeeper cannot be found ({last}); correct \
+         zookeeper.servers, or set peer.advertise"
     ))
 }
 
@@ -132,6 +132,8 @@ mod tests {
         let found = runtime.block_on(towards(&ensemble("127.0.0.1:9")));
         assert_eq!(found, Ok("127.0.0.1".parse().unwrap()));
         let error = runtime.block_on(towards(&ensemble("no.such.host.invalid"))).unwrap_err();
-        assert!(error.contains("peer.advertise") && error.contains("invalid"), "{error}");
+        for part in ["zookeeper.servers", "peer.advertise", "invalid"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }
