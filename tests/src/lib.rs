@@ -14,6 +14,7 @@ pub mod load;
 pub mod proxy;
 pub mod raw;
 pub mod seen;
+pub mod snowflakes;
 pub mod stores;
 pub mod watch;
 pub mod workers;

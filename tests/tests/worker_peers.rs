@@ -1,0 +1,192 @@
+//! The clock check of an instance that starts: it asks the others for their time, and with a clock
+//! that differs from their mean it waits until somebody sets it right. Those that do not answer
+//! hold nothing up.
+
+use std::time::Instant;
+
+use leaf_client::wire::{ErrorCode, SnowflakeState};
+use leafd_tests::daemon::Home;
+use leafd_tests::faketime::FakeTime;
+use leafd_tests::snowflakes::{Snowflakes, serves_segments, status, wait_status};
+use leafd_tests::watch::wait_logged;
+use leafd_tests::{Daemon, Ensemble};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+/// An instance with a clock of its own, as on a host of its own: it has an address for itself.
+struct Instance {
+    home: Home,
+    clock: FakeTime,
+    daemon: Option<Daemon>,
+    all: Snowflakes,
+    _folder: TempDir,
+}
+
+impl Instance {
+    fn new(servers: &str, all: &Snowflakes, settings: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = FakeTime::new(folder.path());
+        let [b, c, d] = [fastrand::u8(1..250), fastrand::u8(..), fastrand::u8(1..250)];
+        let ip = format!("127.{b}.{c}.{d}");
+        let home = Home::new(folder.path())
+            .with_clock(&clock)
+            .with_zookeeper(servers)
+            .with_peer(&format!("{ip}:8735"))
+            .with("PEER_ADVERTISE", &ip)
+            .with("ZOOKEEPER_TIMEOUT", "500ms")
+            .with("SNOWFLAKE_CEILING_AHEAD", "200ms");
+        let home = settings.iter().fold(home, |home, (key, value)| home.with(key, value));
+        Self { home, clock, daemon: None, all: all.clone(), _folder: folder }
+    }
+
+    /// With a clock that is so many ms ahead.
+    fn starts(&mut self, ahead_ms: i64) {
+        self.clock.set_offset_ms(ahead_ms);
+        self.daemon = Some(self.home.start());
+    }
+
+    fn stops(&mut self) {
+        self.daemon.take().unwrap().stop();
+    }
+
+    /// It issues IDs; its worker ID.
+    fn works(&self) -> u64 {
+        let batches = (0..50).map(|_| self.all.gets(&self.home, fastrand::u32(1..50)));
+        batches.last().unwrap().worker
+    }
+
+    /// It issues none, since the others' clocks differ by so many ms on average; up to a second
+    /// may go to the network.
+    fn is_refused(&self, others_ms: i64) {
+        wait_status(&self.home, "the difference", |status| {
+            let differs = matches!(&status.state, SnowflakeState::Refused { reason }
+                if reason.contains("differs by") && reason.contains("worker.max-clock-offset"));
+            differs && is_about(status.clock_offset_ms, others_ms)
+        });
+        let refused = ErrorCode::WorkerUnavailable;
+        let error = self.all.is_refused(&self.home, refused, "the clock differs by");
+        assert!(is_about(difference(&error.message), others_ms), "{error}, not {others_ms}");
+        assert!(error.retry_after_ms > 0);
+        let log = self.home.log();
+        assert!(log.lines().any(|line| is_about(difference(line), others_ms)), "{log}");
+    }
+}
+
+/// The number that people are told.
+fn difference(text: &str) -> Option<i64> {
+    let (_, rest) = text.split_once("the clock differs by ")?;
+    rest.split_once(" ms")?.0.parse().ok()
+}
+
+fn is_about(ms: Option<i64>, expected_ms: i64) -> bool {
+    ms.is_some_and(|ms| ms.abs_diff(expected_ms) < 1000)
+}
+
+/// How often the log has this.
+fn count(home: &Home, text: &str) -> usize {
+    home.log().lines().filter(|line| line.contains(text)).count()
+}
+
+#[test]
+fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_right() {
+    let ensemble = Ensemble::shared();
+    let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
+    let settings = [("ZOOKEEPER_SESSION_TIMEOUT", "2s")];
+    let new = || Instance::new(&servers, &all, &settings);
+    let mut others = [new(), new(), new()];
+    others.iter_mut().for_each(|other| other.starts(0));
+    let workers: Vec<u64> = others.iter().map(Instance::works).collect();
+    let mut fourth = new();
+    fourth.starts(7000);
+    fourth.is_refused(-7000);
+    assert_eq!(status(&fourth.home).peers, 3);
+    fourth.clock.set_offset_ms(-7000);
+    fourth.is_refused(7000);
+    // They are asked again and again, with another number each time, and it is told once for each
+    // of the two.
+    for drift in 1..=3 {
+        fourth.clock.set_offset_ms(-7000 - 100 * drift);
+        let expected = 7000 + 100 * drift;
+        wait_status(&fourth.home, "more asking", |status| {
+            status.clock_offset_ms.is_some_and(|ms| ms.abs_diff(expected) < 50)
+        });
+    }
+    let told = count(&fourth.home, "no snowflake IDs: the clock differs");
+    assert_eq!(told, 2, "{}", fourth.home.log());
+    fourth.clock.set_offset_ms(0);
+    let worker = fourth.works();
+    assert!(!workers.contains(&worker));
+    // Not each difference counts, but their mean.
+    fourth.stops();
+    others[0].clock.set_offset_ms(9000);
+    fourth.starts(0);
+    assert_eq!(fourth.works(), worker);
+    assert!(is_about(status(&fourth.home).clock_offset_ms, 3000), "{:?}", status(&fourth.home));
+    fourth.stops();
+    fourth.starts(-3000);
+    fourth.is_refused(6000);
+    others[0].clock.set_offset_ms(0);
+    // 3 s are accepted, and what was issued before is waited for.
+    assert_eq!(fourth.works(), worker);
+    assert!(is_about(status(&fourth.home).clock_offset_ms, 3000), "{:?}", status(&fourth.home));
+    fourth.stops();
+    fourth.starts(3000);
+    assert_eq!(fourth.works(), worker);
+    assert!(is_about(status(&fourth.home).clock_offset_ms, -3000), "{:?}", status(&fourth.home));
+    for other in &others[1..] {
+        other.works();
+    }
+    println!("worker IDs {workers:?} and {worker}, {} snowflake IDs", all.count());
+    assert!(all.count() > 5000);
+}
+
+#[test]
+fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
+    let ensemble = Ensemble::shared();
+    let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
+    // Nobody listens there.
+    let mut elsewhere = Instance::new(&servers, &all, &[("PEER_ADVERTISE", "127.0.0.1:1")]);
+    elsewhere.starts(0);
+    let first = elsewhere.works();
+    let mut second = Instance::new(&servers, &all, &[]);
+    second.starts(7000);
+    assert_ne!(second.works(), first);
+    wait_logged(&second.home, "no other instance has told its time");
+    let status = status(&second.home);
+    assert_eq!((status.clock_offset_ms, status.peers), (None, 0));
+    assert_eq!(count(&elsewhere.home, "no other instance"), 0, "it was the first");
+    assert!(all.count() > 1000);
+}
+
+#[test]
+fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
+    let ensemble = Ensemble::shared();
+    let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
+    let settings = [("ZOOKEEPER_SESSION_TIMEOUT", "60s")];
+    let mut others = [(); 2].map(|()| Instance::new(&servers, &all, &settings));
+    others.iter_mut().for_each(|other| other.starts(0));
+    for other in &others {
+        other.works();
+    }
+    let mut third = Instance::new(&servers, &all, &settings);
+    let hanging = others[0].daemon.as_ref().unwrap();
+    hanging.send(Signal::SIGSTOP);
+    third.starts(0);
+    let began = Instant::now();
+    third.works();
+    println!("served {:.1?} after the start, beside one that hangs", began.elapsed());
+    assert_eq!(count(&third.home, "instances=2 answered=1"), 1, "{}", third.home.log());
+    // Again with a worker ID that is not new.
+    third.stops();
+    let began = Instant::now();
+    third.starts(0);
+    third.works();
+    println!("and {:.1?} when its worker ID is not new", began.elapsed());
+    assert_eq!(count(&third.home, "instances=2 answered=1"), 2, "{}", third.home.log());
+    hanging.send(Signal::SIGCONT);
+    for other in &others {
+        other.works();
+    }
+    others.iter().for_each(|other| serves_segments(&other.home));
+    assert!(all.count() > 5000);
+}
