@@ -361,7 +361,7 @@ impl Claimant {
             self.registered = None;
         }
         if let Some((name, where_)) = plan::twin(&self.me, view, own_created) {
-            return self.yield_to_twin(now, &name, &where_);
+            return self.yield_to_twin(now, view, &name, &where_);
         }
         self.twin_since = None;
         let mine = plan::mine(&self.me, view, self.claimed().map(|memory| memory.worker));
@@ -386,7 +386,7 @@ impl Claimant {
     }
 
     /// Another instance lives under this identity.
-    fn yield_to_twin(&mut self, now: Now, name: &NodeName, where_: &str) {
+    fn yield_to_twin(&mut self, now: Now, view: &View, name: &NodeName, where_: &str) {
         let since = *self.twin_since.get_or_insert(now.boot_ms);
         // Its session may be that of a life that was killed, and ends by itself.
         let soon = now.boot_ms.saturating_sub(since) <= self.rules.session_ms + 1000;
@@ -402,6 +402,11 @@ impl Claimant {
             )
         };
         self.bar(now, why, soon, if soon { 500 } else { 3000 });
+        // Should it have made a node just now, that is not left behind.
+        let created = self.created.take();
+        if let Some(ops) = created.and_then(|created| plan::remove_created(view, &created)) {
+            self.stage = Stage::Committing { ops, then: Then::Abandoned { pause_ms: 500 } };
+        }
         self.abandon(3000);
     }
 
@@ -491,7 +496,7 @@ impl Claimant {
                 self.created = Some(created);
                 return self.claim(now, claim);
             }
-            if let Some(ops) = plan::remove_created(&self.me, view, &created) {
+            if let Some(ops) = plan::remove_created(view, &created) {
                 let then = Then::Abandoned { pause_ms: 0 };
                 self.stage = Stage::Committing { ops, then };
                 return;

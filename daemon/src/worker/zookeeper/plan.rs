@@ -315,12 +315,12 @@ pub fn claim_created(me: &Me, view: &View, created: &NodeName) -> Option<Claim> 
     })
 }
 
-/// A node that was just made and is of no use: its sequence is beyond the layout.
+/// Removes a node that was just made and is of no use: its sequence is beyond the layout, or a twin
+/// lives.
 #[must_use]
-pub fn remove_created(me: &Me, view: &View, created: &NodeName) -> Option<Vec<Op>> {
+pub fn remove_created(view: &View, created: &NodeName) -> Option<Vec<Op>> {
     let entry = view.entry(created).filter(|entry| entry.holder.is_none())?;
-    (created.sequence() > me.max_worker)
-        .then(|| vec![Op::Delete(view::forever(created), entry.leaf.version)])
+    Some(vec![Op::Delete(view::forever(created), entry.leaf.version)])
 }
 
 /// The settled worker ID may be used, unless one that was lost from the tree has returned since
