@@ -454,16 +454,14 @@ impl Claimant {
             return;
         }
         let Some(registered) = self.registered.clone().filter(|own| own.name == entry.name) else {
-            let claim = plan::take_again(&self.me, &self.rules, view, entry, self.memory.as_ref());
-            return self.claim(now, claim);
+            return self.claim(now, self.again(view, entry));
         };
         let versions = (registered.leaf_version, registered.holder_version);
         let there = (entry.leaf.version, entry.holder.as_ref().map_or(0, |holder| holder.version));
         if versions != there {
             // A write whose answer was lost, or somebody else's that is over.
             self.registered = None;
-            let claim = plan::take_again(&self.me, &self.rules, view, entry, self.memory.as_ref());
-            return self.claim(now, claim);
+            return self.claim(now, self.again(view, entry));
         }
         self.barred = false;
         match registered.settle_until {
@@ -475,6 +473,11 @@ impl Claimant {
             None if self.serving => self.stage = Stage::Holding { until: now.boot_ms },
             None => self.stage = Stage::Asking,
         }
+    }
+
+    fn again(&self, view: &View, entry: &Entry) -> Claim {
+        let memory = self.memory.as_ref();
+        plan::take_again(&self.me, &self.rules, view, entry, memory, self.serving)
     }
 
     /// A worker ID that somebody else has as well is left to them, record and all.

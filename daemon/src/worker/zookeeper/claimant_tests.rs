@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use super::super::record::{self, Free};
 use super::super::simulation::{BEGIN, Fate, HOUR, SECOND, World};
 use super::*;
 
@@ -94,6 +95,47 @@ fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
     }
     println!("{WORLDS} worlds, {issued} IDs, no duplicate");
     assert!(issued > 30_000);
+}
+
+#[test]
+fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetition() {
+    let mut issued = 0;
+    for seed in 0..WORLDS {
+        let mut world = World::new(seed, &EIGHT, if seed % 3 == 0 { 4 } else { 50 });
+        let mut copies = Vec::new();
+        for _ in 0..400 {
+            let at = world.random.usize(..EIGHT.len());
+            match world.random.u32(0..60) {
+                0 => world.kill(at),
+                1 => world.stop(at, false),
+                2..4 => world.stop(at, true),
+                4 => world.lose_disk(at),
+                5 => world.expire(at),
+                6..12 if world.hosts[at].life.is_none() => world.start(at),
+                12 => copies.push(world.tree.clone()),
+                13 => {
+                    let copy = world.random.usize(0..=copies.len());
+                    let copy = copies.get(copy).cloned();
+                    world.put_tree_back(copy);
+                }
+                14 => {
+                    let ms = world.random.u64(1..30 * SECOND);
+                    world.run(ms);
+                }
+                15 => {
+                    // Who sleeps is not connected.
+                    world.run(10 * SECOND);
+                    let hours = world.random.choice([1, 25]).unwrap();
+                    world.pass(hours * HOUR);
+                    world.run(10 * SECOND);
+                }
+                _ => world.run(100),
+            }
+        }
+        issued += world.issued.len();
+    }
+    println!("{issued} IDs in trees that were put back, no duplicate");
+    assert!(issued > 10_000);
 }
 
 #[test]
@@ -372,6 +414,71 @@ fn a_new_node_is_made_also_where_one_that_was_put_back_has_the_next_name() {
     world.start(1);
     world.run(20 * SECOND);
     assert!(world.worker_of(1).is_some_and(|worker| worker != 1), "{}", world.why(1));
+}
+
+#[test]
+fn who_takes_a_worker_id_over_and_yields_to_a_twin_passes_its_limit_on() {
+    let mut yielded = 0;
+    for seed in 0..20 {
+        let mut world = World::new(seed, &["a", "b", "c", "c"], 1);
+        (0..2).for_each(|at| world.start(at));
+        world.run(8 * SECOND);
+        (0..2).for_each(|at| world.kill(at));
+        world.pass(30 * HOUR);
+        (2..4).for_each(|at| world.start(at));
+        for at in [2, 3, 2] {
+            while !matches!(world.action(at), Action::Commit(_)) {
+                world.step(at, Fate::Answered);
+            }
+            if at == 3 {
+                world.step(at, Fate::Answered);
+            }
+        }
+        world.run(SECOND);
+        let view = world.look("c");
+        yielded += view.frees.len();
+        let left = |(_, free): &(_, view::Versioned<Result<Free, _>>)| {
+            free.value.as_ref().unwrap().not_before >= BEGIN + 12 * HOUR
+        };
+        assert!(view.frees.iter().all(left), "{:?}", view.frees);
+    }
+    assert!(yielded > 3, "{yielded}");
+}
+
+#[test]
+fn who_takes_a_worker_id_over_and_stops_before_its_use_passes_its_limit_on() {
+    for give_back in [false, true] {
+        let mut world = World::new(1, &["a", "b", "c"], 0);
+        world.hosts[0].offset = 7_200_000;
+        world.start(0);
+        world.run(8 * SECOND);
+        let limit = world.look("a").entries[0].holder().unwrap().limit;
+        world.kill(0);
+        world.pass(30 * HOUR);
+        // Both clocks are behind that limit.
+        world.hosts[1].offset = -100_000_000;
+        world.hosts[2].offset = -100_000_000;
+        world.start(1);
+        world.run(2 * SECOND);
+        assert!(world.why(1).contains("is new"), "{}", world.why(1));
+        world.stop(1, give_back);
+        world.start(2);
+        world.run(8 * SECOND);
+        assert!(world.next_of(2).unwrap() >= limit);
+    }
+}
+
+#[test]
+fn a_worker_id_that_was_given_back_is_left_by_who_took_it_for_vacant() {
+    let mut world = World::new(1, &["a", "b"], 1023);
+    world.start(0);
+    world.run(SECOND);
+    let free = record::write(&Free { version: 1, not_before: 0 });
+    let name = NodeName::new("a", 0);
+    assert!(world.tree.execute(&[Op::Create(view::free(&name), free)], 0, BEGIN));
+    world.run(20 * SECOND);
+    assert!(world.look("a").free.is_empty(), "taken from there");
+    assert!(world.worker_of(0).is_some() && world.is_live(0));
 }
 
 #[test]

@@ -249,7 +249,8 @@ fn over(me: &Me, view: &View, entry: &Entry, phase: Phase, start_ms: u64, limit_
     Claim { ops, name: name.clone(), leaf_version, holder_version, phase, start_ms, limit_ms }
 }
 
-/// The claim of an earlier session or life on this state directory goes on.
+/// The claim of an earlier session or life on this state directory goes on. `is_used` says that
+/// IDs are being issued with it.
 #[must_use]
 pub fn take_again(
     me: &Me,
@@ -257,6 +258,7 @@ pub fn take_again(
     view: &View,
     entry: &Entry,
     memory: Option<&super::claimant::Memory>,
+    is_used: bool,
 ) -> Claim {
     let holder = entry.holder();
     let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
@@ -271,7 +273,13 @@ pub fn take_again(
         .map_or(0, |holder| holder.limit)
         .max(remembered.map_or(0, |memory| memory.limit_ms))
         .max(start_ms);
-    let phase = holder.map_or(Phase::Held, |holder| holder.phase);
+    // When its time is over, or was never known here, the tree may have been put back to what it
+    // was before another one took the worker ID.
+    let is_known = is_used || remembered.is_some_and(|memory| view.now_ms < memory.limit_ms);
+    let phase = match holder {
+        Some(holder) if is_known || is_javas => holder.phase,
+        _ => Phase::Settling,
+    };
     over(me, view, entry, phase, start_ms, limit_ms)
 }
 

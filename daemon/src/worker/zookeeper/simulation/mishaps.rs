@@ -80,25 +80,25 @@ impl World {
         }
     }
 
-    /// The ensemble's data is put back to what it was, or deleted. Everyone who lives is connected
-    /// and connects again soon; nobody who does not live has a worker ID for now.
+    /// The ensemble's data is put back to what it was, or deleted. Whoever has a worker ID is
+    /// connected, and connects again.
     pub(in super::super) fn put_tree_back(&mut self, tree: Option<Tree>) {
         match tree {
             Some(tree) => self.tree = tree,
             None => self.tree.wipe(),
         }
         self.late.clear();
-        for host in &mut self.hosts {
-            match &mut host.life {
-                Some(life) => {
-                    life.session = None;
-                    life.reading = None;
-                }
-                None => host.disk.limit_ms = 0,
+        for at in 0..self.hosts.len() {
+            if self.hosts[at].life.as_ref().is_none_or(|life| !life.claimant.is_registered()) {
+                self.kill(at);
+                self.hosts[at].disk.limit_ms = 0;
+            }
+            if let Some(life) = &mut self.hosts[at].life {
+                (life.session, life.reading) = (None, None);
             }
         }
-        let sessions = self.tree.sessions();
-        self.ending.extend(sessions.into_iter().map(|it| (self.now + self.rules.session_ms, it)));
+        let end = self.now + self.rules.session_ms;
+        self.ending.extend(self.tree.sessions().into_iter().map(|session| (end, session)));
     }
 
     pub(in super::super) fn reboot(&mut self, at: usize) {
