@@ -77,6 +77,8 @@ pub enum Outcome {
     Conflict,
     /// What the others' clocks say.
     Asked(Verdict),
+    /// Nothing was done: there was no session any more, and now there is another one.
+    NewSession,
     /// ZooKeeper does not answer, or refuses; whether a write was executed is not known.
     Failed(String),
 }
@@ -255,6 +257,8 @@ impl Claimant {
                 self.stage = Stage::Pausing { until };
             }
             (Stage::Asking, Outcome::Asked(verdict)) => self.asked(now, verdict),
+            // A live node ends with its session, and nobody knows what the tree has gone through.
+            (_, Outcome::NewSession) => self.registered = None,
             // An outcome of something else says nothing: look again.
             _ => {}
         }

@@ -482,6 +482,20 @@ fn a_worker_id_that_was_given_back_is_left_by_who_took_it_for_vacant() {
 }
 
 #[test]
+fn a_new_worker_id_settles_in_one_session() {
+    let mut world = World::new(1, &["a"], 1023);
+    world.start(0);
+    world.run(2 * SECOND);
+    let copy = world.tree.clone();
+    world.run(2 * SECOND);
+    world.put_tree_back(Some(copy));
+    world.run(4 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    world.run(3 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0));
+}
+
+#[test]
 fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
     let mut world = World::new(1, &["a", "b"], 1023);
     world.start(0);

@@ -231,9 +231,12 @@ impl Registrar {
             tokio::time::sleep(wait.min(NAP)).await;
             return None;
         }
-        let session = match self.live_session().await {
-            Ok(session) => session,
-            Err(error) => return Some(Outcome::Failed(error.to_string())),
+        let present = self.session().clone().filter(Session::is_connected);
+        let Some(session) = present else {
+            return Some(match self.open_session().await {
+                Ok(()) => Outcome::NewSession,
+                Err(error) => Outcome::Failed(error.to_string()),
+            });
         };
         let outcome = match action {
             Action::Look(wanted) => {
@@ -252,16 +255,12 @@ impl Registrar {
         }))
     }
 
-    async fn live_session(&self) -> Result<Session, CallError> {
-        let present = self.session().clone().filter(Session::is_connected);
-        if let Some(session) = present {
-            return Ok(session);
-        }
+    async fn open_session(&self) -> Result<(), CallError> {
         *self.session() = None;
         let session = Session::open(&self.settings.access).await?;
         tracing::info!(session = %session.id(), timeout = ?session.timeout(), "ZooKeeper session");
-        *self.session() = Some(session.clone());
-        Ok(session)
+        *self.session() = Some(session);
+        Ok(())
     }
 
     async fn ask(&self, session: &Session) -> Result<peers::Verdict, CallError> {

@@ -251,7 +251,10 @@ impl World {
             life.session = None;
             return failed("the session has ended");
         }
-        let session = *life.session.get_or_insert(fresh);
+        let Some(session) = life.session else {
+            life.session = Some(fresh);
+            return Some(Outcome::NewSession);
+        };
         if let (Fate::Late, Some(action @ (Action::Commit(_) | Action::Create { .. }))) =
             (fate, &action)
         {
