@@ -160,7 +160,9 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     second.refuses(TWIN);
     assert_eq!(first.serves(), 0);
     first.stop();
-    assert_eq!(second.serves(), 1);
+    // It may have made a node and taken it away before it saw the first.
+    let own = second.serves();
+    assert_ne!(own, 0);
     second.stop();
     for host in [&mut first, &mut second] {
         host.start();
@@ -172,7 +174,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     other.refuses(TWIN);
     issuing.serves();
     assert!(!issues(0) || !issues(1), "{first}{second}");
-    assert_eq!((first.used(), second.used()), (vec![0], vec![1]));
+    assert_eq!((first.used(), second.used()), (vec![0], vec![own]));
     issuing.gives_enough("a copy of a state directory");
 }
 
