@@ -36,8 +36,7 @@ impl Fenced {
             .with("WORKER_RECLAIM_AFTER", "20s");
         let customer = Customer::of(&home, seen);
         let daemon = home.start();
-        let worker = customer.gets(1000);
-        Self { customer, home, proxies, daemon, worker, _folder: folder }
+        Self { customer, home, proxies, daemon, worker: 0, _folder: folder }
     }
 
     fn is_fenced(&self) {
@@ -57,7 +56,10 @@ fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_go
     let ensemble = Ensemble::single();
     let seen = Seen::default();
     let start = |number| Fenced::start(&ensemble, number, &seen);
-    let [steady, mut killed, asleep] = [1, 2, 3].map(start);
+    let [mut steady, mut killed, mut asleep] = [1, 2, 3].map(start);
+    for instance in [&mut steady, &mut killed, &mut asleep] {
+        instance.worker = instance.customer.gets(1000);
+    }
     for instance in [&steady, &killed, &asleep] {
         instance.customer.reports();
     }
