@@ -205,14 +205,14 @@ impl Issuer {
     /// # Errors
     /// When the disk does not take it.
     pub async fn remember(&self, shared: SharedClaim) -> Result<(), String> {
-        let record = {
+        let writing = {
             let mut inner = self.lock();
             inner.file.shared = Some(shared);
             // Not below what is being written: the driver will rely on that.
             let ceiling_ms = inner.ceiling_ms().max(inner.promised_ms);
-            WorkerRecord { ceiling_ms, ..inner.file.clone() }
+            self.0.writer.worker(WorkerRecord { ceiling_ms, ..inner.file.clone() })
         };
-        self.0.writer.worker(record).await
+        writing.await
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -281,8 +281,8 @@ impl Issuer {
     async fn drive(self) {
         let mut ahead_ms = self.0.settings.ceiling_ahead_ms;
         loop {
-            let (raise, wake) = self.serve(ahead_ms);
-            let Some((life, record)) = raise else {
+            let wake = self.serve(ahead_ms);
+            let Some((life, ceiling_ms, writing)) = self.raise(ahead_ms) else {
                 tokio::select! {
                     () = self.0.stop.cancelled() => return,
                     () = self.0.signal.notified() => {}
@@ -291,13 +291,10 @@ impl Issuer {
                 continue;
             };
             let began = Instant::now();
-            let ceiling_ms = record.ceiling_ms;
-            self.lock().promised_ms = ceiling_ms;
-            let writing = self.0.writer.worker(record);
             tokio::pin!(writing);
             // Whoever can be served below the present ceiling is served meanwhile.
             let outcome = loop {
-                let (_, wake) = self.serve(ahead_ms);
+                let wake = self.serve(ahead_ms);
                 tokio::select! {
                     outcome = &mut writing => break outcome,
                     () = self.0.signal.notified() => {}
@@ -349,13 +346,33 @@ impl Issuer {
         }
     }
 
-    /// Serves the queue as far as it goes. Returns what to write, and when to come again.
-    fn serve(&self, ahead_ms: u64) -> (Option<(u64, WorkerRecord)>, Duration) {
+    /// Hands a higher ceiling to the disk when it is time. Returns for which life, the ceiling, and
+    /// the writing of it.
+    fn raise(
+        &self,
+        ahead_ms: u64,
+    ) -> Option<(u64, u64, impl Future<Output = Result<(), String>> + Send + use<>)> {
+        let clock_ms = self.0.clock.now_ms();
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let Phase::On { sequencer, .. } = &inner.phase else { return None };
+        if inner.is_idle() {
+            return None;
+        }
+        let ceiling_ms = sequencer.wanted_ceiling(clock_ms, ahead_ms)?;
+        inner.promised_ms = ceiling_ms;
+        let record = WorkerRecord { ceiling_ms, ..inner.file.clone() };
+        // Under the lock, so that no older record follows a newer one to the disk.
+        Some((inner.life, ceiling_ms, self.0.writer.worker(record)))
+    }
+
+    /// Serves the queue as far as it goes. Returns when to come again.
+    fn serve(&self, ahead_ms: u64) -> Duration {
         let clock_ms = self.0.clock.now_ms();
         let mut guard = self.lock();
         let inner = &mut *guard;
         let Phase::On { sequencer, .. } = &mut inner.phase else {
-            return (None, AWAKE);
+            return AWAKE;
         };
         let mut wake = Duration::from_millis(ahead_ms / 4);
         loop {
@@ -391,13 +408,7 @@ impl Issuer {
                 }
             }
         }
-        if inner.waiters.is_empty() && inner.last_request.elapsed() > AWAKE {
-            return (None, AWAKE);
-        }
-        let record = sequencer
-            .wanted_ceiling(clock_ms, ahead_ms)
-            .map(|ceiling_ms| (inner.life, WorkerRecord { ceiling_ms, ..inner.file.clone() }));
-        (record, wake)
+        if inner.is_idle() { AWAKE } else { wake }
     }
 
     /// Ends it: nothing is issued any more, who waits is refused, and the disk is told exactly up
@@ -407,7 +418,7 @@ impl Issuer {
     /// When the disk does not take it; the next start then waits for the ceiling.
     pub async fn close(&self) -> Result<(), String> {
         self.0.stop.cancel();
-        let record = {
+        let writing = {
             let mut guard = self.lock();
             let inner = &mut *guard;
             let stopping = || WireError::new(ErrorCode::ShuttingDown, "leafd is stopping");
@@ -417,12 +428,12 @@ impl Issuer {
             match std::mem::replace(&mut inner.phase, Phase::Off(stopping())) {
                 Phase::On { sequencer, .. } => {
                     inner.file.ceiling_ms = sequencer.exact_ceiling_ms();
-                    inner.file.clone()
+                    self.0.writer.worker(inner.file.clone())
                 }
                 Phase::Soon(_) | Phase::Off(_) => return Ok(()),
             }
         };
-        self.0.writer.worker(record).await
+        writing.await
     }
 
     /// How it is.
@@ -477,6 +488,11 @@ impl Issuer {
 }
 
 impl Inner {
+    /// Nobody has asked for long, and nobody waits.
+    fn is_idle(&self) -> bool {
+        self.waiters.is_empty() && self.last_request.elapsed() > AWAKE
+    }
+
     fn ceiling_ms(&self) -> u64 {
         match &self.phase {
             Phase::On { sequencer, .. } => sequencer.ceiling_ms(),

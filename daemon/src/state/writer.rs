@@ -1,6 +1,7 @@
 //! The one thread that writes state, so that a slow disk holds up nobody who serves. Writes are
 //! executed in the order in which they were handed in.
 
+use std::future::Future;
 use std::io;
 use std::sync::mpsc;
 
@@ -51,26 +52,30 @@ impl Writer {
     /// # Errors
     /// When they are not, or not surely.
     pub async fn segments(&self, records: Vec<(BizTag, TagRecord)>) -> Result<(), String> {
-        self.execute(|done| Job::Segments(records, done)).await
+        let (done, outcome) = oneshot::channel();
+        self.jobs.send(Job::Segments(records, done)).map_err(|_| GONE)?;
+        wait(outcome).await
     }
 
-    /// Writes the worker file; returns when it is on disk.
+    /// Writes the worker file. It is handed in at once, whether somebody waits or not, so that of
+    /// two records the later one stays; the outcome comes when it is on disk.
     ///
     /// # Errors
     /// When it is not, or not surely.
-    pub async fn worker(&self, record: WorkerRecord) -> Result<(), String> {
-        self.execute(|done| Job::Worker(record, done)).await
-    }
-
-    async fn execute(
+    pub fn worker(
         &self,
-        job: impl FnOnce(oneshot::Sender<Result<(), String>>) -> Job,
-    ) -> Result<(), String> {
+        record: WorkerRecord,
+    ) -> impl Future<Output = Result<(), String>> + Send + use<> {
         let (done, outcome) = oneshot::channel();
-        let gone = "the thread that writes state has ended";
-        self.jobs.send(job(done)).map_err(|_| gone)?;
-        outcome.await.map_err(|_| gone)?
+        let is_sent = self.jobs.send(Job::Worker(record, done)).is_ok();
+        async move { if is_sent { wait(outcome).await } else { Err(GONE.to_owned()) } }
     }
+}
+
+const GONE: &str = "the thread that writes state has ended";
+
+async fn wait(outcome: oneshot::Receiver<Result<(), String>>) -> Result<(), String> {
+    outcome.await.map_err(|_| GONE)?
 }
 
 fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiver<Job>) {
@@ -89,5 +94,29 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
                 done.send(written.map(drop).map_err(|error| error.to_string()))
             }
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::dir::{ForeignPolicy, StateDir};
+    use crate::state::owner::Owner;
+
+    #[tokio::test]
+    async fn of_two_worker_records_the_later_one_stays_whoever_is_waited_for_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::lock(folder.path()).unwrap();
+        let here = Owner::here(Some("m"), "", None);
+        let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
+        let (place, fatal) = (state.place().unwrap(), CancellationToken::new());
+        let file = place.worker_file();
+        let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+        let record = |ceiling_ms| WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };
+        let (first, second) = (writer.worker(record(1)), writer.worker(record(2)));
+        second.await.unwrap();
+        first.await.unwrap();
+        let (written, _) = WorkerRecord::read(&std::fs::read(file).unwrap()).unwrap();
+        assert_eq!(written.ceiling_ms, 2);
     }
 }
