@@ -132,8 +132,11 @@ impl Issuer {
     pub fn begin(&self, begin: Begin) {
         let Begin { rules, start_ms, limit_ms, identity, shared } = begin;
         let mut inner = self.lock();
+        if self.0.stop.is_cancelled() {
+            return;
+        }
         let used_ms = match inner.file.worker {
-            Some(worker) if worker == rules.worker => inner.file.ceiling_ms,
+            Some(worker) if worker == rules.worker => inner.ceiling_ms().max(inner.promised_ms),
             _ => 0,
         };
         let mut sequencer = Sequencer::new(rules, start_ms.max(used_ms), fastrand::u64(..));
@@ -156,6 +159,10 @@ impl Issuer {
     /// No more IDs, for the reason given; with `soon`, requests wait for a change.
     pub fn suspend(&self, why: WireError, soon: bool) {
         let mut inner = self.lock();
+        // What was told at the end stays so.
+        if self.0.stop.is_cancelled() {
+            return;
+        }
         inner.file.ceiling_ms = inner.ceiling_ms().max(inner.promised_ms);
         if soon {
             inner.phase = Phase::Soon(why);
@@ -428,6 +435,7 @@ impl Issuer {
             match std::mem::replace(&mut inner.phase, Phase::Off(stopping())) {
                 Phase::On { sequencer, .. } => {
                     inner.file.ceiling_ms = sequencer.exact_ceiling_ms();
+                    inner.promised_ms = inner.file.ceiling_ms;
                     self.0.writer.worker(inner.file.clone())
                 }
                 Phase::Soon(_) | Phase::Off(_) => return Ok(()),
@@ -520,3 +528,7 @@ impl Waiting {
         Err(refusal(stop, inner.disk_error.as_deref()))
     }
 }
+
+#[cfg(test)]
+#[path = "issuer_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+use leaf_client::Layout;
+
+use super::*;
+use crate::state::dir::{ForeignPolicy, StateDir};
+use crate::state::owner::Owner;
+
+const NOW: u64 = 1_700_000_000_000;
+
+struct Rig {
+    issuer: Issuer,
+    state: StateDir,
+    _folder: tempfile::TempDir,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::lock(folder.path()).unwrap();
+        let here = Owner::here(Some("m"), "", None);
+        let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
+        let (place, fatal) = (state.place().unwrap(), CancellationToken::new());
+        let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+        let settings = Settings { registry: "r", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
+        let clock = Clock::new(|| NOW);
+        let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
+        let file = WorkerRecord::fresh();
+        let issuer = Issuer::start(settings, not_yet, file, clock, writer, &fatal);
+        Self { issuer, state, _folder: folder }
+    }
+
+    fn begin(&self, worker: u64, start_ms: u64) {
+        let rules = crate::snowflake::sequencer::Rules {
+            layout: Layout::LEAF,
+            worker,
+            max_lead_ms: 10,
+            tolerance_ms: 5,
+            start_wait_ms: 5000,
+            random_start: 0,
+        };
+        let shared = Some(shared(NOW + 50_000));
+        let identity = String::new();
+        self.issuer.begin(Begin { rules, start_ms, limit_ms: NOW + 50_000, identity, shared });
+    }
+
+    async fn issue(&self) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        match self.issuer.request(1, Instant::now(), deadline) {
+            Outcome::Now(_) => {}
+            Outcome::Later(waiting) => assert_eq!(waiting.outcome().await.unwrap().total(), 1),
+            Outcome::Refused(error) => panic!("{error:?}"),
+        }
+    }
+
+    fn disk(&self) -> WorkerRecord {
+        let text = std::fs::read(self.state.place().unwrap().worker_file()).unwrap();
+        WorkerRecord::read(&text).unwrap().0
+    }
+}
+
+fn shared(limit_ms: u64) -> SharedClaim {
+    SharedClaim { limit_ms, ..SharedClaim::default() }
+}
+
+fn why() -> WireError {
+    WireError::new(ErrorCode::WorkerUnavailable, "gone")
+}
+
+#[tokio::test]
+async fn what_the_disk_was_told_at_the_end_is_not_changed_by_what_comes_later() {
+    let rig = Rig::new();
+    rig.begin(3, 0);
+    rig.issue().await;
+    assert!(rig.disk().ceiling_ms > NOW + 1);
+    rig.issuer.close().await.unwrap();
+    assert_eq!(rig.disk().ceiling_ms, NOW + 1);
+    for soon in [true, false] {
+        rig.issuer.suspend(why(), soon);
+        assert_eq!(rig.issuer.last_ceiling_ms(), NOW + 1);
+    }
+    rig.begin(3, 0);
+    rig.issuer.remember(shared(0)).await.unwrap();
+    assert_eq!(rig.disk(), WorkerRecord { ceiling_ms: NOW + 1, ..rig.disk() });
+    assert_eq!(rig.disk().shared.unwrap().limit_ms, 0);
+    let outcome = rig.issuer.request(1, Instant::now(), Instant::now());
+    assert!(matches!(outcome, Outcome::Refused(error) if error.code() == ErrorCode::ShuttingDown));
+}
+
+#[tokio::test]
+async fn a_worker_id_that_is_begun_with_again_goes_on_above_what_was_promised() {
+    let rig = Rig::new();
+    rig.begin(3, 0);
+    rig.issue().await;
+    let promised = rig.disk().ceiling_ms;
+    for is_suspended in [false, true] {
+        if is_suspended {
+            rig.issuer.suspend(why(), true);
+        }
+        rig.begin(3, 0);
+        assert!(rig.issuer.ceiling_in_use_ms() >= promised);
+    }
+    rig.begin(4, NOW);
+    assert_eq!(rig.issuer.ceiling_in_use_ms(), NOW);
+}
