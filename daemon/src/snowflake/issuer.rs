@@ -62,6 +62,8 @@ struct Inner {
     life: u64,
     /// The highest ceiling that was handed to the disk, there already or not (ms since 1970).
     promised_ms: u64,
+    /// The limit that was handed to the disk last (ms since 1970).
+    kept_limit_ms: u64,
     /// What the worker file says besides the ceiling.
     file: WorkerRecord,
     registration: Registration,
@@ -107,6 +109,7 @@ impl Issuer {
             phase: Phase::Off(why),
             life: 0,
             promised_ms: file.ceiling_ms,
+            kept_limit_ms: file.shared.as_ref().map_or(0, |shared| shared.limit_ms),
             file,
             registration: Registration::default(),
             waiters: Queue::default(),
@@ -217,6 +220,7 @@ impl Issuer {
             inner.file.shared = Some(shared);
             // Not below what is being written: the driver will rely on that.
             let ceiling_ms = inner.ceiling_ms().max(inner.promised_ms);
+            inner.kept_limit_ms = inner.limit_ms();
             self.0.writer.worker(WorkerRecord { ceiling_ms, ..inner.file.clone() })
         };
         writing.await
@@ -348,6 +352,7 @@ impl Issuer {
                     );
                 }
                 inner.disk_error = Some(why);
+                inner.kept_limit_ms = 0;
                 Err(())
             }
         }
@@ -363,11 +368,11 @@ impl Issuer {
         let mut guard = self.lock();
         let inner = &mut *guard;
         let Phase::On { sequencer, .. } = &inner.phase else { return None };
-        if inner.is_idle() {
-            return None;
-        }
-        let ceiling_ms = sequencer.wanted_ceiling(clock_ms, ahead_ms)?;
+        let higher = sequencer.wanted_ceiling(clock_ms, ahead_ms).filter(|_| !inner.is_idle());
+        let as_before = || inner.is_limit_old(clock_ms).then(|| inner.ceiling_ms());
+        let ceiling_ms = higher.or_else(as_before)?.max(inner.promised_ms);
         inner.promised_ms = ceiling_ms;
+        inner.kept_limit_ms = inner.limit_ms();
         let record = WorkerRecord { ceiling_ms, ..inner.file.clone() };
         // Under the lock, so that no older record follows a newer one to the disk.
         Some((inner.life, ceiling_ms, self.0.writer.worker(record)))
@@ -499,6 +504,16 @@ impl Inner {
     /// Nobody has asked for long, and nobody waits.
     fn is_idle(&self) -> bool {
         self.waiters.is_empty() && self.last_request.elapsed() > AWAKE
+    }
+
+    fn limit_ms(&self) -> u64 {
+        self.file.shared.as_ref().map_or(0, |shared| shared.limit_ms)
+    }
+
+    /// Whether the worker file would let a successor issue for much shorter than the registry does.
+    fn is_limit_old(&self, clock_ms: u64) -> bool {
+        let limit_ms = self.limit_ms();
+        limit_ms.saturating_sub(self.kept_limit_ms) > limit_ms.saturating_sub(clock_ms) / 16
     }
 
     fn ceiling_ms(&self) -> u64 {

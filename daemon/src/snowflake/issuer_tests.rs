@@ -101,3 +101,22 @@ async fn a_worker_id_that_is_begun_with_again_goes_on_above_what_was_promised() 
     rig.begin(4, NOW);
     assert_eq!(rig.issuer.ceiling_in_use_ms(), NOW);
 }
+
+#[tokio::test]
+async fn reports_reach_the_disk_now_and_then_also_while_nobody_asks() {
+    let rig = Rig::new();
+    rig.begin(3, 0);
+    rig.issue().await;
+    let before = rig.disk();
+    let long_ago = Instant::now().checked_sub(2 * AWAKE).unwrap();
+    rig.issuer.lock().last_request = long_ago;
+    rig.issuer.reported(NOW + 51_000, shared(NOW + 51_000));
+    assert!(rig.issuer.raise(1000).is_none(), "a little later is not worth a write");
+    rig.issuer.reported(NOW + 90_000, shared(NOW + 90_000));
+    while rig.disk() == before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let after = WorkerRecord { shared: Some(shared(NOW + 90_000)), ..before };
+    assert_eq!(rig.disk(), after);
+    assert!(rig.issuer.raise(1000).is_none());
+}
