@@ -215,6 +215,12 @@ impl Claimant {
         self.registered.is_some()
     }
 
+    /// Whether IDs are being issued, as far as the claim is concerned.
+    #[must_use]
+    pub const fn is_serving(&self) -> bool {
+        self.serving
+    }
+
     /// What to do now.
     pub fn action(&mut self, now: Now) -> Action {
         self.fence(now);

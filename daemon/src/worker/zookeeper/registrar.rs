@@ -125,9 +125,8 @@ impl Registrar {
         let registry = name_of(&settings.access);
         let past = file.shared.clone().filter(|shared| shared.registry == registry);
         let past = past.unwrap_or_default();
-        let mut nonces = vec![nonce.clone()];
-        nonces.extend(past.nonces.iter().take(MOST_NONCES - 1).cloned());
         let limit_ms = memory.as_ref().map_or(0, |memory| memory.limit_ms);
+        let nonces = past.nonces.clone();
         let shared = SharedClaim { registry, nonces, limit_ms, reported: past.reported };
         let me = Me {
             identity: place.identity.clone(),
@@ -166,10 +165,6 @@ impl Registrar {
 
     /// Claims, reports and claims again, until it is stopped; then takes leave.
     pub async fn run(mut self) {
-        // The name has to be on disk before it is in the tree.
-        if !self.remember().await {
-            return;
-        }
         loop {
             let now = self.now();
             let action = self.claimant.action(now);
@@ -177,6 +172,9 @@ impl Registrar {
                 break;
             }
             let is_write = matches!(action, Action::Commit(_) | Action::Create { .. });
+            if is_write && !self.leave_name().await {
+                break;
+            }
             let outcome = if is_write {
                 // Its outcome has to be known before leave is taken.
                 Some(self.execute(action).await)
@@ -372,12 +370,26 @@ impl Registrar {
         self.issuer.registration(|registration| registration.error = why);
     }
 
+    /// The name of this life has to be on disk before it is in the tree. Not sooner: lives that
+    /// never reach ZooKeeper would push those names out that are in the tree. Says whether to go on.
+    async fn leave_name(&mut self) -> bool {
+        if self.shared.nonces.first() == Some(&self.nonce) {
+            return true;
+        }
+        self.shared.nonces.insert(0, self.nonce.clone());
+        self.shared.nonces.truncate(MOST_NONCES);
+        self.remember().await
+    }
+
     /// Writes what is known of the claim into the worker file, for as long as it takes. Says
     /// whether to go on.
     async fn remember(&mut self) -> bool {
         loop {
             let Err(why) = self.issuer.remember(self.shared.clone()).await else { return true };
-            self.suspend(format!("the worker file cannot be written: {why}"), false);
+            // Who issues goes on up to its ceiling.
+            if !self.claimant.is_serving() {
+                self.suspend(format!("the worker file cannot be written: {why}"), false);
+            }
             tokio::select! {
                 () = self.stop.cancelled() => return false,
                 () = tokio::time::sleep(NAP) => {}
@@ -385,3 +397,7 @@ impl Registrar {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "registrar_tests.rs"]
+mod tests;
