@@ -3,6 +3,7 @@
 
 pub mod binaries;
 pub mod caller;
+pub mod clocked;
 pub mod daemon;
 pub mod database;
 pub mod faketime;

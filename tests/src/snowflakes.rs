@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use leaf_client::wire::{Call, ErrorCode, Reply, Run, SnowflakeStatus, WireError};
+use leaf_client::wire::{Call, ErrorCode, Reply, Run, WireError};
 use leaf_client::{Ids, Layout, blocking};
 
 use crate::daemon::Home;
 use crate::load::SNOWFLAKE;
 use crate::raw::Raw;
 use crate::seen::Seen;
+use crate::workers::Customer;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -50,6 +51,12 @@ impl Snowflakes {
     #[must_use]
     pub fn workers(&self) -> Vec<u64> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+
+    /// Who asks the daemon in `home` how it is.
+    #[must_use]
+    pub fn customer(&self, home: &Home) -> Customer {
+        Customer::of(home, &self.seen)
     }
 
     /// Asks the daemon in `home` for `count` IDs.
@@ -119,6 +126,18 @@ impl Snowflakes {
         }
     }
 
+    /// Asks for some IDs again and again; the last that came.
+    ///
+    /// # Panics
+    /// When none come.
+    pub fn works(&self, home: &Home) -> Batch {
+        let mut last = self.gets(home, 1);
+        for _ in 0..50 {
+            last = self.gets(home, fastrand::u32(1..50));
+        }
+        last
+    }
+
     /// Asks until it is refused with `text` in the reason, however long that takes; segments are
     /// served then.
     ///
@@ -157,55 +176,13 @@ pub fn serves_segments(home: &Home) {
     assert!(ids.as_ref().is_ok_and(|ids| ids.len() == 3), "{ids:?}\n{}", home.log());
 }
 
-/// What a daemon says of its snowflake side.
-///
-/// # Panics
-/// When it does not say.
-#[must_use]
-pub fn status(home: &Home) -> SnowflakeStatus {
-    let status = blocking::Client::new(home.options().timeout(WAIT)).status();
-    status.expect("a status").snowflake
-}
-
-/// Waits until a daemon says what `holds`.
-///
-/// # Panics
-/// When it does not come to it.
-pub fn wait_status(
-    home: &Home,
-    what: &str,
-    holds: impl Fn(&SnowflakeStatus) -> bool,
-) -> SnowflakeStatus {
-    let began = Instant::now();
-    loop {
-        let status = status(home);
-        if holds(&status) {
-            return status;
-        }
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}; {status:?}\n{}", home.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Waits for a report that ZooKeeper takes from now on.
-///
-/// # Panics
-/// When none comes.
-pub fn wait_report(home: &Home) {
-    let began = Instant::now();
-    wait_status(home, "a report", |status| {
-        let age = status.last_report_ms_ago.map(u128::from);
-        age.is_some_and(|age| age < began.elapsed().as_millis())
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_worker_id_whose_time_goes_back_does_not_go_unnoticed() {
-        let id = |ms, worker, sequence| {
+        let id = |ms: u64, worker, sequence| {
             let time = 1_700_000_000_000 + ms - Layout::LEAF.epoch_ms();
             Run { first: Layout::LEAF.compose(time, worker, sequence).unwrap(), count: 5 }
         };

@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,9 @@ use leaf_client::wire::{
 };
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::{frame, frame_of, hello};
-use leafd_tests::snowflakes::{Snowflakes, serves_segments, wait_status};
+use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 use leafd_tests::watch::{Bystanders, wait_logged};
+use leafd_tests::workers::instance;
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
 use leafd_tests::{Ensemble, Proxy};
 use serde_json::Value;
@@ -23,20 +23,6 @@ use zookeeper_client::{Acl, AuthId, Error, Permission};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const SECRET: &str = "pr1vate-0f-the-fleet";
-
-fn leafd(folder: &Path, servers: &str, identity: &str) -> Home {
-    Home::new(folder)
-        .with_zookeeper(servers)
-        .with_peer("127.0.0.1:0")
-        .with("WORKER_IDENTITY", identity)
-        .with("ZOOKEEPER_SESSION_TIMEOUT", "2s")
-        .with("ZOOKEEPER_TIMEOUT", "500ms")
-}
-
-fn works(all: &Snowflakes, home: &Home) -> u64 {
-    let batches = (0..50).map(|_| all.gets(home, fastrand::u32(1..50)));
-    batches.last().unwrap().worker
-}
 
 /// What `leafctl` says, on both of its outputs.
 fn leafctl(home: &Home, arguments: &[&str]) -> (Option<i32>, String) {
@@ -57,12 +43,12 @@ fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_pa
     let (resets_at, silent_at) = (resets.port(), silent.port());
     let servers =
         format!("127.0.0.1:1,127.0.0.1:{resets_at},127.0.0.1:{silent_at},127.0.0.1:{live}{chroot}");
-    let home = leafd(folder.path(), &servers, "a");
+    let home = instance(folder.path(), &servers, "a");
     // They are tried in any order.
     for _ in 0..6 {
         let daemon = home.start();
-        assert_eq!(works(&all, &home), 0);
-        wait_status(&home, "a report", |status| status.last_report_ms_ago.is_some());
+        assert_eq!(all.works(&home).worker, 0);
+        all.customer(&home).reports();
         daemon.stop();
     }
     assert!(resets.accepted() + silent.accepted() > 0);
@@ -76,7 +62,7 @@ fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let all = Snowflakes::default();
     let nowhere = "no.such.host.invalid:2181";
-    let named = |name: &str, servers| leafd(&folder.path().join(name), servers, name);
+    let named = |name: &str, servers| instance(&folder.path().join(name), servers, name);
     let there = named("nowhere", nowhere).with("PEER_ADVERTISE", "127.0.0.1");
     let unreachable = named("unreachable", "127.0.0.1:1,127.0.0.1:2");
     for (home, server, text) in [
@@ -112,7 +98,7 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
     let file = folder.path().join("auth");
     std::fs::write(&file, format!("{user}\n")).unwrap();
     let home = |name: &str| {
-        let home = leafd(&folder.path().join(name), &servers, name);
+        let home = instance(&folder.path().join(name), &servers, name);
         home.with("ZOOKEEPER_ACL", "creator").with("LOG_LEVEL", "trace")
     };
     let by_file = home("by-file").with("ZOOKEEPER_AUTH_FILE", file.to_str().unwrap());
@@ -122,7 +108,7 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
     let homes = [&by_file, &by_variable, &wrong, &without];
     // The first to come makes the tree.
     let daemons = vec![by_file.start(), by_variable.start()];
-    let workers = [works(&all, &by_file), works(&all, &by_variable)];
+    let workers = [all.works(&by_file).worker, all.works(&by_variable).worker];
     assert_ne!(workers[0], workers[1]);
     let others = [wrong.start(), without.start()];
     for home in [&wrong, &without] {
@@ -158,7 +144,7 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
     drop((daemons, others));
     // Nobody's ACL can be "creator" without a creator.
     let servers = ensemble.fresh_chroot();
-    let nameless = leafd(&folder.path().join("nameless"), &servers, "nameless");
+    let nameless = instance(&folder.path().join("nameless"), &servers, "nameless");
     let nameless = nameless.with("ZOOKEEPER_ACL", "creator");
     let _daemon = nameless.start();
     let text = "\"creator\" needs zookeeper.auth";
@@ -233,9 +219,9 @@ fn now_ms() -> u64 {
 fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
     let servers = Ensemble::shared().fresh_chroot();
     let folder = tempfile::tempdir().unwrap();
-    let home = leafd(folder.path(), &servers, "a");
+    let home = instance(folder.path(), &servers, "a");
     let daemon = home.start();
-    works(&Snowflakes::default(), &home);
+    Snowflakes::default().works(&home);
     let tree = Tree::at(&servers);
     let live = tree.get("/snowflake/leaf/temporary/a-0000000000").unwrap();
     let live: Value = serde_json::from_slice(&live.data).unwrap();
@@ -291,10 +277,10 @@ fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
     let servers = format!("127.0.0.1:{}{path}", ensemble.port(0));
     let java = JavaLeaf::at(&servers, "leaf", "10.0.0.9", 8080).start().unwrap();
     let near = format!("127.0.0.1:{}{path}", network.port());
-    let home = leafd(&folder.path().join("near"), &near, "node-7");
-    let gone = leafd(&folder.path().join("gone"), &servers, "node-8");
+    let home = instance(&folder.path().join("near"), &near, "node-7");
+    let gone = instance(&folder.path().join("gone"), &servers, "node-8");
     let daemons = [home.start(), gone.start()];
-    let (own, other) = (works(&all, &home), works(&all, &gone));
+    let (own, other) = (all.works(&home).worker, all.works(&gone).worker);
     let [_daemon, ended] = daemons;
     ended.stop();
     let (code, status) = leafctl(&home, &["status"]);
@@ -330,7 +316,7 @@ fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
     assert_eq!(owners.len(), 3, "{json}");
     // Without ZooKeeper: until when IDs last, and no list.
     network.cut();
-    wait_status(&home, "the failure", |status| !status.registry_error.is_empty());
+    all.customer(&home).is_cut_off();
     let (_, status) = leafctl(&home, &["status"]);
     println!("{status}");
     for part in ["snowflake  serving", "the registry failed: ", "; IDs until 20"] {
@@ -338,7 +324,7 @@ fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
     }
     let (code, list) = leafctl(&home, &["worker", "list"]);
     assert!(code != Some(0) && list.contains("RegistryUnavailable"), "{code:?} {list}");
-    assert_eq!(works(&all, &home), own);
+    assert_eq!(all.works(&home).worker, own);
     network.pass();
     let began = Instant::now();
     while leafctl(&home, &["worker", "list"]).0 != Some(0) {

@@ -6,37 +6,22 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::thread::Builder;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
+use leafd_tests::Ensemble;
+use leafd_tests::clocked::{Host, How, START_WAIT};
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
-use leafd_tests::snowflakes::{
-    Batch, Snowflakes, serves_segments, status, wait_report, wait_status,
-};
+use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 use leafd_tests::watch::wait_logged;
-use leafd_tests::zookeeper::Tree;
-use leafd_tests::zookeeper::java_leaf::records;
-use leafd_tests::{Daemon, Ensemble, Proxy};
-use tempfile::TempDir;
 
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How far behind the clock may be at a start and be waited for.
-const START_WAIT: u64 = 500;
-
-/// What leafd does while its clock is stepped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    Running,
-    Killed,
-    Stopped,
-}
 
 /// How, whether ZooKeeper can be reached meanwhile, and whether the state directory is lost.
 type Case = (How, bool, bool);
@@ -54,76 +39,6 @@ const CASES: [Case; 10] = [
     (How::Stopped, false, true),
 ];
 
-/// A daemon with a clock and a network of its own.
-struct Host {
-    home: Home,
-    clock: FakeTime,
-    network: Proxy,
-    daemon: Option<Daemon>,
-    all: Snowflakes,
-    _folders: [TempDir; 2],
-}
-
-impl Host {
-    /// Starts one that nobody asks for its time.
-    fn start(ensemble: &Ensemble, tree: &str, identity: &str, all: &Snowflakes) -> Self {
-        Self::start_with(ensemble, tree, identity, all, &[])
-    }
-
-    fn start_with(
-        ensemble: &Ensemble,
-        tree: &str,
-        identity: &str,
-        all: &Snowflakes,
-        settings: &[(&str, &str)],
-    ) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        // In memory: a step has to take far less than the 5 ms that are waited for.
-        let shared = tempfile::tempdir_in("/dev/shm").unwrap();
-        let clock = FakeTime::new(shared.path());
-        let network = Proxy::to(ensemble.port(0));
-        let home = Home::new(folder.path())
-            .with_clock(&clock)
-            .with_zookeeper(&format!("127.0.0.1:{}{tree}", network.port()))
-            .with_peer("")
-            .with("WORKER_IDENTITY", identity)
-            .with("ZOOKEEPER_SESSION_TIMEOUT", "2s")
-            .with("ZOOKEEPER_TIMEOUT", "500ms")
-            .with("SNOWFLAKE_CEILING_AHEAD", "200ms")
-            .with("SNOWFLAKE_START_WAIT", &format!("{START_WAIT}ms"));
-        let home = settings.iter().fold(home, |home, (key, value)| home.with(key, value));
-        let daemon = Some(home.start());
-        Self { home, clock, network, daemon, all: all.clone(), _folders: [folder, shared] }
-    }
-
-    fn ends(&mut self, how: How) {
-        match (how, self.daemon.take()) {
-            (How::Killed, Some(daemon)) => daemon.kill(),
-            (How::Stopped, Some(daemon)) => daemon.stop(),
-            (_, daemon) => self.daemon = daemon,
-        }
-    }
-
-    fn starts(&mut self) {
-        if self.daemon.is_none() {
-            self.daemon = Some(self.home.start());
-        }
-    }
-
-    fn loses_its_state(&self) {
-        std::fs::remove_dir_all(self.home.state()).unwrap();
-    }
-
-    /// Some requests; the last answer, and the time before it was asked for.
-    fn works(&self) -> (Batch, Instant) {
-        for _ in 0..20 {
-            self.all.gets(&self.home, fastrand::u32(1..50));
-        }
-        let asked = Instant::now();
-        (self.all.gets(&self.home, 1), asked)
-    }
-}
-
 /// The same step again and again, in each of the cases.
 struct Lane {
     host: Host,
@@ -137,7 +52,9 @@ impl Lane {
     fn goes_through(&mut self, case: Case) {
         let (how, reachable, is_lost) = case;
         let began = Instant::now();
-        let (before, asked) = self.host.works();
+        self.host.works();
+        let asked = Instant::now();
+        let before = self.host.all.gets(&self.host.home, 1);
         self.workers.insert(before.worker);
         if !reachable {
             self.host.network.cut();
@@ -155,7 +72,7 @@ impl Lane {
             (false, ..-6) => self.is_refused(how, asked),
             _ => {}
         }
-        let (after, _) = self.host.works();
+        let after = self.host.works();
         if is_lost {
             let is_new = self.workers.insert(after.worker);
             assert!(is_new, "worker ID {} was used before\n{}", after.worker, self.host.home.log());
@@ -172,7 +89,7 @@ impl Lane {
         }
         self.host.clock.set_offset_ms(self.offset);
         self.host.network.pass();
-        wait_report(&self.host.home);
+        self.host.all.customer(&self.host.home).reports();
         self.host.works();
         println!("{:>8} ms, {case:?}: {:.1?}", self.step, began.elapsed());
     }
@@ -241,7 +158,7 @@ impl Lane {
         }
         serves_segments(home);
         if self.step == -HOUR {
-            let state = status(home).state;
+            let state = all.customer(home).status().state;
             assert!(matches!(state, SnowflakeState::ClockBehind { .. }), "{state:?}");
             if how != How::Running {
                 wait_logged(home, "the clock is behind the times already used");
@@ -259,7 +176,7 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
     let lanes = STEPS.map(|step| {
         let (tree, all) = (tree.clone(), all.clone());
         let lane = move || {
-            let host = Host::start(ensemble, &tree, &format!("host{step}"), &all);
+            let host = Host::start(ensemble, &tree, &format!("host{step}"), &all, &[]);
             let mut lane = Lane { host, step, offset: 0, workers: BTreeSet::new() };
             let mut cases = CASES;
             fastrand::shuffle(&mut cases);
@@ -278,152 +195,6 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
         all.count()
     );
     assert!(all.count() > 50_000 && workers.len() == STEPS.len() * 5);
-}
-
-/// Asks until the times in the answers have come to `until_ms`; the first answer, the last one, and
-/// how many there were.
-fn works_until(host: &Host, until_ms: u64) -> (Batch, Batch, usize) {
-    let first = host.all.gets(&host.home, 20);
-    let (mut last, mut count) = (first, 1);
-    while last.last_ms < until_ms {
-        last = host.all.gets(&host.home, 20);
-        count += 1;
-    }
-    (first, last, count)
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_millis()).unwrap()
-}
-
-#[test]
-fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_hour() {
-    let ensemble = Ensemble::shared();
-    let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let cases = [true, false].map(|up| [How::Killed, How::Stopped].map(|how| (how, up)));
-    let hosts = cases.concat().into_iter().map(|(how, reachable)| {
-        let (tree, all) = (tree.clone(), all.clone());
-        let host = move || {
-            let identity = format!("{how:?}-{reachable}");
-            let mut host = Host::start(ensemble, &tree, &identity, &all);
-            let (right, _) = host.works();
-            if !reachable {
-                host.network.cut();
-            }
-            host.clock.set_offset_ms(HOUR);
-            let hour_ahead = now_ms() + 3_600_000;
-            let (first, last, count) = works_until(&host, hour_ahead + 500);
-            assert!(first.first_ms >= hour_ahead && first.worker == right.worker, "{first:?}");
-            host.ends(how);
-            host.loses_its_state();
-            host.clock.set_offset_ms(0);
-            host.network.pass();
-            host.starts();
-            let (anew, _) = host.works();
-            assert!(anew.last_ms < first.first_ms, "{anew:?} is not before {first:?}");
-            assert_ne!(anew.worker, right.worker, "{}", host.home.log());
-            // The same hour once more.
-            let offset = i64::try_from(first.first_ms - now_ms()).unwrap();
-            host.clock.set_offset_ms(offset - 50);
-            let (again, _, again_count) = works_until(&host, last.last_ms);
-            assert!(again.first_ms < last.last_ms, "{again:?} is past {last:?}");
-            assert!(count.min(again_count) > 10, "{count} and {again_count} answers");
-            println!("{identity}: {count} and {again_count} answers of the same half second");
-            (right.worker, anew.worker)
-        };
-        Builder::new().name(format!("{how:?}, {reachable}")).spawn(host).unwrap()
-    });
-    let hosts: Vec<_> = hosts.collect();
-    let workers: Vec<_> = hosts.into_iter().map(|host| host.join().unwrap()).collect();
-    println!("worker IDs {workers:?}, {} snowflake IDs", all.count());
-    assert!(all.count() > 5000);
-}
-
-#[test]
-fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_used() {
-    let ensemble = Ensemble::shared();
-    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
-    let host = |name| Host::start_with(ensemble, &path, name, &all, &settings);
-    let (mut ahead, mut right) = (host("ahead"), host("right"));
-    let workers = [&ahead, &right].map(|host| host.works().0.worker);
-    ahead.clock.set_offset_ms(HOUR);
-    wait_report(&ahead.home);
-    ahead.works();
-    for host in [&mut ahead, &mut right] {
-        host.ends(How::Killed);
-        host.loses_its_state();
-    }
-    ahead.clock.set_offset_ms(0);
-    // By ZooKeeper's clock.
-    let tree = ensemble.tree();
-    tree.create(&format!("{path}/end"), b"");
-    let end = tree.get(&format!("{path}/end")).unwrap().mtime;
-    loop {
-        tree.set(&format!("{path}/end"), b"");
-        let now = tree.get(&format!("{path}/end")).unwrap().mtime;
-        if now - end > 20_000 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    ahead.starts();
-    right.starts();
-    let again = [&ahead, &right].map(|host| host.works().0.worker);
-    println!("worker IDs {workers:?}, then {again:?}; {} snowflake IDs", all.count());
-    assert_eq!(again[1], workers[1], "the right one's has not been taken over");
-    assert!(!workers.contains(&again[0]), "the hour ahead is not over");
-    // What was taken over is written as a Java Leaf reads it.
-    let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
-    assert_eq!(records(&below, "leaf").unwrap().len(), 3);
-    assert!(all.count() > 1000);
-}
-
-#[test]
-fn the_fence_counts_time_that_nobody_sets() {
-    let ensemble = Ensemble::shared();
-    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    // Past what was reported, though no time has passed: the next report is enough.
-    let host = Host::start(ensemble, &path, "jumps", &all);
-    let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
-    let late = Host::start_with(ensemble, &path, "late", &all, &settings);
-    let before = host.works().0;
-    late.works();
-    host.clock.set_offset_ms(13 * HOUR);
-    all.is_refused(&host.home, ErrorCode::WorkerUnavailable, "the clock has jumped ahead");
-    let after = host.works().0;
-    assert_eq!(after.worker, before.worker);
-    assert!(!host.home.log().contains("has not taken a report"), "{}", host.home.log());
-    // Cut off, with a clock that stands long before the limit.
-    late.network.cut();
-    late.clock.set_offset_ms(-HOUR);
-    all.is_refused(&late.home, ErrorCode::ClockBackwards, "behind");
-    all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
-    late.clock.set_offset_ms(0);
-    all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
-    late.network.pass();
-    late.works();
-    println!("{} snowflake IDs", all.count());
-    assert!(all.count() > 1000);
-}
-
-#[test]
-fn a_clock_that_jumped_past_the_limit_and_is_right_again_costs_no_time() {
-    let ensemble = Ensemble::shared();
-    let all = Snowflakes::default();
-    let host = Host::start(ensemble, &ensemble.fresh_path(), "jumps", &all);
-    let before = host.works().0;
-    host.network.cut();
-    host.clock.set_offset_ms(13 * HOUR);
-    all.is_refused(&host.home, ErrorCode::WorkerUnavailable, "the clock has jumped ahead");
-    let state = status(&host.home).state;
-    assert!(matches!(state, SnowflakeState::Refused { .. }), "{state:?}");
-    host.clock.set_offset_ms(0);
-    // Nothing was issued meanwhile.
-    let after = host.works().0;
-    assert_eq!(after.worker, before.worker);
-    wait_status(&host.home, "serving", |status| status.state == SnowflakeState::Serving);
 }
 
 #[test]

@@ -160,9 +160,8 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     second.refuses(TWIN);
     assert_eq!(first.serves(), 0);
     first.stop();
-    // It may have made a node and taken it away before it saw the first.
-    let own = second.serves();
-    assert_ne!(own, 0);
+    // Not necessarily 1: it may have had to yield when both came back to ZooKeeper.
+    assert_ne!(second.serves(), 0);
     second.stop();
     for host in [&mut first, &mut second] {
         host.start();
@@ -174,7 +173,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     other.refuses(TWIN);
     issuing.serves();
     assert!(!issues(0) || !issues(1), "{first}{second}");
-    assert_eq!((first.used(), second.used()), (vec![0], vec![own]));
+    assert_eq!((first.used().len(), second.used().len()), (1, 1));
     issuing.gives_enough("a copy of a state directory");
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
-use leafd_tests::snowflakes::{Snowflakes, serves_segments, status, wait_status};
+use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Ensemble};
 use nix::sys::signal::Signal;
@@ -51,14 +51,13 @@ impl Instance {
 
     /// It issues IDs; its worker ID.
     fn works(&self) -> u64 {
-        let batches = (0..50).map(|_| self.all.gets(&self.home, fastrand::u32(1..50)));
-        batches.last().unwrap().worker
+        self.all.works(&self.home).worker
     }
 
     /// It issues none, since the others' clocks differ by so many ms on average; up to a second
     /// may go to the network.
     fn is_refused(&self, others_ms: i64) {
-        wait_status(&self.home, "the difference", |status| {
+        self.all.customer(&self.home).wait_status("the difference", |status| {
             let differs = matches!(&status.state, SnowflakeState::Refused { reason }
                 if reason.contains("differs by") && reason.contains("worker.max-clock-offset"));
             differs && is_about(status.clock_offset_ms, others_ms)
@@ -99,7 +98,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     let mut fourth = new();
     fourth.starts(7000);
     fourth.is_refused(-7000);
-    assert_eq!(status(&fourth.home).peers, 3);
+    assert_eq!(all.customer(&fourth.home).status().peers, 3);
     fourth.clock.set_offset_ms(-7000);
     fourth.is_refused(7000);
     // They are asked again and again, with another number each time, and it is told once for each
@@ -107,7 +106,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     for drift in 1..=3 {
         fourth.clock.set_offset_ms(-7000 - 100 * drift);
         let expected = 7000 + 100 * drift;
-        wait_status(&fourth.home, "more asking", |status| {
+        all.customer(&fourth.home).wait_status("more asking", |status| {
             status.clock_offset_ms.is_some_and(|ms| ms.abs_diff(expected) < 50)
         });
     }
@@ -121,18 +120,30 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     others[0].clock.set_offset_ms(9000);
     fourth.starts(0);
     assert_eq!(fourth.works(), worker);
-    assert!(is_about(status(&fourth.home).clock_offset_ms, 3000), "{:?}", status(&fourth.home));
+    assert!(
+        is_about(all.customer(&fourth.home).status().clock_offset_ms, 3000),
+        "{:?}",
+        all.customer(&fourth.home).status()
+    );
     fourth.stops();
     fourth.starts(-3000);
     fourth.is_refused(6000);
     others[0].clock.set_offset_ms(0);
     // 3 s are accepted, and what was issued before is waited for.
     assert_eq!(fourth.works(), worker);
-    assert!(is_about(status(&fourth.home).clock_offset_ms, 3000), "{:?}", status(&fourth.home));
+    assert!(
+        is_about(all.customer(&fourth.home).status().clock_offset_ms, 3000),
+        "{:?}",
+        all.customer(&fourth.home).status()
+    );
     fourth.stops();
     fourth.starts(3000);
     assert_eq!(fourth.works(), worker);
-    assert!(is_about(status(&fourth.home).clock_offset_ms, -3000), "{:?}", status(&fourth.home));
+    assert!(
+        is_about(all.customer(&fourth.home).status().clock_offset_ms, -3000),
+        "{:?}",
+        all.customer(&fourth.home).status()
+    );
     for other in &others[1..] {
         other.works();
     }
@@ -152,7 +163,7 @@ fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
     second.starts(7000);
     assert_ne!(second.works(), first);
     wait_logged(&second.home, "no other instance has told its time");
-    let status = status(&second.home);
+    let status = all.customer(&second.home).status();
     assert_eq!((status.clock_offset_ms, status.peers), (None, 0));
     assert_eq!(count(&elsewhere.home, "no other instance"), 0, "it was the first");
     assert!(all.count() > 1000);

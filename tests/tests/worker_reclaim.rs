@@ -1,6 +1,6 @@
 //! Worker IDs that run out: who may take whose, and when; what becomes of the former owner; and
-//! what an operator can do about it. Layouts with two worker bits and with one stand for the usual
-//! one, which has ten.
+//! what an operator can do about it. Layouts with one to three worker bits stand for the usual one,
+//! which has ten.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +14,9 @@ use serde_json::Value;
 
 /// Four worker IDs.
 const FOUR: &str = "41/2/20@1288834974657/1ms";
+
+/// Eight worker IDs.
+const EIGHT: &str = "41/3/19@1288834974657/1ms";
 
 /// Two worker IDs.
 const TWO: &str = "41/1/21@1288834974657/1ms";
@@ -280,32 +283,27 @@ fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_
     late.gives_enough("given back");
 }
 
-/// A host that gives its worker ID back at the end of a short life.
-fn lives(servers: &str, name: &str, seen: &Seen) {
-    let mut host = host(servers, name, FOUR, seen).with("WORKER_GIVE_BACK", "true");
-    host.start();
-    host.serves();
-    host.stop();
-}
-
 #[test]
 fn many_short_lives_that_give_back_do_with_few_worker_ids() {
-    const FIRST: usize = 6;
-    const THREADS: usize = 5;
-    const LIVES: usize = 7;
+    const THREADS: usize = 9;
+    const LIVES: usize = 4;
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
-    // ZooKeeper counts these, and has counted past four when others are needed.
-    for life in 0..FIRST {
-        lives(&servers, &format!("first-{life}"), &seen);
+    // ZooKeeper counts what was given back and taken again, and has counted past eight long ago.
+    for _ in 0..8 {
+        let node = tree.create_sequential("/snowflake/leaf/forever/past-", b"");
+        tree.delete_recursive(&node);
     }
-    assert_eq!(tree.children("/snowflake/leaf/free").len(), 1);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (servers, seen) = (&servers, &seen);
             scope.spawn(move || {
                 for life in 0..LIVES {
-                    lives(servers, &format!("pod-{thread}-{life}"), seen);
+                    let pod = host(servers, &format!("pod-{thread}-{life}"), EIGHT, seen);
+                    let mut pod = pod.with("WORKER_GIVE_BACK", "true");
+                    pod.start();
+                    pod.serves();
+                    pod.stop();
                 }
             });
         }
@@ -313,10 +311,10 @@ fn many_short_lives_that_give_back_do_with_few_worker_ids() {
     assert_eq!(tree.children("/snowflake/leaf/forever"), [""; 0]);
     assert_eq!(tree.children("/snowflake/leaf/temporary"), [""; 0]);
     let free = tree.children("/snowflake/leaf/free");
-    let numbers: BTreeSet<_> = free.iter().map(|name| name.rsplit_once('-').unwrap().1).collect();
-    assert_eq!(numbers, ["0000000000", "0000000001", "0000000002", "0000000003"].into());
-    assert_eq!(free.len(), numbers.len());
-    println!("{} lives: {} IDs, none twice", FIRST + THREADS * LIVES, seen.count(SNOWFLAKE));
+    let numbers = free.iter().map(|name| name.rsplit_once('-').unwrap().1.parse().unwrap());
+    assert_eq!(numbers.collect::<BTreeSet<u64>>(), (0..8).collect());
+    assert_eq!(free.len(), 8);
+    println!("{} lives: {} IDs, none twice", THREADS * LIVES, seen.count(SNOWFLAKE));
     assert!(seen.count(SNOWFLAKE) > 5000);
 }
 

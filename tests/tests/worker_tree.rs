@@ -7,8 +7,9 @@ use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, Run, SnowflakeState};
 use leafd_tests::Ensemble;
 use leafd_tests::daemon::Home;
-use leafd_tests::snowflakes::{Batch, Snowflakes, status};
+use leafd_tests::snowflakes::{Batch, Snowflakes};
 use leafd_tests::watch::wait_logged;
+use leafd_tests::workers::instance;
 use leafd_tests::zookeeper::java_leaf::{Record, Refusal, Running, forever, records};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
 use serde_json::Value;
@@ -44,17 +45,11 @@ impl Fleet {
 
     fn leafd(&mut self, identity: &str) -> Home {
         self.folders.push(tempfile::tempdir().unwrap());
-        Home::new(self.folders.last().unwrap().path())
-            .with_zookeeper(&self.servers)
-            .with_peer("127.0.0.1:0")
-            .with("WORKER_IDENTITY", identity)
-            .with("ZOOKEEPER_SESSION_TIMEOUT", "2s")
-            .with("ZOOKEEPER_TIMEOUT", "500ms")
+        instance(self.folders.last().unwrap().path(), &self.servers, identity)
     }
 
     fn works(&self, home: &Home) -> Batch {
-        let batches = (0..100).map(|_| self.all.gets(home, fastrand::u32(1..50)));
-        batches.last().unwrap()
+        self.all.works(home)
     }
 
     fn java(&self, ip: &str) -> JavaLeaf {
@@ -163,7 +158,7 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
     let error = fleet.all.is_refused(&home, ErrorCode::WorkerUnavailable, text);
     let refused_at = now_ms();
     assert!(error.message.contains("worker.identity"), "{error}");
-    let state = status(&home).state;
+    let state = fleet.all.customer(&home).status().state;
     assert!(
         matches!(&state, SnowflakeState::Refused { reason } if reason.contains(text)),
         "{state:?}"

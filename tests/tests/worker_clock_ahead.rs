@@ -1,0 +1,161 @@
+//! Nobody's clock has to be right: not when an instance loses its state, not when its worker ID is
+//! taken over, and not when it is cut off. What counts is how far it may have come.
+
+use std::thread::Builder;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leaf_client::wire::{ErrorCode, SnowflakeState};
+use leafd_tests::Ensemble;
+use leafd_tests::clocked::{Host, How};
+use leafd_tests::snowflakes::{Batch, Snowflakes};
+use leafd_tests::zookeeper::Tree;
+use leafd_tests::zookeeper::java_leaf::records;
+
+const HOUR: i64 = 3_600_000;
+
+/// Asks until the times in the answers have come to `until_ms`; the first answer, the last one, and
+/// how many there were.
+fn works_until(host: &Host, until_ms: u64) -> (Batch, Batch, usize) {
+    let first = host.all.gets(&host.home, 20);
+    let (mut last, mut count) = (first, 1);
+    while last.last_ms < until_ms {
+        last = host.all.gets(&host.home, 20);
+        count += 1;
+    }
+    (first, last, count)
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_millis()).unwrap()
+}
+
+#[test]
+fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_hour() {
+    let ensemble = Ensemble::shared();
+    let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
+    let cases = [true, false].map(|up| [How::Killed, How::Stopped].map(|how| (how, up)));
+    let hosts = cases.concat().into_iter().map(|(how, reachable)| {
+        let (tree, all) = (tree.clone(), all.clone());
+        let host = move || {
+            let identity = format!("{how:?}-{reachable}");
+            let mut host = Host::start(ensemble, &tree, &identity, &all, &[]);
+            let right = host.works();
+            if !reachable {
+                host.network.cut();
+            }
+            host.clock.set_offset_ms(HOUR);
+            let hour_ahead = now_ms() + 3_600_000;
+            let (first, last, count) = works_until(&host, hour_ahead + 500);
+            assert!(first.first_ms >= hour_ahead && first.worker == right.worker, "{first:?}");
+            host.ends(how);
+            host.loses_its_state();
+            host.clock.set_offset_ms(0);
+            host.network.pass();
+            host.starts();
+            let anew = host.works();
+            assert!(anew.last_ms < first.first_ms, "{anew:?} is not before {first:?}");
+            assert_ne!(anew.worker, right.worker, "{}", host.home.log());
+            // The same hour once more.
+            let offset = i64::try_from(first.first_ms - now_ms()).unwrap();
+            host.clock.set_offset_ms(offset - 50);
+            let (again, _, again_count) = works_until(&host, last.last_ms);
+            assert!(again.first_ms < last.last_ms, "{again:?} is past {last:?}");
+            assert!(count.min(again_count) > 10, "{count} and {again_count} answers");
+            println!("{identity}: {count} and {again_count} answers of the same half second");
+            (right.worker, anew.worker)
+        };
+        Builder::new().name(format!("{how:?}, {reachable}")).spawn(host).unwrap()
+    });
+    let hosts: Vec<_> = hosts.collect();
+    let workers: Vec<_> = hosts.into_iter().map(|host| host.join().unwrap()).collect();
+    println!("worker IDs {workers:?}, {} snowflake IDs", all.count());
+    assert!(all.count() > 5000);
+}
+
+#[test]
+fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_used() {
+    let ensemble = Ensemble::shared();
+    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
+    let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
+    let host = |name| Host::start(ensemble, &path, name, &all, &settings);
+    let (mut ahead, mut right) = (host("ahead"), host("right"));
+    let workers = [&ahead, &right].map(|host| host.works().worker);
+    ahead.clock.set_offset_ms(HOUR);
+    all.customer(&ahead.home).reports();
+    ahead.works();
+    for host in [&mut ahead, &mut right] {
+        host.ends(How::Killed);
+        host.loses_its_state();
+    }
+    ahead.clock.set_offset_ms(0);
+    // By ZooKeeper's clock.
+    let tree = ensemble.tree();
+    tree.create(&format!("{path}/end"), b"");
+    let end = tree.get(&format!("{path}/end")).unwrap().mtime;
+    loop {
+        tree.set(&format!("{path}/end"), b"");
+        let now = tree.get(&format!("{path}/end")).unwrap().mtime;
+        if now - end > 20_000 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    ahead.starts();
+    right.starts();
+    let again = [&ahead, &right].map(|host| host.works().worker);
+    println!("worker IDs {workers:?}, then {again:?}; {} snowflake IDs", all.count());
+    assert_eq!(again[1], workers[1], "the right one's has not been taken over");
+    assert!(!workers.contains(&again[0]), "the hour ahead is not over");
+    // What was taken over is written as a Java Leaf reads it.
+    let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
+    assert_eq!(records(&below, "leaf").unwrap().len(), 3);
+    assert!(all.count() > 1000);
+}
+
+#[test]
+fn the_fence_counts_time_that_nobody_sets() {
+    let ensemble = Ensemble::shared();
+    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
+    // Past what was reported, though no time has passed: the next report is enough.
+    let host = Host::start(ensemble, &path, "jumps", &all, &[]);
+    let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
+    let late = Host::start(ensemble, &path, "late", &all, &settings);
+    let before = host.works();
+    late.works();
+    host.clock.set_offset_ms(13 * HOUR);
+    all.is_refused(&host.home, ErrorCode::WorkerUnavailable, "the clock has jumped ahead");
+    let after = host.works();
+    assert_eq!(after.worker, before.worker);
+    assert!(!host.home.log().contains("has not taken a report"), "{}", host.home.log());
+    // Cut off, with a clock that stands long before the limit.
+    late.network.cut();
+    late.clock.set_offset_ms(-HOUR);
+    all.is_refused(&late.home, ErrorCode::ClockBackwards, "behind");
+    all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
+    late.clock.set_offset_ms(0);
+    all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
+    late.network.pass();
+    late.works();
+    println!("{} snowflake IDs", all.count());
+    assert!(all.count() > 1000);
+}
+
+#[test]
+fn a_clock_that_jumped_past_the_limit_and_is_right_again_costs_no_time() {
+    let ensemble = Ensemble::shared();
+    let all = Snowflakes::default();
+    let host = Host::start(ensemble, &ensemble.fresh_path(), "jumps", &all, &[]);
+    let before = host.works();
+    host.network.cut();
+    host.clock.set_offset_ms(13 * HOUR);
+    all.is_refused(&host.home, ErrorCode::WorkerUnavailable, "the clock has jumped ahead");
+    let state = all.customer(&host.home).status().state;
+    assert!(matches!(state, SnowflakeState::Refused { .. }), "{state:?}");
+    host.clock.set_offset_ms(0);
+    // Nothing was issued meanwhile.
+    let after = host.works();
+    assert_eq!(after.worker, before.worker);
+    all.customer(&host.home)
+        .wait_status("serving", |status| status.state == SnowflakeState::Serving);
+}
