@@ -10,6 +10,7 @@
 use super::name::{self, NodeName};
 use super::plan::{self, Claim, Me, Rules};
 use super::record::Phase;
+use super::step::{Action, Effect, Memory, Now, Outcome};
 use super::view::{self, Entry, Op, View, Wanted};
 use crate::worker::peers::Verdict;
 
@@ -18,102 +19,6 @@ const GLANCE_MS: u64 = 4000;
 
 /// …and reads the records of all that are gone at least after so long.
 const SURVEY_MS: u64 = 60_000;
-
-/// What the shell reads for each step.
-#[derive(Debug, Clone, Copy)]
-pub struct Now {
-    /// Since the boot, by a clock that nobody sets and that counts suspension (ms).
-    pub boot_ms: u64,
-    /// The host's clock (ms since 1970).
-    pub clock_ms: u64,
-    /// Nothing has been issued at or past this with the present worker ID (ms since 1970).
-    pub ceiling_ms: u64,
-}
-
-/// What is known of this instance's worker ID without the tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Memory {
-    /// The worker ID.
-    pub worker: u64,
-    /// Nothing was issued at or past this (ms since 1970).
-    pub ceiling_ms: u64,
-    /// Nothing may be issued at or past this without another report (ms since 1970); 0 when the
-    /// worker ID is no longer this instance's.
-    pub limit_ms: u64,
-    /// The last report, since the boot (ms).
-    pub reported_boot_ms: u64,
-}
-
-/// What the shell does next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Read the tree. Outcome: `Looked`.
-    Look(Wanted),
-    /// Make a node with a sequence below `forever`. Outcome: `Created`.
-    Create {
-        /// Before the sequence.
-        prefix: String,
-        /// Its data.
-        data: Vec<u8>,
-    },
-    /// Write, all or nothing. Outcome: `Committed` or `Conflict`.
-    Commit(Vec<Op>),
-    /// Ask the other live instances for their time. Outcome: `Asked`.
-    AskPeers,
-    /// Nothing until then (ms since the boot).
-    Pause(u64),
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The tree.
-    Looked(Box<View>),
-    /// The name that was given.
-    Created(NodeName),
-    /// It is written.
-    Committed,
-    /// It is not written: the tree is not as it was when it was read.
-    Conflict,
-    /// What the others' clocks say.
-    Asked(Verdict),
-    /// Nothing was done: there was no session any more, and now there is another one.
-    NewSession,
-    /// ZooKeeper does not answer, or refuses; whether a write was executed is not known.
-    Failed(String),
-}
-
-/// What others have to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// IDs may be issued.
-    Serve {
-        /// With this worker ID.
-        worker: u64,
-        /// With times from this on (ms since 1970).
-        start_ms: u64,
-        /// With times below this (ms since 1970).
-        limit_ms: u64,
-    },
-    /// A report was made: IDs may be issued with times below this (ms since 1970).
-    Reported {
-        /// See above.
-        limit_ms: u64,
-    },
-    /// No IDs.
-    Stop {
-        /// Why, and what to do.
-        why: String,
-        /// Whether it will pass within seconds, so that a request may wait for it.
-        soon: bool,
-    },
-    /// The worker ID is no longer this instance's: to be remembered before anything else is done.
-    Lost,
-    /// The registry's last call went wrong.
-    Trouble(String),
-    /// It went well again.
-    Fine,
-}
 
 /// What follows a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,6 +40,20 @@ struct Registered {
     start_ms: u64,
     /// As it stands in the tree.
     limit_ms: u64,
+}
+
+impl Registered {
+    fn report(&self, now: Now, rules: &Rules) -> plan::Report<'_> {
+        let ceiling_ms = now.ceiling_ms.max(self.start_ms);
+        let timestamp_ms = now.clock_ms.max(ceiling_ms);
+        plan::Report {
+            name: &self.name,
+            versions: (self.leaf_version, self.holder_version),
+            timestamp_ms,
+            ceiling_ms,
+            limit_ms: self.limit_ms.max(rules.limit(timestamp_ms)),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -634,14 +553,7 @@ impl Claimant {
             self.stage = Stage::Looking { survey: false };
             return;
         };
-        let ceiling_ms = now.ceiling_ms.max(registered.start_ms);
-        let report = plan::Report {
-            name: &registered.name,
-            versions: (registered.leaf_version, registered.holder_version),
-            timestamp_ms: now.clock_ms.max(ceiling_ms),
-            ceiling_ms,
-            limit_ms: registered.limit_ms.max(self.rules.limit(now.clock_ms.max(ceiling_ms))),
-        };
+        let report = registered.report(now, &self.rules);
         let (ops, limit_ms) = (plan::report(&self.me, &report), report.limit_ms);
         self.stage = Stage::Committing { ops, then: Then::Report { limit_ms } };
     }
@@ -678,14 +590,7 @@ impl Claimant {
                 ceiling_ms,
             ));
         }
-        let report = plan::Report {
-            name: &registered.name,
-            versions: (registered.leaf_version, registered.holder_version),
-            timestamp_ms: now.clock_ms.max(ceiling_ms),
-            ceiling_ms,
-            limit_ms: registered.limit_ms.max(self.rules.limit(now.clock_ms.max(ceiling_ms))),
-        };
-        let mut ops = plan::report(&self.me, &report);
+        let mut ops = plan::report(&self.me, &registered.report(now, &self.rules));
         ops.push(Op::Delete(view::temporary(&registered.name), 0));
         Some(ops)
     }

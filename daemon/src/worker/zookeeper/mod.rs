@@ -13,4 +13,5 @@ pub mod registrar;
 pub mod session;
 #[cfg(test)]
 mod simulation;
+pub mod step;
 pub mod view;

@@ -257,7 +257,7 @@ pub fn take_again(
     rules: &Rules,
     view: &View,
     entry: &Entry,
-    memory: Option<&super::claimant::Memory>,
+    memory: Option<&super::step::Memory>,
     is_used: bool,
 ) -> Claim {
     let holder = entry.holder();
@@ -344,7 +344,7 @@ pub fn settle(me: &Me, view: &View, entry: &Entry, holder: &Holder) -> Vec<Op> {
 
 /// Puts a worker ID that is lost from the tree back into it.
 #[must_use]
-pub fn put_back(me: &Me, view: &View, memory: &super::claimant::Memory) -> Claim {
+pub fn put_back(me: &Me, view: &View, memory: &super::step::Memory) -> Claim {
     let name = NodeName::new(&me.identity, memory.worker);
     let (start_ms, limit_ms) = (memory.ceiling_ms, memory.limit_ms);
     let fleet = Fleet { version: record::VERSION, layout: me.layout.clone() };

@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::address::Place;
-use super::claimant::{Action, Claimant, Effect, Memory, Now, Outcome};
+use super::claimant::Claimant;
 use super::plan::{Me, Rules};
 use super::session::{Access, CallError, Session};
+use super::step::{Action, Effect, Memory, Now, Outcome};
 use crate::clock::Clock;
 use crate::snowflake::issuer::Issuer;
 use crate::snowflake::life::Begin;

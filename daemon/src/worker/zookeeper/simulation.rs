@@ -8,9 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use fastrand::Rng;
 
-use super::claimant::{Action, Claimant, Effect, Memory, Now, Outcome};
+use super::claimant::Claimant;
 use super::model::{Reading, Tree};
 use super::plan::{Me, Rules};
+use super::step::{Action, Effect, Memory, Now, Outcome};
 use super::view::{Op, View, Wanted};
 use crate::worker::peers::Verdict;
 

@@ -1,7 +1,7 @@
 //! What happens to the hosts of a simulation, and to the tree.
 
-use super::super::claimant::Action;
 use super::super::model::Tree;
+use super::super::step::Action;
 use super::{Call, Disk, World};
 use crate::worker::peers::Verdict;
 
