@@ -7,6 +7,7 @@ use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, Run, SnowflakeState};
 use leafd_tests::Ensemble;
 use leafd_tests::daemon::Home;
+use leafd_tests::faketime::FakeTime;
 use leafd_tests::snowflakes::{Batch, Snowflakes};
 use leafd_tests::watch::wait_logged;
 use leafd_tests::workers::instance;
@@ -185,12 +186,20 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
 #[test]
 fn a_java_leaf_goes_on_where_leafd_was_stopped_and_leafd_where_that_was() {
     let mut fleet = Fleet::new();
-    let home = fleet.leafd(&format!("{IP}:{PORT}"));
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = fleet.leafd(&format!("{IP}:{PORT}")).with_clock(&clock);
     let daemon = home.start();
+    fleet.works(&home);
+    // A clock that was ahead is not the time that counts.
+    clock.set_offset_ms(5000);
     let last = fleet.works(&home);
+    clock.set_offset_ms(0);
     daemon.stop();
     let recorded = fleet.timestamp(last.worker);
     assert!(recorded > last.last_ms, "{recorded}, and the last ID has {}", last.last_ms);
+    let refused = fleet.java(IP).start();
+    assert!(matches!(refused, Err(Refusal::Clock { .. })), "{refused:?}");
     let java = start(&fleet.java(IP));
     let began = now_ms();
     assert_eq!((worker(&java), java.node()), (last.worker, &*node(&fleet, "10.0.0.1:8080")));

@@ -599,3 +599,7 @@ impl Claimant {
 #[cfg(test)]
 #[path = "claimant_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod fleet_tests;

@@ -1,6 +1,4 @@
-//! Fleets in a simulation: hosts that are killed, cut off, frozen, lose their state, with clocks
-//! that are set, calls that are lost on their way or on the way back; and one rule: no worker ID is
-//! used twice with one time.
+//! The claim in one situation after the other, in simulated fleets.
 
 use std::collections::HashSet;
 
@@ -9,171 +7,6 @@ use super::super::simulation::{BEGIN, Fate, HOUR, SECOND, World};
 use super::*;
 
 const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-
-fn somebody_acts(world: &mut World) {
-    let at = world.random.usize(..world.hosts.len());
-    world.pass(20);
-    world.step(at, Fate::Answered);
-    for at in 0..world.hosts.len() {
-        world.issue(at);
-    }
-}
-
-/// Whatever happens to hosts, their networks and their clocks.
-fn something_happens(world: &mut World) {
-    let at = world.random.usize(..world.hosts.len());
-    match world.random.u32(0..100) {
-        0..5 => world.kill(at),
-        5..6 => world.reboot(at),
-        6..8 => world.lose_disk(at),
-        8..12 => {
-            let give_back = world.random.bool();
-            world.stop(at, give_back);
-        }
-        12..30 if world.hosts[at].life.is_none() => world.start(at),
-        30..33 => {
-            world.hosts[at].cut_off.get_or_insert(world.now);
-        }
-        33..38 => world.hosts[at].cut_off = None,
-        38..40 => world.expire(at),
-        40..45 => {
-            let steps = [3, -3, 6, -6, 4000, -4000, 3_600_000, -3_600_000];
-            let step = world.random.choice(steps).unwrap();
-            // Nobody's clock is wrong by days.
-            let offset = (world.hosts[at].offset + step).clamp(-7_200_000, 7_200_000);
-            world.hosts[at].offset = offset;
-        }
-        45..46 => {
-            let hours = world.random.u64(1..30);
-            for _ in 0..hours {
-                world.pass(HOUR);
-                for at in 0..world.hosts.len() {
-                    world.step(at, Fate::Answered);
-                    world.issue(at);
-                }
-            }
-        }
-        46..47 => {
-            let ms = [SECOND, 20 * SECOND, 13 * HOUR];
-            let ms = world.random.choice(ms).unwrap();
-            world.freeze(at, ms);
-        }
-        47..48 => {
-            let verdicts = [Verdict::NobodyAnswered, Verdict::Differs { mean_ms: 7000 }];
-            world.verdict = world.random.choice(verdicts).unwrap();
-        }
-        48..60 => {
-            let ms = world.random.u64(1..4000);
-            world.pass(ms);
-        }
-        60..66 => {
-            let fate = world.random.choice([Fate::Unheard, Fate::Lost, Fate::Late]).unwrap();
-            world.step(at, fate);
-        }
-        _ => somebody_acts(world),
-    }
-}
-
-/// Enough to find each of the mistakes that were put into the rules on purpose.
-const WORLDS: u64 = 120;
-
-#[test]
-fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
-    let mut issued = 0;
-    for seed in 0..WORLDS {
-        // In some worlds identities are used twice by mistake, and worker IDs are few.
-        let mut identities = EIGHT;
-        if seed % 2 == 0 {
-            identities[1] = "a";
-            identities[3] = "c";
-        }
-        let mut world = World::new(seed, &identities, if seed % 3 == 0 { 4 } else { 50 });
-        for _ in 0..3000 {
-            something_happens(&mut world);
-        }
-        issued += world.issued.len();
-    }
-    println!("{WORLDS} worlds, {issued} IDs, no duplicate");
-    assert!(issued > 30_000);
-}
-
-#[test]
-fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetition() {
-    let mut issued = 0;
-    for seed in 0..WORLDS {
-        let mut world = World::new(seed, &EIGHT, if seed % 3 == 0 { 4 } else { 50 });
-        let mut copies = Vec::new();
-        for _ in 0..400 {
-            let at = world.random.usize(..EIGHT.len());
-            match world.random.u32(0..60) {
-                0 => world.kill(at),
-                1 => world.stop(at, false),
-                2..4 => world.stop(at, true),
-                4 => world.lose_disk(at),
-                5 => world.expire(at),
-                6..12 if world.hosts[at].life.is_none() => world.start(at),
-                12 => copies.push(world.tree.clone()),
-                13 => {
-                    let copy = world.random.usize(0..=copies.len());
-                    let copy = copies.get(copy).cloned();
-                    world.put_tree_back(copy);
-                }
-                14 => {
-                    let ms = world.random.u64(1..30 * SECOND);
-                    world.run(ms);
-                }
-                15 => {
-                    // Who sleeps is not connected.
-                    world.run(10 * SECOND);
-                    let hours = world.random.choice([1, 25]).unwrap();
-                    world.pass(hours * HOUR);
-                    world.run(10 * SECOND);
-                }
-                _ => world.run(100),
-            }
-        }
-        issued += world.issued.len();
-    }
-    println!("{issued} IDs in trees that were put back, no duplicate");
-    assert!(issued > 10_000);
-}
-
-#[test]
-fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
-    for seed in 0..40 {
-        let mut world = World::new(seed, &EIGHT, 1_000_000);
-        for _ in 0..1000 {
-            something_happens(&mut world);
-        }
-        world.heal();
-        world.run(40 * SECOND);
-        let workers: HashSet<_> = (0..EIGHT.len()).map(|at| world.worker_of(at)).collect();
-        for at in 0..EIGHT.len() {
-            assert!(world.worker_of(at).is_some(), "seed {seed}, host {at}: {}", world.why(at));
-            assert!(world.is_live(at), "seed {seed}, host {at}: not registered as live");
-        }
-        assert_eq!(workers.len(), EIGHT.len(), "seed {seed}");
-    }
-}
-
-#[test]
-fn where_worker_ids_are_few_every_instance_gets_one_within_two_days() {
-    for seed in 0..40 {
-        let mut world = World::new(seed, &EIGHT, 7);
-        for _ in 0..1000 {
-            something_happens(&mut world);
-        }
-        world.heal();
-        for _ in 0..48 {
-            world.pass(HOUR);
-            world.run(10 * SECOND);
-        }
-        world.run(120 * SECOND);
-        for at in 0..EIGHT.len() {
-            assert!(world.worker_of(at).is_some(), "seed {seed}, host {at}: {}", world.why(at));
-        }
-    }
-}
 
 #[test]
 fn instances_that_start_at_once_get_the_first_worker_ids_and_keep_them() {
@@ -479,6 +312,31 @@ fn a_worker_id_that_was_given_back_is_left_by_who_took_it_for_vacant() {
     world.run(20 * SECOND);
     assert!(world.look("a").free.is_empty(), "taken from there");
     assert!(world.worker_of(0).is_some() && world.is_live(0));
+}
+
+#[test]
+fn of_a_state_directory_that_was_copied_while_nobody_used_it_one_goes_on() {
+    for seed in 0..50 {
+        let mut world = World::new(seed, &["a", "a"], 1023);
+        world.start(0);
+        world.run(8 * SECOND);
+        let ms = world.random.u64(0..5 * SECOND);
+        world.run(ms);
+        if seed % 2 == 0 {
+            world.kill(0)
+        } else {
+            world.stop(0, false)
+        }
+        world.copy_disk(0, 1);
+        let first = world.random.usize(0..2);
+        world.start(first);
+        let ms = world.random.u64(0..5 * SECOND);
+        world.run(ms);
+        world.start(1 - first);
+        world.run(40 * SECOND);
+        let serving: Vec<_> = (0..2).filter_map(|at| world.worker_of(at)).collect();
+        assert_eq!(serving, [0], "seed {seed}");
+    }
 }
 
 #[test]

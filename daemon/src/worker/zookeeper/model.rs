@@ -187,7 +187,7 @@ impl Tree {
         Some(Versioned { value: data(&node.data)?, version, created, modified_ms })
     }
 
-    fn leaf(&self, name: &NodeName) -> Option<Versioned<Result<Leaf, String>>> {
+    pub(super) fn leaf(&self, name: &NodeName) -> Option<Versioned<Result<Leaf, String>>> {
         self.read(&view::forever(name), |data| match data {
             Data::Leaf(leaf) => Some(leaf.clone()),
             _ => None,

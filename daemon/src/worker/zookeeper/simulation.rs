@@ -2,16 +2,20 @@
 //! of registrar, issuer and worker file; and one rule, that no worker ID is used twice with one
 //! time.
 
+mod hosts;
+mod java;
 mod mishaps;
 
 use std::collections::{HashMap, HashSet};
 
 use fastrand::Rng;
 
+use self::hosts::{Disk, Host, Life};
+pub(super) use self::java::JavaLeaf;
 use super::claimant::Claimant;
 use super::model::{Reading, Tree};
 use super::plan::{Me, Rules};
-use super::step::{Action, Effect, Memory, Now, Outcome};
+use super::step::{Action, Memory, Now, Outcome};
 use super::view::{Op, View, Wanted};
 use crate::worker::peers::Verdict;
 
@@ -27,51 +31,6 @@ pub(super) const RULES: Rules = Rules {
     settle_ms: 5 * SECOND,
     quiet_ms: 10 * SECOND,
 };
-
-/// The worker file.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Disk {
-    worker: Option<u64>,
-    ceiling_ms: u64,
-    limit_ms: u64,
-    /// In which boot, and how long after it.
-    reported: Option<(u64, u64)>,
-    nonces: Vec<String>,
-}
-
-/// What the sequencer knows.
-#[derive(Debug)]
-struct Issuing {
-    worker: u64,
-    next: u64,
-    ceiling_ms: u64,
-    limit_ms: u64,
-}
-
-/// One life of one instance.
-pub(super) struct Life {
-    pub(super) claimant: Claimant,
-    issuing: Option<Issuing>,
-    /// What the next write of the worker file says.
-    file: Disk,
-    has_begun: bool,
-    session: Option<u64>,
-    reading: Option<Reading>,
-    pub(super) why: String,
-}
-
-pub(super) struct Host {
-    identity: String,
-    pub(super) disk: Disk,
-    pub(super) life: Option<Life>,
-    /// How far its clock is ahead.
-    pub(super) offset: i64,
-    /// Since when it does not reach the tree.
-    pub(super) cut_off: Option<u64>,
-    /// It does nothing before this, and does not know.
-    frozen_until: u64,
-    booted_at: u64,
-}
 
 /// A write on its way.
 enum Call {
@@ -163,21 +122,20 @@ impl World {
             },
         });
         let earlier = host.disk.nonces.clone();
-        host.disk.nonces.insert(0, nonce.clone());
-        host.disk.nonces.truncate(8);
         let me = Me {
             identity: host.identity.clone(),
             leaf_ip: "10.0.0.1".into(),
             leaf_port: "1".into(),
             peer_ip: "10.0.0.1".into(),
             peer_port: 1,
-            nonce,
+            nonce: nonce.clone(),
             earlier,
             layout: "layout".into(),
             max_worker: self.max_worker,
         };
         host.life = Some(Life {
             claimant: Claimant::new(me, self.rules, memory, seed),
+            nonce,
             issuing: None,
             file: host.disk.clone(),
             has_begun: false,
@@ -226,9 +184,12 @@ impl World {
             let life = self.hosts[at].life.as_mut().unwrap();
             life.reading.is_none().then(|| life.claimant.action(now))
         };
-        self.take(at);
+        self.hosts[at].take_effects(self.now);
         if matches!(action, Some(Action::Pause(_))) {
             return;
+        }
+        if matches!(action, Some(Action::Commit(_) | Action::Create { .. })) {
+            self.hosts[at].leave_name();
         }
         let outcome = self.outcome(at, action, fate);
         let life = self.hosts[at].life.as_mut().unwrap();
@@ -236,7 +197,7 @@ impl World {
             life.reading = None;
             life.claimant.done(now, outcome);
         }
-        self.take(at);
+        self.hosts[at].take_effects(self.now);
     }
 
     /// Does it; `None` when it goes on.
@@ -296,67 +257,15 @@ impl World {
         if fate == Fate::Unheard { failed("no answer") } else { Some(outcome) }
     }
 
-    /// What registrar and issuer do.
-    fn take(&mut self, at: usize) {
-        let (now, booted_at) = (self.now, self.hosts[at].booted_at);
-        let host = &mut self.hosts[at];
-        let Some(life) = &mut host.life else { return };
-        for effect in life.claimant.effects() {
-            match effect {
-                Effect::Serve { worker, start_ms, limit_ms } => {
-                    let used =
-                        if life.file.worker == Some(worker) { life.file.ceiling_ms } else { 0 };
-                    let next = start_ms.max(used);
-                    assert!(life.issuing.is_none(), "begins while it issues");
-                    life.issuing = Some(Issuing { worker, next, ceiling_ms: next, limit_ms });
-                    life.has_begun = true;
-                    (life.file.worker, life.file.ceiling_ms) = (Some(worker), next);
-                    life.file.limit_ms = limit_ms;
-                }
-                Effect::Reported { limit_ms } => {
-                    if let Some(issuing) = &mut life.issuing {
-                        issuing.limit_ms = limit_ms;
-                    }
-                    life.file.limit_ms = limit_ms;
-                    life.file.reported = Some((booted_at, now - booted_at));
-                }
-                Effect::Stop { why, .. } => {
-                    suspend(life);
-                    life.why = why;
-                }
-                Effect::Lost => {
-                    suspend(life);
-                    life.file.limit_ms = 0;
-                    host.disk = life.file.clone();
-                }
-                Effect::Trouble(_) | Effect::Fine => {}
-            }
-        }
-    }
-
     /// One ID of one host, if it may.
     pub(super) fn issue(&mut self, at: usize) {
         let (clock, ahead) = (self.clock(at), self.random.u64(1..3000));
         if self.is_frozen(at) {
             return;
         }
-        let host = &mut self.hosts[at];
-        let Some(life) = &mut host.life else { return };
-        let Some(issuing) = &mut life.issuing else { return };
-        // A sequencer leads its clock by a little at most, and refuses behind it.
-        let time = clock.max(issuing.next);
-        if time > clock + 10 || time >= issuing.limit_ms {
-            return;
+        if let Some((worker, time)) = self.hosts[at].issue(clock, ahead) {
+            self.record(worker, time, at);
         }
-        if time >= issuing.ceiling_ms {
-            // On disk before it is used.
-            issuing.ceiling_ms = (time + ahead).min(issuing.limit_ms);
-            host.disk = life.file.clone();
-            host.disk.ceiling_ms = issuing.ceiling_ms;
-        }
-        issuing.next = time + 1;
-        let worker = issuing.worker;
-        self.record(worker, time, at);
     }
 
     pub(super) fn record(&mut self, worker: u64, time: u64, at: usize) {
@@ -438,11 +347,5 @@ impl World {
 
     pub(super) fn session_of(&self, at: usize) -> Option<u64> {
         self.hosts[at].life.as_ref()?.session
-    }
-}
-
-fn suspend(life: &mut Life) {
-    if let Some(issuing) = life.issuing.take() {
-        life.file.ceiling_ms = issuing.ceiling_ms;
     }
 }

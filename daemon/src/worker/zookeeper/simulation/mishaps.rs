@@ -1,20 +1,28 @@
 //! What happens to the hosts of a simulation, and to the tree.
 
 use super::super::model::Tree;
+use super::super::plan;
 use super::super::step::Action;
-use super::{Call, Disk, World};
+use super::{Call, Disk, SECOND, World};
 use crate::worker::peers::Verdict;
 
 impl World {
     /// What it is doing at the moment is done later, or never.
     pub(in super::super) fn kill(&mut self, at: usize) {
         let now = self.now_of(at);
-        let Some(mut life) = self.hosts[at].life.take() else { return };
-        let Some(session) = life.session else { return };
-        if self.hosts[at].cut_off.is_none() && life.reading.is_none() && self.random.bool() {
-            self.send_late(session, life.claimant.action(now));
+        let is_sent = self.hosts[at].cut_off.is_none() && self.random.bool();
+        let Some(life) = &mut self.hosts[at].life else { return };
+        let session = life.session;
+        if let Some(session) = session.filter(|_| is_sent && life.reading.is_none()) {
+            let action = life.claimant.action(now);
+            if matches!(action, Action::Commit(_) | Action::Create { .. }) {
+                self.hosts[at].leave_name();
+            }
+            self.send_late(session, action);
         }
-        self.ending.push((self.now + self.rules.session_ms, session));
+        let end = self.now + self.rules.session_ms;
+        self.ending.extend(session.map(|session| (end, session)));
+        self.hosts[at].life = None;
     }
 
     pub(super) fn send_late(&mut self, session: u64, action: Action) {
@@ -109,6 +117,21 @@ impl World {
     pub(in super::super) fn lose_disk(&mut self, at: usize) {
         self.kill(at);
         self.hosts[at].disk = Disk::default();
+    }
+
+    /// The disk of one host, as it is, in another one.
+    pub(in super::super) fn copy_disk(&mut self, from: usize, to: usize) {
+        self.hosts[to].disk = self.hosts[from].disk.clone();
+    }
+
+    /// An operator frees the worker IDs of a host that is gone with its disk.
+    pub(in super::super) fn release(&mut self, at: usize) {
+        self.lose_disk(at);
+        let zk_now = self.zk_now();
+        for entry in self.look(&self.hosts[at].identity).entries {
+            // Not while its session lasts.
+            self.tree.execute(&plan::release(&entry, zk_now + 11 * SECOND), 0, zk_now);
+        }
     }
 
     /// Nothing is wrong any more, and all run.

@@ -1,0 +1,126 @@
+//! What stands in a simulation for registrar, issuer and worker file.
+
+use super::super::claimant::Claimant;
+use super::super::model::Reading;
+use super::super::step::Effect;
+
+/// The worker file.
+#[derive(Debug, Clone, Default)]
+pub(in super::super) struct Disk {
+    pub(super) worker: Option<u64>,
+    pub(super) ceiling_ms: u64,
+    pub(super) limit_ms: u64,
+    /// In which boot, and how long after it.
+    pub(super) reported: Option<(u64, u64)>,
+    pub(super) nonces: Vec<String>,
+}
+
+/// What the sequencer knows.
+#[derive(Debug)]
+pub(super) struct Issuing {
+    pub(super) worker: u64,
+    pub(super) next: u64,
+    pub(super) ceiling_ms: u64,
+    pub(super) limit_ms: u64,
+}
+
+/// One life of one instance.
+pub(in super::super) struct Life {
+    pub(in super::super) claimant: Claimant,
+    pub(super) nonce: String,
+    pub(super) issuing: Option<Issuing>,
+    /// What the next write of the worker file says.
+    pub(super) file: Disk,
+    pub(super) has_begun: bool,
+    pub(super) session: Option<u64>,
+    pub(super) reading: Option<Reading>,
+    pub(in super::super) why: String,
+}
+
+pub(in super::super) struct Host {
+    pub(super) identity: String,
+    pub(in super::super) disk: Disk,
+    pub(in super::super) life: Option<Life>,
+    /// How far its clock is ahead.
+    pub(in super::super) offset: i64,
+    /// Since when it does not reach the tree.
+    pub(in super::super) cut_off: Option<u64>,
+    /// It does nothing before this, and does not know.
+    pub(super) frozen_until: u64,
+    pub(super) booted_at: u64,
+}
+
+impl Host {
+    pub(super) fn leave_name(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        if life.file.nonces.first() != Some(&life.nonce) {
+            life.file.nonces.insert(0, life.nonce.clone());
+            life.file.nonces.truncate(8);
+            self.disk = life.file.clone();
+            let in_use = life.issuing.as_ref().map_or(0, |issuing| issuing.ceiling_ms);
+            self.disk.ceiling_ms = self.disk.ceiling_ms.max(in_use);
+        }
+    }
+
+    /// What the registrar does with the effects.
+    pub(super) fn take_effects(&mut self, now: u64) {
+        let booted_at = self.booted_at;
+        let Some(life) = &mut self.life else { return };
+        for effect in life.claimant.effects() {
+            match effect {
+                Effect::Serve { worker, start_ms, limit_ms } => {
+                    let used =
+                        if life.file.worker == Some(worker) { life.file.ceiling_ms } else { 0 };
+                    let next = start_ms.max(used);
+                    assert!(life.issuing.is_none(), "begins while it issues");
+                    life.issuing = Some(Issuing { worker, next, ceiling_ms: next, limit_ms });
+                    life.has_begun = true;
+                    (life.file.worker, life.file.ceiling_ms) = (Some(worker), next);
+                    life.file.limit_ms = limit_ms;
+                }
+                Effect::Reported { limit_ms } => {
+                    if let Some(issuing) = &mut life.issuing {
+                        issuing.limit_ms = limit_ms;
+                    }
+                    life.file.limit_ms = limit_ms;
+                    life.file.reported = Some((booted_at, now - booted_at));
+                }
+                Effect::Stop { why, .. } => {
+                    suspend(life);
+                    life.why = why;
+                }
+                Effect::Lost => {
+                    suspend(life);
+                    life.file.limit_ms = 0;
+                    self.disk = life.file.clone();
+                }
+                Effect::Trouble(_) | Effect::Fine => {}
+            }
+        }
+    }
+
+    /// One ID, if it may, at what its clock says: worker ID and time.
+    pub(super) fn issue(&mut self, clock: u64, ahead: u64) -> Option<(u64, u64)> {
+        let life = self.life.as_mut()?;
+        let issuing = life.issuing.as_mut()?;
+        // A sequencer leads its clock by a little at most, and refuses behind it.
+        let time = clock.max(issuing.next);
+        if time > clock + 10 || time >= issuing.limit_ms {
+            return None;
+        }
+        if time >= issuing.ceiling_ms {
+            // On disk before it is used.
+            issuing.ceiling_ms = (time + ahead).min(issuing.limit_ms);
+            self.disk = life.file.clone();
+            self.disk.ceiling_ms = issuing.ceiling_ms;
+        }
+        issuing.next = time + 1;
+        Some((issuing.worker, time))
+    }
+}
+
+fn suspend(life: &mut Life) {
+    if let Some(issuing) = life.issuing.take() {
+        life.file.ceiling_ms = issuing.ceiling_ms;
+    }
+}

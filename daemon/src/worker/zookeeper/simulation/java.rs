@@ -1,0 +1,54 @@
+//! A Java Leaf as its open-source code behaves: it has the sequence of its node for a worker ID,
+//! writes its time there every three seconds, and asks nobody.
+
+use super::super::name::{self, NodeName};
+use super::super::view;
+use super::{SECOND, World};
+
+pub(in super::super) struct JavaLeaf {
+    identity: String,
+    worker: u64,
+    last: u64,
+    report_at: u64,
+}
+
+fn record(identity: &str, timestamp: u64) -> Vec<u8> {
+    let (ip, port) = identity.rsplit_once(':').unwrap();
+    format!(r#"{{"ip":"{ip}","port":"{port}","timestamp":{timestamp}}}"#).into_bytes()
+}
+
+impl JavaLeaf {
+    /// `None` when its clock is behind what its node says.
+    pub(in super::super) fn start(world: &mut World, identity: &str) -> Option<Self> {
+        let now = world.zk_now();
+        let names = world.tree.names(view::FOREVER);
+        let own = names.into_iter().rev().find(|name| name.identity() == identity);
+        let worker = match own {
+            None => {
+                let data = record(identity, now);
+                world.tree.create_sequential(&name::prefix(identity), &data, now)?.sequence()
+            }
+            Some(own) => {
+                let leaf = world.tree.leaf(&own)?.value.unwrap();
+                if leaf.timestamp > now {
+                    return None;
+                }
+                own.sequence()
+            }
+        };
+        let (identity, report_at) = (identity.to_owned(), world.now);
+        Some(Self { identity, worker, last: now, report_at })
+    }
+
+    /// One ID, and a report when it is time.
+    pub(in super::super) fn act(&mut self, world: &mut World) {
+        let now = world.zk_now();
+        let path = view::forever(&NodeName::new(&self.identity, self.worker));
+        if world.now >= self.report_at {
+            assert!(world.tree.overwrite(&path, &record(&self.identity, now), now));
+            self.report_at = world.now + 3 * SECOND;
+        }
+        self.last = now.max(self.last + 1);
+        world.record(self.worker, self.last, usize::MAX);
+    }
+}
