@@ -3,6 +3,7 @@
 //! which has ten.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use leaf_client::wire::{Call, ErrorCode, Reply};
 use leafd_tests::faketime::FakeTime;
@@ -286,7 +287,7 @@ fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_
 #[test]
 fn many_short_lives_that_give_back_do_with_few_worker_ids() {
     const THREADS: usize = 9;
-    const LIVES: usize = 4;
+    const LIVES: usize = 40;
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     // ZooKeeper counts what was given back and taken again, and has counted past eight long ago.
@@ -294,12 +295,13 @@ fn many_short_lives_that_give_back_do_with_few_worker_ids() {
         let node = tree.create_sequential("/snowflake/leaf/forever/past-", b"");
         tree.delete_recursive(&node);
     }
+    let names = Mutex::new((0..LIVES).map(|life| format!("pod-{life}")));
+    let next = || names.lock().unwrap().next();
     std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (servers, seen) = (&servers, &seen);
-            scope.spawn(move || {
-                for life in 0..LIVES {
-                    let pod = host(servers, &format!("pod-{thread}-{life}"), EIGHT, seen);
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(name) = next() {
+                    let pod = host(&servers, &name, EIGHT, &seen);
                     let mut pod = pod.with("WORKER_GIVE_BACK", "true");
                     pod.start();
                     pod.serves();
@@ -314,7 +316,7 @@ fn many_short_lives_that_give_back_do_with_few_worker_ids() {
     let numbers = free.iter().map(|name| name.rsplit_once('-').unwrap().1.parse().unwrap());
     assert_eq!(numbers.collect::<BTreeSet<u64>>(), (0..8).collect());
     assert_eq!(free.len(), 8);
-    println!("{} lives: {} IDs, none twice", THREADS * LIVES, seen.count(SNOWFLAKE));
+    println!("{LIVES} lives: {} IDs, none twice", seen.count(SNOWFLAKE));
     assert!(seen.count(SNOWFLAKE) > 5000);
 }
 
