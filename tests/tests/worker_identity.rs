@@ -156,7 +156,11 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     second.refuses("no worker ID yet, ZooKeeper has to give one");
     let copy = "worker.properties is another directory's, of which this one is a copy";
     assert!(second.home().log().contains(copy), "{second}");
+    // Of two that come back at once, either may be the first to register.
+    second.stop();
     proxies.iter().for_each(Proxy::pass);
+    first.wait_until("it reports", || first.status().last_report_ms_ago.is_some());
+    second.start();
     second.refuses(TWIN);
     assert_eq!(first.serves(), 0);
     first.stop();
