@@ -241,7 +241,10 @@ async fn find_place(
         let why = match found.await {
             Ok(Ok(place)) => return place,
             Ok(Err(why)) => why,
-            Err(_) => "the names in zookeeper.servers are not resolved".to_owned(),
+            Err(_) => {
+                let names = ensemble.servers.join(",");
+                format!("the names in zookeeper.servers are not resolved in time ({names})")
+            }
         };
         let remembered = configured.unwrap_or(&file.identity);
         let registry = file.shared.as_ref().map(|shared| shared.registry.as_str());
