@@ -44,17 +44,20 @@ fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_pa
     let servers =
         format!("127.0.0.1:1,127.0.0.1:{resets_at},127.0.0.1:{silent_at},127.0.0.1:{live}{chroot}");
     let home = instance(folder.path(), &servers, "a");
-    // They are tried in any order.
-    for _ in 0..6 {
+    // They are tried in any order; sooner or later each is the first.
+    let mut starts = 0;
+    while starts < 4 || resets.accepted() == 0 || silent.accepted() == 0 {
+        starts += 1;
+        assert!(starts < 50, "they are not tried");
         let daemon = home.start();
         assert_eq!(all.works(&home).worker, 0);
         all.customer(&home).reports();
         daemon.stop();
     }
-    assert!(resets.accepted() + silent.accepted() > 0);
     let nodes = ensemble.tree().children(&format!("{chroot}/snowflake/leaf/forever"));
     assert_eq!(nodes, ["a-0000000000"]);
-    assert!(all.count() > 3000);
+    println!("{starts} starts");
+    assert!(all.count() > 2000);
 }
 
 #[test]
@@ -66,7 +69,7 @@ fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
     let there = named("nowhere", nowhere).with("PEER_ADVERTISE", "127.0.0.1");
     let unreachable = named("unreachable", "127.0.0.1:1,127.0.0.1:2");
     for (home, server, text) in [
-        (named("unresolvable", nowhere), nowhere, "correct zookeeper.servers"),
+        (named("unresolvable", nowhere), nowhere, "zookeeper.servers"),
         (there, nowhere, "ZooKeeper has to give one"),
         (unreachable, "127.0.0.1:1,127.0.0.1:2", "no server can be reached"),
     ] {
