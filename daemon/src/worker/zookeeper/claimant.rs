@@ -603,3 +603,7 @@ mod tests;
 #[cfg(test)]
 #[path = "fleet_tests.rs"]
 mod fleet_tests;
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod rules_tests;

@@ -194,7 +194,7 @@ impl Tree {
         })
     }
 
-    fn holder(&self, name: &NodeName) -> Option<Versioned<Result<Holder, String>>> {
+    pub(super) fn holder(&self, name: &NodeName) -> Option<Versioned<Result<Holder, String>>> {
         self.read(&view::holder(name), |data| match data {
             Data::Holder(holder) => Some(holder.clone()),
             _ => None,

@@ -14,7 +14,9 @@ use self::hosts::{Disk, Host, Life};
 pub(super) use self::java::JavaLeaf;
 use super::claimant::Claimant;
 use super::model::{Reading, Tree};
+use super::name::NodeName;
 use super::plan::{Me, Rules};
+use super::record::Holder;
 use super::step::{Action, Memory, Now, Outcome};
 use super::view::{Op, View, Wanted};
 use crate::worker::peers::Verdict;
@@ -63,6 +65,8 @@ pub(super) struct World {
     ending: Vec<(u64, u64)>,
     ended: HashSet<u64>,
     late: Vec<(u64, u64, Call)>,
+    /// The tree knows less than it did.
+    is_put_back: bool,
     /// What the other instances say of the clock.
     pub(super) verdict: Verdict,
 }
@@ -90,6 +94,7 @@ impl World {
             ending: Vec::new(),
             ended: HashSet::new(),
             late: Vec::new(),
+            is_put_back: false,
             verdict: Verdict::NobodyAnswered,
         }
     }
@@ -172,6 +177,16 @@ impl World {
     pub(super) fn action(&mut self, at: usize) -> Action {
         let now = self.now_of(at);
         self.hosts[at].life.as_mut().unwrap().claimant.action(now)
+    }
+
+    /// One host alone acts, until it is about to do this.
+    pub(super) fn go(&mut self, at: usize, is_it: impl Fn(&Action) -> bool) {
+        let begin = self.now;
+        while !is_it(&self.action(at)) {
+            assert!(self.now < begin + 60 * SECOND, "{:?}", self.action(at));
+            self.step(at, Fate::Answered);
+            self.pass(50);
+        }
     }
 
     /// One action of one host, or the next piece of one.
@@ -265,7 +280,16 @@ impl World {
         }
         if let Some((worker, time)) = self.hosts[at].issue(clock, ahead) {
             self.record(worker, time, at);
+            let holder = self.holder_of(at, worker).filter(|_| !self.is_put_back);
+            assert!(holder.is_none_or(|holder| time < holder.limit), "past what was reported");
         }
+    }
+
+    /// What the tree says of a worker ID of a host, if it is of this state directory.
+    fn holder_of(&self, at: usize, worker: u64) -> Option<Holder> {
+        let host = &self.hosts[at];
+        let holder = self.tree.holder(&NodeName::new(&host.identity, worker))?.value.ok()?;
+        host.disk.nonces.contains(&holder.nonce).then_some(holder)
     }
 
     pub(super) fn record(&mut self, worker: u64, time: u64, at: usize) {

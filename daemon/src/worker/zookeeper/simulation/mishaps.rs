@@ -96,6 +96,7 @@ impl World {
             None => self.tree.wipe(),
         }
         self.late.clear();
+        self.is_put_back = true;
         for at in 0..self.hosts.len() {
             if self.hosts[at].life.as_ref().is_none_or(|life| !life.claimant.is_registered()) {
                 self.kill(at);
