@@ -1,5 +1,6 @@
 //! `leafd`: unique 64-bit IDs for the processes of one host.
 
+pub mod access;
 pub mod app;
 pub mod backoff;
 pub mod clock;
