@@ -42,7 +42,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// A value that each key refuses, as it is written in the file, and how the refusal tells it.
-const WRONG: [(&str, &str, &str); 60] = [
+const WRONG: [(&str, &str, &str); 68] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -54,6 +54,14 @@ const WRONG: [(&str, &str, &str); 60] = [
     ("socket.idle-timeout", "\"999ms\"", "999ms"),
     ("socket.request-timeout", "\"99ms\"", "99ms"),
     ("socket.write-timeout", "\"25h\"", "90000s is not between 100ms and 86400s"),
+    ("access.rules", "7", "7"),
+    ("access.rules", "[{ name = \"apps\" }]", "rule \"apps\" names nobody"),
+    ("access.rules", "[{ users = [\"no-such-user\"] }]", "no-such-user"),
+    ("access.rules", "[{ groups = [\"no-such-group\"] }]", "no-such-group"),
+    ("access.rules", "[{ users = [1], snowflakes = true }]", "snowflakes"),
+    ("quota.ids-per-second", "1000000000001", "1000000000001 is not between 0 and 1000000000000"),
+    ("quota.max-connections", "1000001", "1000001 is not between 0 and 1000000"),
+    ("quota.tags", "[{ tags = [\"x\"], ids-per-second = 0 }]", "0 is not between 1 and"),
     ("state.machine-id", "\"a\\u0007b\"", "a\\u{7}b"),
     ("store.kind", "\"oracle\"", "oracle"),
     ("store.url", "\"mysql://leaf@db/leaf\"", "store.kind is sqlite"),

@@ -31,6 +31,7 @@ impl Config {
     pub fn check(&self, now_ms: u64) -> Vec<Problem> {
         let mut problems = Problems(Vec::new());
         self.check_socket(&mut problems);
+        self.check_access(&mut problems);
         self.check_segment(&mut problems);
         self.check_snowflake(&mut problems, now_ms);
         self.check_store(&mut problems);

@@ -83,6 +83,13 @@ fn convert(name: String, value: String, default: &Value) -> Result<Value, BadVar
             Ok(truth) => return Ok(Value::Boolean(truth)),
             Err(_) => "true or false",
         },
+        Value::Array(_) => match format!("list = {value}").parse::<Table>() {
+            Ok(mut table) if table.len() == 1 => match table.remove("list") {
+                Some(list @ Value::Array(_)) => return Ok(list),
+                _ => "a list, as in [{ … }]",
+            },
+            _ => "a list, as in [{ … }]",
+        },
         _ => return Ok(Value::String(value)),
     };
     Err(BadVariable::Kind { name, value, kind })
@@ -106,6 +113,16 @@ mod tests {
         assert_eq!(file["worker"]["id"], Value::Integer(3));
         let file = laid("LEAFD_SOCKET_PATH", "5").unwrap();
         assert_eq!(file["socket"]["path"], Value::String("5".into()));
+    }
+
+    #[test]
+    fn a_list_is_written_as_in_the_file() {
+        let file = laid("LEAFD_ACCESS_RULES", "[{ users = [7], tags = [\"x\"] }]").unwrap();
+        assert_eq!(file["access"]["rules"][0]["users"][0], Value::Integer(7));
+        for bad in ["7", "", "[] # }\nother = 1", "[{ users = ["] {
+            let error = laid("LEAFD_ACCESS_RULES", bad).unwrap_err().to_string();
+            assert!(error.ends_with("is not a list, as in [{ … }]"), "{error}");
+        }
     }
 
     #[test]

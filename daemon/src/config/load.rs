@@ -36,6 +36,31 @@ pub enum ConfigError {
     Problems(Vec<Problem>),
 }
 
+/// A configuration, and its keys as they were written.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Every key with its value, defaults included.
+    written: toml::Table,
+}
+
+impl Loaded {
+    /// The keys whose values are written differently here and in `other`, as `section.key`.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let keys = self.written.iter().flat_map(|(section, keys)| {
+            keys.as_table().into_iter().flatten().map(move |(key, value)| (section, key, value))
+        });
+        keys.filter(|(section, key, value)| {
+            let theirs = other.written.get(*section).and_then(|keys| keys.get(*key));
+            theirs != Some(value)
+        })
+        .map(|(section, key, _)| format!("{section}.{key}"))
+        .collect()
+    }
+}
+
 /// Reads `path` (none: the defaults), lays `variables` over it, and checks it at `now_ms`.
 ///
 /// # Errors
@@ -44,7 +69,7 @@ pub fn load(
     path: Option<&Path>,
     variables: impl IntoIterator<Item = (String, String)>,
     now_ms: u64,
-) -> Result<Config, ConfigError> {
+) -> Result<Loaded, ConfigError> {
     let from = path.map_or_else(|| "environment".to_owned(), |path| path.display().to_string());
     let text = match path {
         Some(path) => std::fs::read_to_string(path)
@@ -63,9 +88,20 @@ pub fn load(
         // Without a text there is no line to show, and so no secret.
         what: error.to_string(),
     };
-    let config: Config = table.try_into().map_err(of_environment)?;
+    let config: Config = table.clone().try_into().map_err(of_environment)?;
     let problems = config.check(now_ms);
-    if problems.is_empty() { Ok(config) } else { Err(ConfigError::Problems(problems)) }
+    if !problems.is_empty() {
+        return Err(ConfigError::Problems(problems));
+    }
+    let mut written = defaults;
+    for (section, keys) in table {
+        if let (Some(all), toml::Value::Table(keys)) =
+            (written.get_mut(&section).and_then(toml::Value::as_table_mut), keys)
+        {
+            all.extend(keys);
+        }
+    }
+    Ok(Loaded { config, written })
 }
 
 /// What is wrong and where, with the key if it is one of leafd's. Never the line itself: it may
@@ -100,13 +136,30 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.toml");
         std::fs::write(&path, text).unwrap();
-        load(Some(&path), variable.map(|(name, value)| (name.into(), value.into())), NOW)
+        let variable = variable.map(|(name, value)| (name.into(), value.into()));
+        load(Some(&path), variable, NOW).map(|loaded| loaded.config)
+    }
+
+    #[test]
+    fn keys_that_differ_are_listed_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("leafd.toml");
+        let from = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            load(Some(&path), [], NOW).unwrap()
+        };
+        let one = from("[worker]\nid = 7\n[segment]\nwait = \"5s\"\n");
+        let other = from("[worker]\nid = 8\n[[access.rules]]\nusers = [1]\n");
+        assert_eq!(one.differences(&other), ["access.rules", "worker.id"]);
+        assert_eq!(other.differences(&one), ["access.rules", "worker.id"]);
+        assert!(one.differences(&one).is_empty());
+        assert_eq!(load(None, [], NOW).unwrap().differences(&one), ["worker.id"]);
     }
 
     #[test]
     fn the_printed_default_configuration_is_the_default() {
         assert_eq!(loaded(DEFAULT, None).unwrap(), Config::default());
-        assert_eq!(load(None, [], NOW).unwrap(), Config::default());
+        assert_eq!(load(None, [], NOW).unwrap().config, Config::default());
     }
 
     #[test]

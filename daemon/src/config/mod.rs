@@ -2,6 +2,7 @@
 //! before anything starts. `default.toml` is the reference and is what `leafd default-config`
 //! prints; a test holds it to the defaults here.
 
+mod access;
 mod check;
 mod environment;
 mod load;
@@ -17,8 +18,9 @@ use serde::{Deserialize, Deserializer};
 use crate::secret::Secret;
 use crate::segment::store::{Address, Server};
 
+pub use access::{Access, AccessRule, Principal, Quota, TagQuota};
 pub use check::Problem;
-pub use load::{ConfigError, load};
+pub use load::{ConfigError, Loaded, load};
 pub use password::NoPassword;
 pub use registry::{Address as PeerAddress, Ensemble};
 
@@ -31,6 +33,10 @@ pub const DEFAULT: &str = include_str!("default.toml");
 pub struct Config {
     /// Where and how applications connect.
     pub socket: Socket,
+    /// Who may do what.
+    pub access: Access,
+    /// How much of it.
+    pub quota: Quota,
     /// What survives a restart.
     pub state: State,
     /// Where ranges come from.

@@ -1,0 +1,216 @@
+//! `[access]` and `[quota]`: who may do what, and how much of it. Names become numbers in
+//! [`crate::app`], since that asks the system's user database.
+
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer};
+
+use super::Config;
+use super::check::Problems;
+
+/// Who may do what.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Access {
+    pub rules: Vec<AccessRule>,
+}
+
+/// One rule of `access.rules`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct AccessRule {
+    pub name: String,
+    pub users: Vec<Principal>,
+    pub groups: Vec<Principal>,
+    pub connect: bool,
+    pub tags: Vec<String>,
+    pub snowflake: bool,
+    pub administer: bool,
+    pub ids_per_second: Option<u64>,
+    pub max_connections: Option<u32>,
+}
+
+/// A user or a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// By number.
+    Number(u32),
+    /// By name.
+    Name(String),
+    /// Anybody: `"*"`.
+    Everyone,
+}
+
+/// How much.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct Quota {
+    pub ids_per_second: u64,
+    pub max_connections: u32,
+    pub tags: Vec<TagQuota>,
+}
+
+/// One element of `quota.tags`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "default.toml documents each key")]
+pub struct TagQuota {
+    pub tags: Vec<String>,
+    pub ids_per_second: u64,
+}
+
+impl Default for AccessRule {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            users: Vec::new(),
+            groups: Vec::new(),
+            connect: true,
+            tags: vec!["*".into()],
+            snowflake: true,
+            administer: false,
+            ids_per_second: None,
+            max_connections: None,
+        }
+    }
+}
+
+impl AccessRule {
+    /// How messages call the rule with this index: by its name, or by its place from 1 on.
+    #[must_use]
+    pub fn label(&self, index: usize) -> String {
+        if self.name.is_empty() {
+            format!("rule {}", index + 1)
+        } else {
+            format!("rule {:?}", self.name)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Principal {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        const WANTED: &str = "a name, or a number from 0 to 4294967294";
+        // The last number means "no change" to the system.
+        let number = |number: u64| u32::try_from(number).ok().filter(|id| *id != u32::MAX);
+        match toml::Value::deserialize(from)? {
+            toml::Value::String(text) if text == "*" => Ok(Self::Everyone),
+            toml::Value::String(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                let parsed = text.parse().ok().and_then(number).map(Self::Number);
+                parsed.ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), &WANTED))
+            }
+            toml::Value::String(text) => Ok(Self::Name(text)),
+            toml::Value::Integer(value) => {
+                let parsed = u64::try_from(value).ok().and_then(number).map(Self::Number);
+                parsed.ok_or_else(|| D::Error::invalid_value(Unexpected::Signed(value), &WANTED))
+            }
+            other => Err(D::Error::custom(format!("{other} is not {WANTED}"))),
+        }
+    }
+}
+
+/// Limits are far above what leafd can make, and this bounds the arithmetic.
+const MOST_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// Longest name of a rule and longest pattern, in characters; a tag has up to 128.
+const LONGEST: usize = 200;
+
+impl Config {
+    pub(super) fn check_access(&self, problems: &mut Problems) {
+        for (index, rule) in self.access.rules.iter().enumerate() {
+            let mut add = |text: &str| {
+                problems.add("access.rules", format!("{} {text}", rule.label(index)));
+            };
+            if rule.users.is_empty() && rule.groups.is_empty() {
+                add("names nobody; give it users or groups, or users = [\"*\"] for everybody");
+            }
+            if rule.groups.contains(&Principal::Everyone) {
+                add("has \"*\" among its groups; for everybody write users = [\"*\"]");
+            }
+            if !rule.connect && rule.administer {
+                add("allows to administer, and not to connect; remove one of the two");
+            }
+            if rule.name.chars().any(char::is_control) || rule.name.chars().count() > LONGEST {
+                add("has a name that is too long or holds a control character");
+            }
+            if let Some(bad) = rule.tags.iter().find(|pattern| is_no_pattern(pattern)) {
+                add(&format!("has the pattern {bad:?}, which fits no tag"));
+            }
+            if let Some(rate) = rule.ids_per_second.filter(|rate| *rate > MOST_PER_SECOND) {
+                add(&format!("has ids-per-second {rate}, above {MOST_PER_SECOND}"));
+            }
+        }
+        problems.range("quota.ids-per-second", self.quota.ids_per_second, 0, MOST_PER_SECOND);
+        problems.range(
+            "quota.max-connections",
+            u64::from(self.quota.max_connections),
+            0,
+            1_000_000,
+        );
+        for quota in &self.quota.tags {
+            if let Some(bad) = quota.tags.iter().find(|pattern| is_no_pattern(pattern)) {
+                problems.add("quota.tags", format!("the pattern {bad:?} fits no tag"));
+            }
+            if quota.tags.is_empty() {
+                problems.add("quota.tags", "an element without tags limits nothing".into());
+            }
+            problems.range("quota.tags", quota.ids_per_second, 1, MOST_PER_SECOND);
+        }
+    }
+}
+
+fn is_no_pattern(pattern: &str) -> bool {
+    pattern.is_empty() || pattern.chars().count() > LONGEST || pattern.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(toml: &str) -> Vec<String> {
+        let config: Config = toml::from_str(toml).unwrap();
+        config.check(1_700_000_000_000).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn users_and_groups_are_names_numbers_or_everyone() {
+        let rule = "users = [\"app\", 7, \"08\", \"*\"]\ngroups = [\"apps\"]\n";
+        let config: Config = toml::from_str(&format!("[[access.rules]]\n{rule}")).unwrap();
+        let rule = &config.access.rules[0];
+        let name = |text: &str| Principal::Name(text.into());
+        let (seven, eight) = (Principal::Number(7), Principal::Number(8));
+        assert_eq!(rule.users, [name("app"), seven, eight, Principal::Everyone]);
+        assert_eq!(rule.groups, [name("apps")]);
+        assert!(rule.connect && rule.snowflake && !rule.administer);
+        assert_eq!(rule.tags, ["*"]);
+        for bad in ["-1", "4294967295", "true", "\"4294967296\""] {
+            let error = toml::from_str::<Config>(&format!("access.rules = [{{users = [{bad}]}}]"));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(bad.trim_matches('"')), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_meant_is_named() {
+        for (rule, told) in [
+            ("name = \"apps\"", "rule \"apps\" names nobody"),
+            ("groups = [\"*\"]", "rule 1 has \"*\" among its groups"),
+            ("users = [1]\nconnect = false\nadminister = true", "and not to connect"),
+            ("users = [1]\ntags = [\"\"]", "the pattern \"\""),
+            ("users = [1]\nids-per-second = 1000000000001", "1000000000001"),
+        ] {
+            let found = problems(&format!("[[access.rules]]\n{rule}"));
+            assert!(found.len() == 1 && found[0].contains(told), "{found:?}");
+        }
+        for (quota, told) in [
+            ("tags = [{ tags = [], ids-per-second = 1 }]", "without tags"),
+            ("tags = [{ tags = [\"x\"], ids-per-second = 0 }]", "0 is not between 1 and"),
+            ("tags = [{ tags = [\"\"], ids-per-second = 1 }]", "the pattern \"\""),
+            ("max-connections = 1000001", "1000001 is not between"),
+        ] {
+            let found = problems(&format!("[quota]\n{quota}"));
+            assert!(found.len() == 1 && found[0].contains(told), "{found:?}");
+        }
+    }
+}
