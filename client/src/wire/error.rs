@@ -64,7 +64,7 @@ error_codes! {
     /// The frame is longer than allowed; `detail` is the limit in bytes. The connection closes.
     FrameTooLarge = 105,
 
-    /// The count is 0 or above the limit; `detail` is the limit.
+    /// The count is 0 or above the limit, which may be a quota; `detail` is the limit.
     BadCount = 200,
     /// The tag is empty, longer than 128 characters, or holds control characters.
     BadTag = 201,
@@ -76,7 +76,8 @@ error_codes! {
     BadStep = 204,
     /// The description is longer than 256 characters.
     BadDescription = 205,
-    /// The caller may not do this.
+    /// The caller may not do this; `detail` is the caller's user ID. When it may not even connect,
+    /// the connection closes.
     Forbidden = 206,
     /// The daemon is not configured for this call.
     NotConfigured = 207,
@@ -89,7 +90,7 @@ error_codes! {
     /// Another owner than the one named has the worker ID.
     WrongOwner = 211,
 
-    /// The connection limit is reached. The connection closes.
+    /// The connection limit is reached, of the daemon or of the user. The connection closes.
     TooManyConnections = 300,
     /// Too many requests wait on this connection; `detail` is the limit.
     TooManyInFlight = 301,
@@ -113,6 +114,9 @@ error_codes! {
     TooManyWaiting = 310,
     /// The registry of worker IDs does not answer.
     RegistryUnavailable = 311,
+    /// The caller, or the tag, has had as many IDs as it may for now; `detail` is the limit in IDs
+    /// per second.
+    QuotaExceeded = 312,
 }
 
 impl ErrorCode {

@@ -282,6 +282,7 @@ fn the_number_of_an_error_never_changes() {
         (309, "ShuttingDown"),
         (310, "TooManyWaiting"),
         (311, "RegistryUnavailable"),
+        (312, "QuotaExceeded"),
     ];
     for (number, name) in golden {
         assert_eq!(ErrorCode::from_number(number).name(), name, "{number}");

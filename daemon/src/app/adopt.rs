@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::serve::owner;
 use super::{load, paths, print};
 use crate::clock::Clock;
+use crate::config::Loaded;
 use crate::segment::store::{IfMissing, Store, sqlite};
 use crate::state::dir::StateDir;
 
@@ -18,7 +19,7 @@ const MARGIN_MS: u64 = 11_000;
 /// # Errors
 /// When leafd runs on it, or the disk refuses.
 pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
-    let (config, _) = load(path)?;
+    let (Loaded { config, .. }, _) = load(path)?;
     let state = StateDir::lock(&paths::state_dir(&config))?;
     let address = config.store_address()?;
     let here = owner(&config, address.as_ref());

@@ -38,6 +38,10 @@ impl Failure {
         Self::new(EX_CONFIG, what)
     }
 
+    pub(super) fn not_now(what: impl Into<String>) -> Self {
+        Self::new(EX_TEMPFAIL, what)
+    }
+
     pub(super) fn output(error: std::io::Error) -> Self {
         Self::new(EX_IOERR, format!("cannot write to standard output: {error}"))
     }
@@ -64,6 +68,11 @@ impl Failure {
 
     pub(super) fn software(what: &str) -> Self {
         Self::new(EX_SOFTWARE, what)
+    }
+
+    /// What happened, and what to do.
+    pub(super) fn message(&self) -> &str {
+        &self.message
     }
 
     /// Tells standard error, and gives the number to end with.

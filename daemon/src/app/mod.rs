@@ -1,9 +1,11 @@
 //! The commands of `leafd`: what each does, from the configuration to the exit code.
 
+mod access;
 mod adopt;
 mod failure;
 mod hint;
 mod paths;
+mod reload;
 mod schema;
 mod serve;
 mod snowflake;
@@ -17,7 +19,7 @@ pub use schema::{SchemaDialect, schema};
 pub use serve::serve;
 
 use crate::clock::Clock;
-use crate::config::{self, Config};
+use crate::config::{self, Loaded};
 
 /// Where a configuration is looked for when none is named.
 const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
@@ -26,12 +28,12 @@ const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
 const PATHS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
 /// The checked configuration, and where it comes from.
-fn load(path: Option<&Path>) -> Result<(Config, String), Failure> {
+fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
     let system = Path::new(SYSTEM_CONFIG);
     let path = path.or_else(|| system.exists().then_some(system));
-    let config = config::load(path, variables()?, Clock::system().now_ms())?;
+    let loaded = config::load(path, variables()?, Clock::system().now_ms())?;
     let from = path.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
-    Ok((config, from))
+    Ok((loaded, from))
 }
 
 /// The environment, as far as it is text.
@@ -60,7 +62,8 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
 /// # Errors
 /// When leafd would not start with the configuration.
 pub fn check(path: Option<&Path>) -> Result<(), Failure> {
-    let (config, from) = load(path)?;
+    let (Loaded { config, .. }, from) = load(path)?;
+    access::access(&config)?;
     paths::store_password(&config)?;
     paths::zookeeper_auth(&config)?;
     for warning in config.warnings(Clock::system().now_ms()) {

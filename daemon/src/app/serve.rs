@@ -11,16 +11,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
+use super::reload::{Reloader, terms};
 use super::snowflake::Snowflake;
 use super::{hint, load, paths};
 use crate::clock::Clock;
-use crate::config::{Config, Registry as RegistryKind};
+use crate::config::{Config, Loaded, Registry as RegistryKind};
+use crate::listen::Service;
 use crate::listen::accept::accept;
 use crate::listen::peer;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
 use crate::listen::watched::watched;
-use crate::listen::{Limits, Service};
 use crate::secret::Secret;
 use crate::segment::service::{Segments, Settings as SegmentSettings};
 use crate::segment::store::{Address, IfMissing, Limits as StoreLimits, Server, Store};
@@ -42,7 +43,8 @@ const LAST_WRITE: Duration = Duration::from_secs(2);
 /// # Errors
 /// When it cannot start, or cannot stop in good order.
 pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
-    let (config, from) = load(path)?;
+    let (loaded, from) = load(path)?;
+    let config = &loaded.config;
     // Dropped last, so that the last lines are written.
     let _log = crate::log::start(&config.log)
         .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
@@ -50,12 +52,11 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
     for warning in config.warnings(Clock::system().now_ms()) {
         tracing::warn!("{warning}");
     }
-    let room = room_for(config.socket.max_connections, other_descriptors(&config));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    let outcome = runtime.block_on(run(&config, room));
+    let outcome = runtime.block_on(run(path, &loaded));
     // A name that is being resolved has a thread of its own, which nobody can stop.
     runtime.shutdown_background();
     outcome
@@ -70,14 +71,18 @@ struct Daemon {
     state: StateDir,
 }
 
-async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
+async fn run(path: Option<&Path>, loaded: &Loaded) -> Result<(), Failure> {
+    let config = &loaded.config;
     // Before anything is worth stopping in good order.
     let mut terminate = signal(SignalKind::terminate())
         .map_err(|error| Failure::system("cannot listen for SIGTERM", &error))?;
     let mut interrupt = signal(SignalKind::interrupt())
         .map_err(|error| Failure::system("cannot listen for SIGINT", &error))?;
-    let path = paths::socket(config);
-    let socket = Socket::bind(&path, config.socket.mode, config.socket.group.as_deref())?;
+    let mut hang_up = signal(SignalKind::hangup())
+        .map_err(|error| Failure::system("cannot listen for SIGHUP", &error))?;
+    let terms = terms(config)?;
+    let at = paths::socket(config);
+    let socket = Socket::bind(&at, config.socket.mode, config.socket.group.as_deref())?;
     let daemon = match build(config).await {
         Ok(daemon) => daemon,
         Err(failure) => {
@@ -96,9 +101,11 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
         daemon.snowflake.issuer.clone(),
         daemon.snowflake.workers.clone(),
         Clock::system(),
-        limits(config, max_connections),
+        terms,
         daemon.state.path().display().to_string(),
     ));
+    let (path, segments) = (path.map(Path::to_owned), daemon.segments.clone());
+    let mut reloader = Reloader::new(path, loaded.clone(), Arc::clone(&service), segments);
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept(
@@ -108,12 +115,19 @@ async fn run(config: &Config, max_connections: usize) -> Result<(), Failure> {
         connections.clone(),
         stop.clone(),
     ));
-    say_ready(&path, daemon.state.path());
+    say_ready(&at, daemon.state.path());
 
-    let broken = tokio::select! {
-        _ = terminate.recv() => false,
-        _ = interrupt.recv() => false,
-        () = daemon.fatal.cancelled() => true,
+    let broken = loop {
+        tokio::select! {
+            _ = terminate.recv() => break false,
+            _ = interrupt.recv() => break false,
+            () = daemon.fatal.cancelled() => break true,
+            _ = hang_up.recv() => {
+                if let Err(failure) = reloader.reload() {
+                    tracing::error!("not reloaded, nothing is changed: {}", failure.message());
+                }
+            }
+        }
     };
     if broken {
         // The state on disk is right at any moment; an orderly end cannot be relied on.
@@ -239,21 +253,6 @@ fn segment_settings(config: &Config) -> SegmentSettings {
     }
 }
 
-fn limits(config: &Config, max_connections: usize) -> Limits {
-    let socket = &config.socket;
-    Limits {
-        max_connections,
-        max_in_flight: socket.max_in_flight,
-        max_count: socket.max_count,
-        max_request_bytes: socket.max_request_bytes,
-        idle_timeout: socket.idle_timeout,
-        request_timeout: socket.request_timeout,
-        write_timeout: socket.write_timeout,
-        wait: config.segment.wait,
-        max_wait: config.segment.max_wait,
-    }
-}
-
 pub(super) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -268,8 +267,9 @@ fn other_descriptors(config: &Config) -> u64 {
 }
 
 /// Every connection needs a descriptor, and the usual soft limit is 1024. Returns how many of
-/// `connections` there is room for, so that they never take what the state on disk needs.
-fn room_for(connections: usize, others: u64) -> usize {
+/// socket.max-connections there is room for, so that they never take what the state on disk needs.
+pub(super) fn room_for(config: &Config) -> usize {
+    let (connections, others) = (config.socket.max_connections, other_descriptors(config));
     let wanted = connections as u64 + others;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return connections };
     let raised = wanted.min(hard);

@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Service;
+use super::admission::Visitor;
 use super::connection::Connection;
-use super::hello::no_room;
+use super::hello::{no_room, not_let_in};
 
 /// How long to rest when the operating system has no descriptor left.
 pub(super) const REST: Duration = Duration::from_millis(50);
@@ -32,14 +33,21 @@ pub async fn accept(
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let limits = &service.limits;
-    let shortest = limits.idle_timeout.min(limits.request_timeout).min(limits.write_timeout);
-    // Precise enough for limits that are there to get rid of somebody.
-    let interval = (shortest / 4).clamp(Duration::from_millis(25), Duration::from_secs(1));
-    let watching = tokio::spawn(service.pulses.clone().watch(interval, stop.clone()));
+    let watching = tokio::spawn(watch(Arc::clone(&service), stop.clone()));
     accept_all(&listener, &service, &serving, &tasks, &stop).await;
     service.pulses.stop();
     let _ = watching.await;
+}
+
+/// Wakes connections whose time has come.
+async fn watch(service: Arc<Service>, stop: CancellationToken) {
+    let interval = || {
+        let limits = service.terms.get().terms.limits;
+        let shortest = limits.idle_timeout.min(limits.request_timeout).min(limits.write_timeout);
+        // Precise enough for limits that are there to get rid of somebody.
+        (shortest / 4).clamp(Duration::from_millis(25), Duration::from_secs(1))
+    };
+    service.pulses.clone().watch(interval, stop).await;
 }
 
 /// Keeps the log from being filled by whoever connects.
@@ -82,20 +90,28 @@ async fn accept_all(
                 continue;
             }
         };
-        let limit = service.limits.max_connections;
+        let limits = service.terms.get().terms.limits;
+        let limit = limits.max_connections;
         if service.pulses.count() >= limit {
             if log.may_tell() {
                 tracing::warn!(limit, "refusing connections (socket.max-connections)");
             }
-            refuse(&stream, limit);
+            refuse(&stream, &no_room(limit, "socket.max-connections"));
             continue;
         }
+        let visitor = match Visitor::admit(service, &stream) {
+            Ok(visitor) => visitor,
+            Err(refused) => {
+                refuse(&stream, &not_let_in(refused));
+                continue;
+            }
+        };
         // Counted from here on.
-        let listed = service.pulses.add(Instant::now() + service.limits.request_timeout);
+        let listed = service.pulses.add(Instant::now() + limits.request_timeout);
         let service = Arc::clone(service);
         let serve = async move {
             // In here, since it belongs to the runtime that serves.
-            match Connection::new(stream, listed, service) {
+            match Connection::new(stream, listed, visitor, service) {
                 Ok(connection) => connection.serve().await,
                 Err(error) => tracing::warn!("cannot serve a connection: {error}"),
             }
@@ -104,8 +120,7 @@ async fn accept_all(
     }
 }
 
-fn refuse(mut stream: &UnixStream, limit: usize) {
-    let out = no_room(limit, "socket.max-connections");
+fn refuse(mut stream: &UnixStream, why: &[u8]) {
     // A new socket has room for it; if not, the close says enough.
-    let _ = stream.set_nonblocking(true).and_then(|()| stream.write(&out));
+    let _ = stream.set_nonblocking(true).and_then(|()| stream.write(why));
 }

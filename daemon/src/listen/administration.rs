@@ -108,7 +108,7 @@ pub(super) fn administrate(
     call: &Call<'_>,
 ) -> Later {
     let task = Task::of(call);
-    let due = Instant::now() + service.limits.wait;
+    let due = Instant::now() + service.terms.get().terms.limits.wait;
     let counted = Counted::new(&service);
     Box::pin(async move {
         let _counted = counted;

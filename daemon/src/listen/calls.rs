@@ -13,10 +13,13 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::administration::{Turns, administrate};
+use super::admission::{Allowance, Visitor};
 use super::hello::Greeting;
+use super::terms::Limits;
 use super::{MOST_WAITING, Service};
 use crate::runs::Runs;
 use crate::segment::service::{Outcome as SegmentOutcome, Tag};
+use crate::segment::tag::{BadTag, BizTag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
 /// A request that waits, and then its ID and answer.
@@ -26,22 +29,42 @@ pub(super) type Later = Pin<Box<dyn Future<Output = (u64, Reply)> + Send>>;
 pub(super) struct Caller {
     service: Arc<Service>,
     greeting: Greeting,
+    visitor: Visitor,
     /// Most connections ask for one tag again and again.
-    last_tag: Option<Arc<Tag>>,
+    last_tag: Option<Chosen>,
     /// Few connections administrate.
     turns: Option<Arc<Turns>>,
 }
 
+/// A tag that the caller may have IDs of.
+struct Chosen {
+    tag: Arc<Tag>,
+    allowance: Option<Allowance>,
+}
+
 impl Caller {
-    pub(super) fn new(service: Arc<Service>) -> Self {
-        let limits = &service.limits;
+    pub(super) fn new(service: Arc<Service>, visitor: Visitor) -> Self {
+        let limits = &visitor.known().terms.limits;
         let max_in_flight = u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX);
         let greeting = Greeting::new(limits.max_count, max_in_flight);
-        Self { service, greeting, last_tag: None, turns: None }
+        Self { service, greeting, visitor, last_tag: None, turns: None }
     }
 
     pub(super) const fn has_said_hello(&self) -> bool {
         self.greeting.has_said_hello()
+    }
+
+    #[inline]
+    pub(super) fn limits(&self) -> &Limits {
+        &self.visitor.known().terms.limits
+    }
+
+    /// Looks whether other terms are in force by now.
+    #[inline]
+    pub(super) fn keep_up(&mut self) {
+        if self.visitor.keep_up(&self.service) {
+            self.last_tag = None;
+        }
     }
 
     /// Answers one request into `output`, or puts it into `later`. Says whether the connection
@@ -61,6 +84,10 @@ impl Caller {
                 return answer.go_on;
             }
         };
+        if let Err(refused) = self.visitor.grant().connect() {
+            self.refuse(id, refused, output);
+            return false;
+        }
         match call {
             Call::Segment { tag, count, timeout_ms } => {
                 self.segment(id, tag, count, timeout_ms, now, output, later);
@@ -72,7 +99,9 @@ impl Caller {
                 put(output, id, Reply::Time { unix_ms: self.service.clock.now_ms() });
             }
             call => {
-                if self.may_wait(id, output, later) {
+                if let Some(refused) = self.may_not_administer(&call) {
+                    self.refuse(id, refused, output);
+                } else if self.may_wait(id, output, later) {
                     let turns = Arc::clone(self.turns.get_or_insert_default());
                     later.push(administrate(Arc::clone(&self.service), turns, id, &call));
                 }
@@ -96,20 +125,24 @@ impl Caller {
         if !self.count_is_right(id, count, output) {
             return;
         }
-        let known = self.last_tag.as_ref().is_some_and(|tag| tag.name() == name);
+        let known = self.last_tag.as_ref().is_some_and(|chosen| chosen.tag.name() == name);
         if !known {
-            match self.service.segments.find_or_add(name) {
-                Ok(tag) => self.last_tag = Some(tag),
-                Err(refused) => return put(output, id, Reply::Error(refused)),
+            match self.choose(name) {
+                Ok(chosen) => self.last_tag = Some(chosen),
+                Err(refused) => return self.refuse(id, refused, output),
             }
         }
-        let Some(tag) = &self.last_tag else { return };
+        let Some(Chosen { tag, allowance }) = &self.last_tag else { return };
+        let paid = self.visitor.charge(&self.service, count, allowance.as_ref(), now);
+        if let Err(refused) = paid {
+            return self.refuse(id, refused, output);
+        }
         if let Some(first) = self.service.segments.take(tag, count) {
             return put(output, id, ids(Runs::one(first, count)));
         }
         // Kept only as long as it serves: one that the store does not know may be forgotten by
         // memory, and must not live on here beside its successor.
-        let Some(tag) = self.last_tag.take() else { return };
+        let Some(Chosen { tag, .. }) = self.last_tag.take() else { return };
         if !self.may_wait(id, output, later) {
             return;
         }
@@ -132,7 +165,15 @@ impl Caller {
         output: &mut Vec<u8>,
         later: &mut FuturesUnordered<Later>,
     ) {
-        if !self.count_is_right(id, count, output) || !self.may_wait(id, output, later) {
+        if !self.count_is_right(id, count, output) {
+            return;
+        }
+        let may = self.visitor.grant().snowflake();
+        let paid = may.and_then(|()| self.visitor.charge(&self.service, count, None, now));
+        if let Err(refused) = paid {
+            return self.refuse(id, refused, output);
+        }
+        if !self.may_wait(id, output, later) {
             return;
         }
         match self.service.issuer.request(count, now, self.deadline(now, timeout_ms)) {
@@ -144,9 +185,38 @@ impl Caller {
         }
     }
 
+    /// The tag of this name, if the caller may have IDs of it.
+    fn choose(&self, name: &str) -> Result<Chosen, WireError> {
+        if let Err(refused) = self.visitor.grant().tag(name) {
+            // It is named, so it has to be a name.
+            return Err(BizTag::new(name).map_or_else(bad_tag, |_| refused));
+        }
+        let tag = self.service.segments.find_or_add(name)?;
+        let allowance = self.visitor.allowance(&self.service, name);
+        Ok(Chosen { tag, allowance })
+    }
+
+    /// Why the caller may not make this call, which is none of those for IDs.
+    fn may_not_administer(&self, call: &Call<'_>) -> Option<WireError> {
+        match call {
+            // How the daemon is may be known to whoever uses it.
+            Call::Status => None,
+            _ => self.visitor.grant().administer().err(),
+        }
+    }
+
+    /// Answers with an error that is about who calls or what they call for.
+    #[cold]
+    fn refuse(&self, id: u64, refused: WireError, output: &mut Vec<u8>) {
+        if matches!(refused.code(), ErrorCode::Forbidden | ErrorCode::QuotaExceeded) {
+            self.visitor.log(&self.service, &refused);
+        }
+        put(output, id, Reply::Error(refused));
+    }
+
     #[inline]
     fn count_is_right(&self, id: u64, count: u32, output: &mut Vec<u8>) -> bool {
-        let limit = self.service.limits.max_count;
+        let limit = self.greeting.max_count();
         let right = count > 0 && count <= limit;
         if !right {
             let text = format!("count {count} is not between 1 and {limit} (socket.max-count)");
@@ -158,7 +228,7 @@ impl Caller {
 
     #[inline]
     fn may_wait(&self, id: u64, output: &mut Vec<u8>, later: &FuturesUnordered<Later>) -> bool {
-        let limit = self.service.limits.max_in_flight;
+        let limit = self.greeting.max_in_flight() as usize;
         let room = self.service.waiting.load(Ordering::Relaxed) < MOST_WAITING;
         let may = later.len() < limit && room;
         if !may {
@@ -177,7 +247,7 @@ impl Caller {
     }
 
     fn deadline(&self, now: Instant, timeout_ms: u32) -> Instant {
-        let limits = &self.service.limits;
+        let limits = self.limits();
         let wait = match timeout_ms {
             0 => limits.wait,
             asked => Duration::from_millis(u64::from(asked)).min(limits.max_wait),
@@ -235,6 +305,10 @@ fn put(output: &mut Vec<u8>, id: u64, reply: Reply) {
 fn ids(runs: Runs) -> Reply {
     // A request for at least one ID is answered with at least one.
     runs.into_reply().unwrap_or_else(|| error(ErrorCode::DeadlineExceeded, "no ID was made"))
+}
+
+fn bad_tag(bad: BadTag) -> WireError {
+    WireError::new(ErrorCode::BadTag, bad.to_string())
 }
 
 fn error(code: ErrorCode, text: impl Into<String>) -> Reply {

@@ -19,6 +19,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+use super::admission::Visitor;
 use super::calls::{Caller, Later};
 use super::pulse::Listed;
 use super::watched::watched;
@@ -79,12 +80,13 @@ impl Connection {
     pub(super) fn new(
         stream: UnixStream,
         listed: Listed,
+        visitor: Visitor,
         service: Arc<Service>,
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream: Some(watched(stream, Interest::READABLE)?),
-            caller: Caller::new(Arc::clone(&service)),
+            caller: Caller::new(Arc::clone(&service), visitor),
             service,
             input: Vec::new(),
             output: Vec::new(),
@@ -173,7 +175,7 @@ impl Connection {
     }
 
     fn has_frame(&self) -> bool {
-        !matches!(split_frame(&self.input, self.service.limits.max_request_bytes), Ok(None))
+        !matches!(split_frame(&self.input, self.caller.limits().max_request_bytes), Ok(None))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
@@ -220,8 +222,9 @@ impl Connection {
     fn answer(&mut self, mut input: &[u8]) {
         let now = Instant::now();
         let mut requests = 0;
+        self.caller.keep_up();
         while self.output.len() < MOST_OUTPUT && self.state == State::Open {
-            match split_frame(input, self.service.limits.max_request_bytes) {
+            match split_frame(input, self.caller.limits().max_request_bytes) {
                 Ok(Some((body, rest))) => {
                     input = rest;
                     requests += 1;
@@ -233,7 +236,7 @@ impl Connection {
                 Ok(None) => break,
                 Err(error) => {
                     let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
-                        .with_detail(self.service.limits.max_request_bytes as u64);
+                        .with_detail(self.caller.limits().max_request_bytes as u64);
                     self.unsolicited(Reply::Error(error));
                     self.state = State::Closing;
                 }
@@ -247,7 +250,7 @@ impl Connection {
         if self.state == State::Open && !input.is_empty() {
             self.input = input.to_vec();
             // A request that has begun has to end.
-            self.listed.pulse.wake_at(self.since + self.service.limits.request_timeout);
+            self.listed.pulse.wake_at(self.since + self.caller.limits().request_timeout);
         }
     }
 
@@ -261,7 +264,7 @@ impl Connection {
     }
 
     fn look_at_the_time(&mut self) {
-        let limits = &self.service.limits;
+        let limits = self.caller.limits();
         let allowed = if self.unfinished { limits.request_timeout } else { limits.idle_timeout };
         let due = self.since + allowed;
         if !self.later.is_empty() {
@@ -303,7 +306,7 @@ impl Connection {
         let room = watched(stream.into_inner(), Interest::WRITABLE)?;
         let pulse = &self.listed.pulse;
         let now = Instant::now();
-        pulse.wake_at(now + self.service.limits.write_timeout);
+        pulse.wake_at(now + self.caller.limits().write_timeout);
         poll_fn(|cx| match room.poll_write_ready(cx) {
             Poll::Ready(ready) => Poll::Ready(ready.map(drop)),
             Poll::Pending => pulse.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
@@ -311,7 +314,7 @@ impl Connection {
         .await?;
         self.stream = Some(watched(room.into_inner(), Interest::READABLE)?);
         // From here on it is about requests again.
-        pulse.wake_at(now + self.service.limits.request_timeout);
+        pulse.wake_at(now + self.caller.limits().request_timeout);
         Ok(())
     }
 }

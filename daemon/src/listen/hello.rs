@@ -33,6 +33,18 @@ impl Greeting {
         self.said_hello
     }
 
+    /// What was told holds as long as the connection.
+    #[inline]
+    pub(super) const fn max_count(&self) -> u32 {
+        self.max_count
+    }
+
+    /// As above.
+    #[inline]
+    pub(super) const fn max_in_flight(&self) -> u32 {
+        self.max_in_flight
+    }
+
     /// The request in `body`, once hello has been said.
     ///
     /// # Errors
@@ -103,6 +115,11 @@ pub(super) fn no_room(limit: usize, limited_by: &str) -> Vec<u8> {
     let error = WireError::new(ErrorCode::TooManyConnections, text)
         .with_detail(limit as u64)
         .with_retry_after_ms(100);
+    not_let_in(error)
+}
+
+/// What a connection gets that is closed at once.
+pub(super) fn not_let_in(error: WireError) -> Vec<u8> {
     let mut out = Vec::new();
     encode_response(&Response { id: UNSOLICITED, reply: Reply::Error(error) }, &mut out);
     out

@@ -5,6 +5,7 @@
 
 pub mod accept;
 mod administration;
+mod admission;
 mod calls;
 mod connection;
 mod hello;
@@ -13,6 +14,7 @@ mod pulse;
 mod scratch;
 pub mod serving;
 pub mod socket;
+pub mod terms;
 pub(crate) mod watched;
 
 use std::sync::Arc;
@@ -25,33 +27,12 @@ use tokio::time::Instant;
 
 use self::administration::Turns;
 use self::pulse::Pulses;
+use self::terms::{Current, Terms};
+use crate::access::ledger::Ledger;
 use crate::clock::Clock;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
 use crate::worker::admin::Workers;
-
-/// Bounds on what connections may do.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// Connections at once.
-    pub max_connections: usize,
-    /// Requests of one connection that wait.
-    pub max_in_flight: usize,
-    /// IDs in one request.
-    pub max_count: u32,
-    /// Bytes of one request.
-    pub max_request_bytes: usize,
-    /// Without any request.
-    pub idle_timeout: Duration,
-    /// For a request that has begun, and for the hello.
-    pub request_timeout: Duration,
-    /// For a reader that does not read.
-    pub write_timeout: Duration,
-    /// How long a request waits when it does not say.
-    pub wait: Duration,
-    /// The longest it may say.
-    pub max_wait: Duration,
-}
 
 /// Requests that may wait, of all connections together: each holds a kilobyte or so.
 const MOST_WAITING: usize = 100_000;
@@ -66,10 +47,10 @@ pub struct Service {
     pub workers: Workers,
     /// The host's clock.
     pub clock: Clock,
-    /// Bounds.
-    pub limits: Limits,
     /// For status.
     pub state_dir: String,
+    terms: Current,
+    ledger: Ledger,
     /// Where timers, the store and the disk are waited for.
     background: Handle,
     pulses: Pulses,
@@ -90,7 +71,7 @@ impl Service {
         issuer: Issuer,
         workers: Workers,
         clock: Clock,
-        limits: Limits,
+        terms: Terms,
         state_dir: String,
     ) -> Self {
         Self {
@@ -98,8 +79,9 @@ impl Service {
             issuer,
             workers,
             clock,
-            limits,
             state_dir,
+            terms: Current::new(terms),
+            ledger: Ledger::default(),
             background: Handle::current(),
             pulses: Pulses::default(),
             started: Instant::now(),
@@ -107,6 +89,17 @@ impl Service {
             waiting: Arc::default(),
             turns: Turns::default(),
         }
+    }
+
+    /// Puts `terms` in force, for connections that are open as well.
+    pub fn change(&self, terms: Terms) {
+        self.terms.change(terms);
+    }
+
+    /// The clock of quotas.
+    #[inline]
+    fn since_start(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
     }
 
     /// How the daemon is.

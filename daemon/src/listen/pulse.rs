@@ -114,15 +114,16 @@ impl Pulses {
         self.lock().len()
     }
 
-    /// Looks every `interval` whose time has come, until `stop`.
-    pub(super) async fn watch(self, interval: Duration, stop: CancellationToken) {
+    /// Looks every `interval` whose time has come, until `stop`. The interval is asked for anew each
+    /// time.
+    pub(super) async fn watch(self, interval: impl Fn() -> Duration, stop: CancellationToken) {
         loop {
             // Without connections there is nothing to wake up for.
             let nobody = self.lock().is_empty();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = self.0.first_came.notified(), if nobody => {}
-                () = tokio::time::sleep(interval), if !nobody => {}
+                () = tokio::time::sleep(interval()), if !nobody => {}
             }
             let open: Vec<_> = self.lock().values().cloned().collect();
             for pulse in open {
@@ -152,7 +153,7 @@ mod tests {
     async fn a_connection_is_woken_when_its_time_has_come_and_not_before() {
         let pulses = Pulses::default();
         let stop = CancellationToken::new();
-        tokio::spawn(pulses.clone().watch(Duration::from_millis(100), stop.clone()));
+        tokio::spawn(pulses.clone().watch(|| Duration::from_millis(100), stop.clone()));
         let began = Instant::now();
         let listed = pulses.add(began + Duration::from_secs(10));
         due(&listed.pulse).await;

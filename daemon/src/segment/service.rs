@@ -214,6 +214,11 @@ impl Segments {
         this
     }
 
+    /// Has the list of tags read again before its time.
+    pub fn refresh_soon(&self) {
+        self.0.refresh_now.notify_one();
+    }
+
     /// The clock of the buffers: monotonic, from the start on.
     #[must_use]
     pub fn now(&self) -> Duration {

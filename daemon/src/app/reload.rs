@@ -1,0 +1,99 @@
+//! What SIGHUP does: reads the configuration again, and puts in force what can change while leafd
+//! runs. All of it or, when it is wrong, nothing.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::access::{access, tag_quotas};
+use super::failure::Failure;
+use super::load;
+use super::serve::room_for;
+use crate::config::{Config, Loaded};
+use crate::listen::Service;
+use crate::listen::terms::{Limits, Terms};
+use crate::segment::service::Segments;
+
+/// Keys and, with a dot at the end, sections that a reload changes. `segment.*` is not among them
+/// but for the waits: the others are part of the state of each tag.
+const RELOADED: [&str; 12] = [
+    "access.",
+    "quota.",
+    "socket.max-connections",
+    "socket.max-in-flight",
+    "socket.max-count",
+    "socket.max-request-bytes",
+    "socket.idle-timeout",
+    "socket.request-timeout",
+    "socket.write-timeout",
+    "segment.wait",
+    "segment.max-wait",
+    "log.level",
+];
+
+/// What a reload needs.
+pub(super) struct Reloader {
+    path: Option<PathBuf>,
+    /// What leafd was started with,
+    started: Loaded,
+    /// and what it has read last.
+    latest: Loaded,
+    service: Arc<Service>,
+    segments: Segments,
+}
+
+impl Reloader {
+    pub(super) fn new(
+        path: Option<PathBuf>,
+        started: Loaded,
+        service: Arc<Service>,
+        segments: Segments,
+    ) -> Self {
+        Self { path, latest: started.clone(), started, service, segments }
+    }
+
+    /// Reloads; the log says what came of it. A configuration that is wrong changes nothing.
+    ///
+    /// # Errors
+    /// When it is wrong.
+    pub(super) fn reload(&mut self) -> Result<(), Failure> {
+        let (loaded, _) = load(self.path.as_deref())?;
+        let terms = terms(&loaded.config)?;
+        self.service.change(terms);
+        self.segments.refresh_soon();
+        let mut now = self.latest.differences(&loaded);
+        now.retain(|key| is_reloaded(key));
+        let mut later = self.started.differences(&loaded);
+        later.retain(|key| !is_reloaded(key));
+        self.latest = loaded;
+        let now = if now.is_empty() { "no key has changed".to_owned() } else { now.join(", ") };
+        tracing::info!("configuration reloaded: {now}; the list of tags is read again");
+        if !later.is_empty() {
+            tracing::warn!("changed, and in force from the next start on: {}", later.join(", "));
+        }
+        Ok(())
+    }
+}
+
+fn is_reloaded(key: &str) -> bool {
+    RELOADED.iter().any(|known| match known.strip_suffix('.') {
+        Some(section) => key.split('.').next() == Some(section),
+        None => key == *known,
+    })
+}
+
+/// The terms that `config` sets.
+pub(super) fn terms(config: &Config) -> Result<Terms, Failure> {
+    let socket = &config.socket;
+    let limits = Limits {
+        max_connections: room_for(config),
+        max_in_flight: socket.max_in_flight,
+        max_count: socket.max_count,
+        max_request_bytes: socket.max_request_bytes,
+        idle_timeout: socket.idle_timeout,
+        request_timeout: socket.request_timeout,
+        write_timeout: socket.write_timeout,
+        wait: config.segment.wait,
+        max_wait: config.segment.max_wait,
+    };
+    Ok(Terms { limits, access: access(config)?, tags: tag_quotas(config) })
+}

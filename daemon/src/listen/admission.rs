@@ -1,0 +1,176 @@
+//! Who has connected, what they may do, and how much of it they have had: asked of the kernel once,
+//! judged by the terms in force.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use leaf_client::wire::{ErrorCode, WireError};
+use tokio::time::Instant;
+
+use super::Service;
+use super::terms::Known;
+use crate::access::bucket::{Bucket, Over, Rate};
+use crate::access::ledger::{User, Visit};
+use crate::access::peer::Peer;
+use crate::access::rules::{Grant, TagQuota};
+
+/// A caller that has been let in.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    peer: Peer,
+    visit: Visit,
+    known: Known,
+    grant: Grant,
+}
+
+/// What one tag may still give, where that is limited.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    bucket: Arc<Bucket>,
+    rate: Rate,
+}
+
+/// How long to wait with the next attempt when there is no place.
+const PLACE_MS: u32 = 100;
+
+impl Visitor {
+    /// Lets in whoever is connected to `stream`, if the rules and their quota allow it.
+    ///
+    /// # Errors
+    /// With what to tell them; the log has been told, now and then.
+    pub(super) fn admit(service: &Service, stream: &UnixStream) -> Result<Self, WireError> {
+        let now = service.since_start(Instant::now());
+        let peer = Peer::of(stream.as_fd()).map_err(|error| {
+            tracing::error!("the kernel does not tell who has connected: {error}");
+            let text = format!("the kernel does not tell who connects: {error}");
+            WireError::new(ErrorCode::Forbidden, text)
+        })?;
+        let known = service.terms.get();
+        let grant = known.terms.access.grant(&peer);
+        if let Err(refused) = grant.connect() {
+            log(&service.ledger.user(peer.uid, now), &refused, now);
+            return Err(refused);
+        }
+        let most = grant.quota().connections;
+        let visit = service.ledger.visit(peer.uid, most, now).map_err(|user| {
+            let most = most.unwrap_or_default();
+            let text = format!(
+                "uid {} has {most} connections already (max-connections in quota or access.rules)",
+                peer.uid
+            );
+            let refused = WireError::new(ErrorCode::TooManyConnections, text)
+                .with_detail(u64::from(most))
+                .with_retry_after_ms(PLACE_MS);
+            log(&user, &refused, now);
+            refused
+        })?;
+        Ok(Self { peer, visit, known, grant })
+    }
+
+    /// The terms as last looked at.
+    #[inline]
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// What the caller may, by these terms.
+    #[inline]
+    pub(super) const fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Looks whether the terms have changed, and whether the caller is still let in. Says whether
+    /// they have.
+    #[inline]
+    pub(super) fn keep_up(&mut self, service: &Service) -> bool {
+        let changed = !service.terms.are(&self.known);
+        if changed {
+            self.known = service.terms.get();
+            self.grant = self.known.terms.access.grant(&self.peer);
+        }
+        changed
+    }
+
+    /// Tells the log of a refusal, now and then.
+    #[cold]
+    pub(super) fn log(&self, service: &Service, refused: &WireError) {
+        log(&self.visit.user, refused, service.since_start(Instant::now()));
+    }
+
+    /// What limits `tag`.
+    pub(super) fn allowance(&self, service: &Service, tag: &str) -> Option<Allowance> {
+        let rate = TagQuota::of(&self.known.terms.tags, tag)?;
+        let bucket = service.ledger.tag(tag, service.since_start(Instant::now()));
+        Some(Allowance { bucket, rate })
+    }
+
+    /// Takes `count` IDs from what the caller, and the tag, may still have.
+    ///
+    /// # Errors
+    /// When that is too little; nothing is taken then.
+    #[inline]
+    pub(super) fn charge(
+        &self,
+        service: &Service,
+        count: u32,
+        tag: Option<&Allowance>,
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let rate = self.grant.quota().rate;
+        if rate.is_none() && tag.is_none() {
+            return Ok(());
+        }
+        let now = service.since_start(now);
+        let ids = &self.visit.user.ids;
+        if let Some(rate) = rate {
+            let whose = || format!("uid {}", self.grant.uid());
+            let which = "ids-per-second in quota or access.rules";
+            ids.check(count, rate, now)
+                .map_err(|over| too_much(over, count, rate, whose, which))?;
+        }
+        if let Some(Allowance { bucket, rate }) = tag {
+            let whose = || "this tag".to_owned();
+            let outcome = bucket.check(count, *rate, now);
+            outcome.map_err(|over| too_much(over, count, *rate, whose, "quota.tags"))?;
+            bucket.take(count, *rate, now);
+        }
+        if let Some(rate) = rate {
+            ids.take(count, rate, now);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn too_much(
+    over: Over,
+    count: u32,
+    rate: Rate,
+    whose: impl Fn() -> String,
+    which: &str,
+) -> WireError {
+    let (whose, limit) = (whose(), rate.per_second());
+    let error = match over {
+        Over::Never => {
+            let text = format!(
+                "count {count} is above what {whose} may have in a second, {limit} ({which})"
+            );
+            WireError::new(ErrorCode::BadCount, text)
+        }
+        Over::Wait(wait) => {
+            let text = format!("{whose} has had {limit} IDs within a second ({which})");
+            let ms = u32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
+            WireError::new(ErrorCode::QuotaExceeded, text).with_retry_after_ms(ms)
+        }
+    };
+    error.with_detail(limit)
+}
+
+fn log(user: &User, refused: &WireError, now: std::time::Duration) {
+    match user.tell(now) {
+        Some(0) => tracing::warn!("refused: {}", refused.message),
+        Some(untold) => tracing::warn!(untold, "refused again: {}", refused.message),
+        None => {}
+    }
+}
