@@ -17,6 +17,7 @@ pub mod proxy;
 pub mod raw;
 pub mod seen;
 pub mod snowflakes;
+pub mod someone;
 pub mod stores;
 pub mod watch;
 pub mod workers;

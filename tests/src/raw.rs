@@ -58,10 +58,18 @@ impl Raw {
     /// # Errors
     /// When nobody listens, or this process has no descriptor left.
     pub fn try_connect(path: &Path) -> io::Result<Self> {
-        let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, input: Vec::new() })
+        UnixStream::connect(path).map(Self::over)
+    }
+
+    /// Speaks through a stream that leads to the daemon.
+    ///
+    /// # Panics
+    /// When it is no stream any more.
+    #[must_use]
+    pub fn over(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a limit for reading");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a limit for writing");
+        Self { stream, input: Vec::new() }
     }
 
     /// Connects and says hello.

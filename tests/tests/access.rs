@@ -1,0 +1,273 @@
+//! Who may do what: by the kernel's word on the user and the groups of whoever connects, with real
+//! other users.
+
+use std::path::Path;
+
+use leaf_client::wire::{Call, ErrorCode, Reply, Response, TagStatus, UNSOLICITED, WireError};
+use leafd_tests::daemon::Home;
+use leafd_tests::raw::{Raw, frame};
+use leafd_tests::someone::{Someone, open_to_all};
+use leafd_tests::watch::wait_logged;
+use nix::unistd::{Group, User};
+
+/// Nobody has this number, and no list of users has a name for it.
+const UNKNOWN: u32 = 61_234;
+
+fn home(folder: &Path, rules: &str) -> Home {
+    open_to_all(folder);
+    Home::new(folder).with("SOCKET_MODE", "0666").with("ACCESS_RULES", rules)
+}
+
+/// A user and a group that every Debian has, with their numbers here.
+fn daemon_user() -> u32 {
+    User::from_name("daemon").unwrap().unwrap().uid.as_raw()
+}
+
+fn games_group() -> u32 {
+    Group::from_name("games").unwrap().unwrap().gid.as_raw()
+}
+
+fn one_of(tag: &str) -> Call<'_> {
+    Call::Segment { tag, count: 1, timeout_ms: 0 }
+}
+
+const SNOWFLAKE: Call<'static> = Call::Snowflake { count: 1, timeout_ms: 0 };
+
+/// Every call that is neither for IDs nor about the daemon as a whole.
+fn administration() -> [Call<'static>; 7] {
+    [
+        Call::TagList { after: "", limit: 10 },
+        Call::TagShow { tag: "orders" },
+        Call::TagCreate { tag: "theirs", step: 5, first: 1, description: "" },
+        Call::TagCreate { tag: "orders", step: 5, first: 1, description: "" },
+        Call::TagSetStep { tag: "orders", step: 5 },
+        Call::WorkerList { from: 0, limit: 10 },
+        Call::WorkerRelease { worker: 0, owner: "somebody" },
+    ]
+}
+
+#[track_caller]
+fn forbidden(reply: Reply, uid: u32, because: &str) -> WireError {
+    let Reply::Error(error) = reply else { panic!("{reply:?} is no refusal") };
+    assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
+    assert_eq!(error.detail, u64::from(uid));
+    let told = error.message.contains(&format!("uid {uid} ")) && error.message.contains(because);
+    assert!(told, "{error} does not say {because:?}");
+    error
+}
+
+#[track_caller]
+fn given(reply: Reply) {
+    assert!(matches!(reply, Reply::Ids { .. }), "{reply:?}");
+}
+
+fn let_in(someone: &Someone, home: &Home) -> leafd_tests::someone::Theirs {
+    let (theirs, answer) = someone.greets(&home.socket());
+    assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
+    theirs
+}
+
+/// Connects, is told why not, and finds the connection closed.
+#[track_caller]
+fn kept_out(someone: &Someone, home: &Home, because: &str) {
+    let (mut theirs, answer) = someone.greets(&home.socket());
+    assert_eq!(answer.id, UNSOLICITED);
+    forbidden(answer.reply, someone.uid, because);
+    assert_eq!(theirs.raw.receive(), None, "the connection goes on");
+}
+
+fn shown(raw: &mut Raw, id: u64, tag: &str) -> TagStatus {
+    match raw.ask(id, Call::TagShow { tag }) {
+        Reply::Tags(mut tags) => tags.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_call_of_administration() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path(), "[]");
+    let _daemon = home.start();
+    let mut root = Raw::greeted(&home.socket());
+    given(root.ask(2, one_of("orders")));
+    let before = shown(&mut root, 3, "orders");
+    let mut theirs = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let raw = &mut theirs.raw;
+    given(raw.ask(2, one_of("orders")));
+    given(raw.ask(3, SNOWFLAKE));
+    assert!(matches!(raw.ask(4, Call::Time), Reply::Time { .. }));
+    assert!(matches!(raw.ask(5, Call::Status), Reply::Status(_)));
+    for (id, call) in (10..).zip(administration()) {
+        forbidden(raw.ask(id, call), UNKNOWN, "only root and leafd's own user may");
+    }
+    given(raw.ask(30, one_of("orders")));
+    let after = shown(&mut root, 4, "orders");
+    assert_eq!((before.row_step, before.description), (after.row_step, after.description));
+    let refused = root.ask(5, Call::TagShow { tag: "theirs" });
+    assert!(
+        matches!(&refused, Reply::Error(e) if e.code() == ErrorCode::UnknownTag),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(
+        folder.path(),
+        &format!(
+            "[{{ name = 'shop', users = ['daemon'], tags = ['orders', 'bill.*'], \
+             snowflake = false }}, {{ users = [{UNKNOWN}], tags = [] }}]"
+        ),
+    );
+    let _daemon = home.start();
+    let uid = daemon_user();
+    let mut shop = let_in(&Someone::new(uid, UNKNOWN), &home);
+    given(shop.raw.ask(2, one_of("orders")));
+    given(shop.raw.ask(3, one_of("bill.2026")));
+    for (id, tag) in [(4, "order"), (5, "orders2"), (6, "bills"), (7, "*"), (8, "ORDERS")] {
+        forbidden(shop.raw.ask(id, one_of(tag)), uid, "rule \"shop\" does not list it");
+    }
+    forbidden(shop.raw.ask(9, SNOWFLAKE), uid, "rule \"shop\"");
+    given(shop.raw.ask(10, one_of("orders")));
+    let mut flakes = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    given(flakes.raw.ask(2, SNOWFLAKE));
+    forbidden(flakes.raw.ask(3, one_of("orders")), UNKNOWN, "rule 2 does not list it");
+    // A name that is none is told as such, and forbidden tags take no place in memory.
+    let long = "x".repeat(200);
+    let refused = flakes.raw.ask(4, one_of(&long));
+    assert!(matches!(&refused, Reply::Error(e) if e.code() == ErrorCode::BadTag), "{refused:?}");
+    let Reply::Status(status) = flakes.raw.ask(5, Call::Status) else { panic!() };
+    assert_eq!(status.segments.tags, 2);
+}
+
+#[test]
+fn membership_in_a_group_counts_whether_primary_or_supplementary() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path(), "[{ name = 'players', groups = ['games'] }]");
+    let _daemon = home.start();
+    let games = games_group();
+    for member in [
+        Someone::new(UNKNOWN, games),
+        Someone::new(UNKNOWN, UNKNOWN).in_groups(&[UNKNOWN, games]),
+        Someone::new(UNKNOWN, UNKNOWN).in_groups(&(1000..1200).chain([games]).collect::<Vec<_>>()),
+    ] {
+        given(let_in(&member, &home).raw.ask(2, one_of("orders")));
+    }
+    for stranger in [
+        Someone::new(UNKNOWN, UNKNOWN),
+        // A user whose number is that of the group.
+        Someone::new(games, UNKNOWN),
+        Someone::new(UNKNOWN, UNKNOWN).in_groups(&[games + 1]),
+    ] {
+        kept_out(&stranger, &home, "no rule names this user or its groups");
+    }
+}
+
+#[test]
+fn the_first_rule_counts_and_may_shut_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let games = games_group();
+    let home = home(
+        folder.path(),
+        "[{ name = 'no games', groups = ['games'], connect = false }, { users = ['*'] }]",
+    );
+    let _daemon = home.start();
+    given(let_in(&Someone::new(UNKNOWN, UNKNOWN), &home).raw.ask(2, one_of("orders")));
+    let player = Someone::new(UNKNOWN, UNKNOWN).in_groups(&[games]);
+    kept_out(&player, &home, "rule \"no games\" forbids it");
+    let output = player.leafctl(folder.path(), &home.socket(), &["next", "orders"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{text}");
+    assert!(text.contains("Forbidden: uid 61234 may not connect: rule \"no games\""), "{text}");
+}
+
+#[test]
+fn who_may_administer_is_said_by_a_rule_and_root_always_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = format!(
+        "[{{ users = [{UNKNOWN}], tags = [], snowflake = false, administer = true }}, \
+         {{ users = ['*'], connect = false }}]"
+    );
+    let home = home(folder.path(), &rules);
+    let _daemon = home.start();
+    let mut admin = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let call = Call::TagCreate { tag: "orders", step: 5, first: 1, description: "" };
+    assert!(matches!(admin.raw.ask(2, call), Reply::Tags(_)));
+    assert_eq!(shown(&mut admin.raw, 3, "orders").row_step, 5);
+    forbidden(admin.raw.ask(4, one_of("orders")), UNKNOWN, "rule 1");
+    forbidden(admin.raw.ask(5, SNOWFLAKE), UNKNOWN, "rule 1");
+    let mut root = Raw::greeted(&home.socket());
+    given(root.ask(2, one_of("orders")));
+    assert_eq!(shown(&mut root, 3, "orders").row_step, 5);
+}
+
+#[test]
+fn leafds_own_user_administers_and_others_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let own = daemon_user();
+    let state = folder.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::chown(&state, Some(own), Some(own)).unwrap();
+    let run = folder.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::os::unix::fs::chown(&run, Some(own), Some(own)).unwrap();
+    // The workspace may lie where this user may not look: it may read anything, and no more.
+    let own_name = own.to_string();
+    let home = Home::new(folder.path())
+        .with("SOCKET_MODE", "0666")
+        .with("SOCKET_PATH", run.join("leafd.sock").to_str().unwrap())
+        .through(&[
+            "setpriv",
+            "--reuid",
+            &own_name,
+            "--regid",
+            &own_name,
+            "--clear-groups",
+            "--inh-caps",
+            "-all,+dac_read_search",
+            "--ambient-caps",
+            "-all,+dac_read_search",
+        ]);
+    let _daemon = home.spawn();
+    wait_logged(&home, "get an ID");
+    let path = run.join("leafd.sock");
+    let (mut theirs, _) = Someone::new(own, UNKNOWN).greets(&path);
+    given(theirs.raw.ask(2, one_of("orders")));
+    assert_eq!(shown(&mut theirs.raw, 3, "orders").tag, "orders");
+    let (mut other, _) = Someone::new(UNKNOWN, own).greets(&path);
+    for (id, call) in (2..).zip(administration()) {
+        forbidden(other.raw.ask(id, call), UNKNOWN, "own user");
+    }
+    assert_eq!(shown(&mut Raw::greeted(&path), 2, "orders").tag, "orders", "root may");
+}
+
+#[test]
+fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = format!("[{{ name = 'shop', users = [{UNKNOWN}], tags = ['orders'] }}]");
+    let home = home(folder.path(), &rules).with("SOCKET_MAX_CONNECTIONS", "8");
+    let _daemon = home.start();
+    let mut shop = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let bytes: Vec<_> = (2..10_002).flat_map(|id| frame(id, one_of("bills"))).collect();
+    let sender = std::thread::spawn({
+        let mut stream = shop.raw.stream().try_clone().unwrap();
+        move || std::io::Write::write_all(&mut stream, &bytes)
+    });
+    for id in 2..10_002 {
+        let Some(Response { id: answered, reply }) = shop.raw.receive() else { panic!() };
+        assert_eq!(id, answered);
+        forbidden(reply, UNKNOWN, "shop");
+    }
+    sender.join().unwrap().unwrap();
+    let stranger = Someone::new(UNKNOWN + 1, UNKNOWN);
+    for _ in 0..20 {
+        kept_out(&stranger, &home, "no rule");
+    }
+    given(shop.raw.ask(20_000, one_of("orders")));
+    wait_logged(&home, &format!("uid {} may not connect", UNKNOWN + 1));
+    let log = home.log();
+    assert_eq!(log.matches("refused").count(), 2, "{log}");
+    assert!(log.contains(&format!("uid {UNKNOWN} may not have IDs of the tag \"bills\"")), "{log}");
+}

@@ -1,0 +1,209 @@
+//! How much of it: IDs per second of a user and of a tag, connections of a user. Others notice
+//! nothing of who is over the limit.
+
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{Call, ErrorCode, Reply, UNSOLICITED, WireError};
+use leafd_tests::Seen;
+use leafd_tests::daemon::Home;
+use leafd_tests::load::Load;
+use leafd_tests::raw::{Raw, hello};
+use leafd_tests::someone::{Someone, Theirs, open_to_all};
+use leafd_tests::watch::wait_logged;
+
+const GREEDY: u32 = 61_001;
+const POLITE: u32 = 61_002;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn home(folder: &std::path::Path) -> Home {
+    open_to_all(folder);
+    Home::new(folder).with("SOCKET_MODE", "0666")
+}
+
+fn let_in(uid: u32, home: &Home) -> Theirs {
+    let (theirs, answer) = Someone::new(uid, uid).greets(&home.socket());
+    assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
+    theirs
+}
+
+fn of(tag: &str, count: u32) -> Call<'_> {
+    Call::Segment { tag, count, timeout_ms: 0 }
+}
+
+fn flakes(count: u32) -> Call<'static> {
+    Call::Snowflake { count, timeout_ms: 0 }
+}
+
+/// What the request got, or why it got nothing.
+fn outcome(reply: Reply) -> Result<u64, WireError> {
+    match reply {
+        Reply::Ids { first, more } => {
+            Ok(std::iter::once(first).chain(more).map(|run| u64::from(run.count)).sum())
+        }
+        Reply::Error(error) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks for `of(n)` in turns, as fast as it can, until `enough` IDs have come. Returns how many
+/// were refused.
+fn take(raws: &mut [Raw], enough: u64, limit: u64, of: impl Fn(u64) -> Call<'static>) -> u64 {
+    let began = Instant::now();
+    let (mut got, mut refused) = (0, 0);
+    for id in 2.. {
+        for raw in &mut *raws {
+            match outcome(raw.ask(id, of(id))) {
+                Ok(count) => got += count,
+                Err(error) => {
+                    assert_eq!(error.code(), ErrorCode::QuotaExceeded, "{error}");
+                    assert_eq!(error.detail, limit);
+                    assert!((1..=1000).contains(&error.retry_after_ms), "{error:?}");
+                    refused += 1;
+                }
+            }
+            let most = u128::from(limit) * (began.elapsed().as_millis() + 1001) / 1000;
+            assert!(u128::from(got) <= most, "{got} IDs, and {most} would be right");
+        }
+        if got >= enough {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "only {got}");
+    }
+    refused
+}
+
+#[test]
+fn a_user_gets_its_ids_per_second_over_all_connections_and_schemes_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("QUOTA_IDS_PER_SECOND", "1000");
+    let _daemon = home.start();
+    let mut raws: Vec<_> = (0..3).map(|_| Raw::greeted(&home.socket())).collect();
+    let refused = take(&mut raws, 4000, 1000, |id| match id % 3 {
+        0 => flakes(3),
+        1 => of("orders", 50),
+        _ => of("bills", 1),
+    });
+    assert!(refused > 100, "{refused}");
+    // Connecting again gives nothing back, and another user has a limit of its own.
+    let mut again = Raw::greeted(&home.socket());
+    let refusals = (2..200).filter(|id| outcome(again.ask(*id, of("orders", 10))).is_err()).count();
+    assert!(refusals > 0);
+    let mut polite = let_in(POLITE, &home);
+    assert_eq!(outcome(polite.raw.ask(2, of("orders", 1000))), Ok(1000));
+    // More than a second's worth at once never comes, and waiting is no remedy.
+    let error = outcome(polite.raw.ask(3, of("orders", 1001))).unwrap_err();
+    assert_eq!((error.code(), error.detail), (ErrorCode::BadCount, 1000), "{error}");
+    assert_eq!(error.retry_after_ms, 0);
+    assert!(error.message.contains("1001") && error.message.contains("ids-per-second"), "{error}");
+}
+
+#[test]
+fn who_waits_as_long_as_it_is_told_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("QUOTA_IDS_PER_SECOND", "50");
+    let _daemon = home.start();
+    let mut raw = Raw::greeted(&home.socket());
+    assert_eq!(outcome(raw.ask(2, of("orders", 50))), Ok(50));
+    for id in (3..13).step_by(2) {
+        let error = outcome(raw.ask(id, of("orders", 20))).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::QuotaExceeded, "{error}");
+        std::thread::sleep(Duration::from_millis(u64::from(error.retry_after_ms)));
+        assert_eq!(outcome(raw.ask(id + 1, of("orders", 20))), Ok(20));
+    }
+}
+
+#[test]
+fn a_rule_gives_its_users_a_limit_of_their_own_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = format!(
+        "[{{ users = [{GREEDY}], ids-per-second = 10 }}, \
+         {{ users = ['*'], ids-per-second = 0, max-connections = 1 }}]"
+    );
+    let home = home(folder.path()).with("QUOTA_IDS_PER_SECOND", "100").with("ACCESS_RULES", &rules);
+    let _daemon = home.start();
+    let mut greedy = let_in(GREEDY, &home);
+    assert_eq!(outcome(greedy.raw.ask(2, of("orders", 10))), Ok(10));
+    let error = outcome(greedy.raw.ask(3, flakes(10))).unwrap_err();
+    assert_eq!((error.code(), error.detail), (ErrorCode::QuotaExceeded, 10), "{error}");
+    assert!(error.message.contains(&format!("uid {GREEDY}")), "{error}");
+    let mut polite = let_in(POLITE, &home);
+    for id in 2..20 {
+        assert_eq!(outcome(polite.raw.ask(id, of("orders", 10_000))), Ok(10_000));
+    }
+    wait_logged(&home, &format!("uid {GREEDY} has had 10 IDs within a second"));
+}
+
+#[test]
+fn a_tag_gives_its_ids_per_second_to_all_users_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with(
+        "QUOTA_TAGS",
+        "[{ tags = ['bill.*'], ids-per-second = 300 }, { tags = ['*s'], ids-per-second = 500 }]",
+    );
+    let _daemon = home.start();
+    let mut raws = vec![Raw::greeted(&home.socket()), Raw::greeted(&home.socket())];
+    assert!(take(&mut raws, 1500, 500, |_| of("orders", 20)) > 10);
+    let mut theirs = let_in(POLITE, &home);
+    let mut refusals =
+        (2..100).filter_map(|id| outcome(theirs.raw.ask(id, of("orders", 400))).err());
+    let error = refusals.next().expect("the tag's limit is for everybody");
+    assert!(error.message.contains("this tag") && error.message.contains("quota.tags"), "{error}");
+    // Each tag has its own; the first element that fits counts; others have none.
+    assert_eq!(outcome(theirs.raw.ask(200, of("users", 500))), Ok(500));
+    assert_eq!(outcome(theirs.raw.ask(201, of("bill.s", 300))), Ok(300));
+    assert!(outcome(theirs.raw.ask(202, of("bill.s", 300))).is_err());
+    assert_eq!(outcome(theirs.raw.ask(203, of("free", 100_000))), Ok(100_000));
+    assert_eq!(outcome(theirs.raw.ask(204, flakes(1000))), Ok(1000));
+}
+
+#[test]
+fn a_user_has_its_connections_and_gets_a_place_back_with_each_that_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("QUOTA_MAX_CONNECTIONS", "3");
+    let _daemon = home.start();
+    let mut places: Vec<_> = (0..3).map(|_| let_in(GREEDY, &home)).collect();
+    let (mut fourth, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+    let (UNSOLICITED, Reply::Error(error)) = (answer.id, answer.reply) else { panic!() };
+    assert_eq!((error.code(), error.detail), (ErrorCode::TooManyConnections, 3), "{error}");
+    assert!(error.retry_after_ms > 0);
+    assert!(error.message.contains(&format!("uid {GREEDY} has 3")), "{error}");
+    assert_eq!(fourth.raw.receive(), None);
+    let mut polite = let_in(POLITE, &home);
+    assert_eq!(outcome(polite.raw.ask(2, of("orders", 1))), Ok(1));
+    places.pop();
+    let began = Instant::now();
+    let mut back = loop {
+        let (theirs, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+        if matches!(answer.reply, Reply::Hello { .. }) {
+            break theirs;
+        }
+        assert!(began.elapsed() < PATIENCE, "no place");
+    };
+    assert_eq!(outcome(back.raw.ask(2, of("orders", 1))), Ok(1));
+    // Who never says hello holds a place as well.
+    let silent: Vec<_> = (0..3).map(|_| Raw::connect(&home.socket())).collect();
+    let mut root = Raw::connect(&home.socket());
+    let error = root.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
+    assert!(error.message.contains("uid 0 has 3"), "{error}");
+    drop(silent);
+}
+
+#[test]
+fn who_is_over_a_limit_costs_others_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = format!("[{{ users = [{GREEDY}], ids-per-second = 100 }}, {{ users = ['*'] }}]");
+    let home = home(folder.path()).with("ACCESS_RULES", &rules);
+    let _daemon = home.start();
+    let seen = Seen::default();
+    let load = Load::start(&home.options(), &seen, &["orders", "bills"], 100);
+    let mut greedy = let_in(GREEDY, &home);
+    let mut refused = 0;
+    for id in 2..20_000 {
+        refused += u64::from(outcome(greedy.raw.ask(id, of("orders", 10))).is_err());
+    }
+    assert!(refused > 10_000, "{refused}");
+    assert!(load.served().iter().all(|calls| *calls > 0));
+    assert_eq!(load.finish(), 0, "{}", home.log());
+}

@@ -1,0 +1,238 @@
+//! SIGHUP: what can change without a restart changes, for connections that are open as well, and
+//! none of them ends. What is wrong changes nothing.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{Call, ErrorCode, Reply, Response, WireError};
+use leafd_tests::daemon::Home;
+use leafd_tests::load::Load;
+use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::someone::{Someone, Theirs, open_to_all};
+use leafd_tests::watch::wait_logged;
+use leafd_tests::{Daemon, Seen};
+use nix::sys::signal::Signal;
+
+const THEIRS: u32 = 61_003;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A daemon with a configuration file that a test changes.
+struct Host {
+    home: Home,
+    daemon: Daemon,
+    file: std::path::PathBuf,
+    reloads: usize,
+}
+
+impl Host {
+    fn start(folder: &Path, text: &str) -> Self {
+        open_to_all(folder);
+        let file = folder.join("leafd.toml");
+        std::fs::write(&file, text).unwrap();
+        let home = Home::new(folder).with("CONFIG", file.to_str().unwrap());
+        let home = home.with("SOCKET_MODE", "0666");
+        let daemon = home.start();
+        Self { home, daemon, file, reloads: 0 }
+    }
+
+    /// Waits until the daemon has said so once more.
+    fn reload_logged(&mut self, text: &str, line: &str) {
+        std::fs::write(&self.file, text).unwrap();
+        let before = self.home.log().matches(line).count();
+        self.daemon.send(Signal::SIGHUP);
+        let began = Instant::now();
+        while self.home.log().matches(line).count() == before {
+            assert!(began.elapsed() < PATIENCE, "no {line:?}\n{}", self.home.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.reloads += 1;
+    }
+
+    fn reload(&mut self, text: &str) {
+        self.reload_logged(text, "configuration reloaded");
+    }
+
+    fn refuses(&mut self, text: &str, why: &str) {
+        self.reload_logged(text, "not reloaded, nothing is changed");
+        wait_logged(&self.home, why);
+    }
+
+    fn connect(&self) -> Raw {
+        Raw::greeted(&self.home.socket())
+    }
+
+    fn let_in(&self) -> Theirs {
+        let (theirs, answer) = Someone::new(THEIRS, THEIRS).greets(&self.home.socket());
+        assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
+        theirs
+    }
+}
+
+fn of(tag: &str, count: u32) -> Call<'_> {
+    Call::Segment { tag, count, timeout_ms: 0 }
+}
+
+fn outcome(reply: Reply) -> Result<(), WireError> {
+    match reply {
+        Reply::Ids { .. } | Reply::Tags(_) => Ok(()),
+        Reply::Error(error) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(reply: Reply, code: ErrorCode) -> WireError {
+    let error = outcome(reply).unwrap_err();
+    assert_eq!(error.code(), code, "{error}");
+    error
+}
+
+#[test]
+fn new_rules_hold_for_connections_that_are_open_and_none_of_them_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = |tags: &str| format!("[[access.rules]]\nusers = [{THEIRS}]\ntags = {tags}\n");
+    let mut host = Host::start(folder.path(), &rules("['orders']"));
+    let mut theirs = host.let_in();
+    assert_eq!(outcome(theirs.raw.ask(2, of("orders", 1))), Ok(()));
+    refused(theirs.raw.ask(3, of("bills", 1)), ErrorCode::Forbidden);
+    host.reload(&rules("['bills']"));
+    refused(theirs.raw.ask(4, of("orders", 1)), ErrorCode::Forbidden);
+    assert_eq!(outcome(theirs.raw.ask(5, of("bills", 1))), Ok(()));
+    refused(theirs.raw.ask(6, Call::TagShow { tag: "bills" }), ErrorCode::Forbidden);
+    host.reload(&format!("{}administer = true\n", rules("['*']")));
+    assert_eq!(outcome(theirs.raw.ask(7, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(theirs.raw.ask(8, Call::TagShow { tag: "bills" })), Ok(()));
+    wait_logged(&host.home, "configuration reloaded: access.rules;");
+}
+
+#[test]
+fn who_is_no_longer_named_is_told_so_at_its_next_call_and_let_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "");
+    let mut theirs = host.let_in();
+    let mut root = host.connect();
+    assert_eq!(outcome(theirs.raw.ask(2, of("orders", 1))), Ok(()));
+    host.reload("[[access.rules]]\nname = 'apps'\nusers = [1]\n");
+    let error = refused(theirs.raw.ask(3, of("orders", 1)), ErrorCode::Forbidden);
+    assert!(error.message.contains("may not connect: no rule names"), "{error}");
+    assert_eq!(theirs.raw.receive(), None, "it is let go");
+    assert_eq!(outcome(root.ask(2, of("orders", 1))), Ok(()), "root needs no rule");
+    let (_, answer) = Someone::new(THEIRS, THEIRS).greets(&host.home.socket());
+    refused(answer.reply, ErrorCode::Forbidden);
+    host.reload("");
+    assert_eq!(outcome(host.let_in().raw.ask(2, of("orders", 1))), Ok(()));
+}
+
+#[test]
+fn quotas_and_limits_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "");
+    let mut raw = host.connect();
+    assert_eq!(outcome(raw.ask(2, of("orders", 500))), Ok(()));
+    host.reload("[quota]\nids-per-second = 100\ntags = [{ tags = ['b*'], ids-per-second = 5 }]\n");
+    assert_eq!(refused(raw.ask(3, of("orders", 500)), ErrorCode::BadCount).detail, 100);
+    assert_eq!(refused(raw.ask(4, of("bills", 6)), ErrorCode::BadCount).detail, 5);
+    host.reload("[quota]\nmax-connections = 1\n[socket]\nmax-count = 10\n");
+    // What the hello has told this one goes on to hold for it.
+    assert_eq!(outcome(raw.ask(5, of("orders", 500))), Ok(()));
+    let mut second = Raw::connect(&host.home.socket());
+    second.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
+    host.reload("[socket]\nmax-count = 10\n");
+    let mut second = Raw::connect(&host.home.socket());
+    second.send(&hello());
+    match second.receive() {
+        Some(Response { reply: Reply::Hello { max_count, .. }, .. }) => assert_eq!(max_count, 10),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(refused(second.ask(2, of("orders", 11)), ErrorCode::BadCount).detail, 10);
+    host.reload("[socket]\nmax-connections = 2\n");
+    let mut third = Raw::connect(&host.home.socket());
+    third.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
+    host.reload("[socket]\nidle-timeout = '1s'\n");
+    // Looked at when they next say something, and then they fall silent.
+    assert!(matches!(second.ask(3, Call::Time), Reply::Time { .. }));
+    assert_eq!(second.receive(), None, "it is closed when it is idle");
+}
+
+#[test]
+fn the_list_of_tags_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[segment]\nauto-create = false\nunknown-for = '1h'\nrefresh = '1h'\n";
+    let mut host = Host::start(folder.path(), config);
+    let mut raw = host.connect();
+    refused(raw.ask(2, of("orders", 1)), ErrorCode::UnknownTag);
+    host.home.sql(
+        "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
+                   VALUES ('orders', 1, 100, '')",
+    );
+    refused(raw.ask(3, of("orders", 1)), ErrorCode::UnknownTag);
+    host.reload(config);
+    let began = Instant::now();
+    for id in 4.. {
+        match outcome(raw.ask(id, of("orders", 1))) {
+            Ok(()) => break,
+            Err(error) => assert_eq!(error.code(), ErrorCode::UnknownTag, "{error}"),
+        }
+        assert!(began.elapsed() < PATIENCE, "{}", host.home.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let right = "[quota]\nids-per-second = 100\n";
+    let mut host = Host::start(folder.path(), right);
+    let mut raw = host.connect();
+    let mut limit_is_100 = |id| {
+        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+    };
+    limit_is_100(2);
+    host.refuses("[quota]\nids-per-second = 50\n[socket]\nmax-count = 0\n", "socket.max-count: 0");
+    limit_is_100(3);
+    host.refuses("[quota\n", "line 1");
+    host.refuses("[quota]\nids-per-secund = 50\n", "ids-per-secund");
+    host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
+    limit_is_100(4);
+    host.reload(&format!("{right}[worker]\nid = 7\n[store]\ntimeout = '3s'\n"));
+    wait_logged(&host.home, "in force from the next start on: store.timeout, worker.id");
+    wait_logged(&host.home, "configuration reloaded: no key has changed");
+    limit_is_100(5);
+    std::fs::remove_file(&host.file).unwrap();
+    host.daemon.send(Signal::SIGHUP);
+    wait_logged(&host.home, "cannot read the configuration");
+    limit_is_100(6);
+    host.daemon.stop();
+}
+
+#[test]
+fn reloads_without_end_fail_no_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "");
+    let seen = Seen::default();
+    let load = Load::start(&host.home.options(), &seen, &["orders", "bills", "snowflake"], 100);
+    for round in 0..100 {
+        host.reload(&format!("[[access.rules]]\nname = 'round {round}'\nusers = [{round}]\n"));
+    }
+    assert_eq!(host.reloads, 100);
+    assert!(load.served().iter().all(|calls| *calls > 0));
+    assert_eq!(load.finish_with_names(), Default::default(), "{}", host.home.log());
+}
+
+#[test]
+fn a_reload_while_requests_wait_leaves_them_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "");
+    let mut raw = host.connect();
+    assert_eq!(outcome(raw.ask(2, of("orders", 1))), Ok(()));
+    // More than a store gives in one lease: it waits, and is answered after the reload.
+    raw.send(&frame(3, Call::Segment { tag: "orders", count: 100_000, timeout_ms: 60_000 }));
+    raw.send(&frame(4, Call::Snowflake { count: 100_000, timeout_ms: 60_000 }));
+    host.reload("[quota]\nids-per-second = 1000000\n");
+    for _ in 0..2 {
+        let answer = raw.receive().unwrap();
+        assert!(matches!(answer.reply, Reply::Ids { .. }), "{answer:?}");
+    }
+}
