@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::config::{ConfigError, NoPassword, Problem};
+use crate::listen::inherited::InheritError;
 use crate::listen::socket::SocketError;
 use crate::state::dir::StateError;
 
@@ -110,6 +111,12 @@ impl From<StateError> for Failure {
             StateError::Io { .. } => EX_IOERR,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<InheritError> for Failure {
+    fn from(error: InheritError) -> Self {
+        Self::new(EX_CONFIG, error.to_string())
     }
 }
 

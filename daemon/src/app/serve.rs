@@ -1,5 +1,7 @@
 //! `leafd` itself: build everything in order, serve, and stop in the reverse order.
 
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Loaded, Registry as RegistryKind};
 use crate::listen::Service;
 use crate::listen::accept::accept;
+use crate::listen::inherited::Inherited;
 use crate::listen::peer;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
@@ -43,6 +46,8 @@ const LAST_WRITE: Duration = Duration::from_secs(2);
 /// # Errors
 /// When it cannot start, or cannot stop in good order.
 pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
+    // Before anything else is opened.
+    let inherited = Inherited::take()?;
     let (loaded, from) = load(path)?;
     let config = &loaded.config;
     // Dropped last, so that the last lines are written.
@@ -56,7 +61,7 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    let outcome = runtime.block_on(run(path, &loaded));
+    let outcome = runtime.block_on(run(path, &loaded, inherited));
     // A name that is being resolved has a thread of its own, which nobody can stop.
     runtime.shutdown_background();
     outcome
@@ -71,7 +76,7 @@ struct Daemon {
     state: StateDir,
 }
 
-async fn run(path: Option<&Path>, loaded: &Loaded) -> Result<(), Failure> {
+async fn run(path: Option<&Path>, loaded: &Loaded, inherited: Inherited) -> Result<(), Failure> {
     let config = &loaded.config;
     // Before anything is worth stopping in good order.
     let mut terminate = signal(SignalKind::terminate())
@@ -81,9 +86,8 @@ async fn run(path: Option<&Path>, loaded: &Loaded) -> Result<(), Failure> {
     let mut hang_up = signal(SignalKind::hangup())
         .map_err(|error| Failure::system("cannot listen for SIGHUP", &error))?;
     let terms = terms(config)?;
-    let at = paths::socket(config);
-    let socket = Socket::bind(&at, config.socket.mode, config.socket.group.as_deref())?;
-    let daemon = match build(config).await {
+    let socket = listen(config, inherited.local)?;
+    let daemon = match build(config, inherited.peer).await {
         Ok(daemon) => daemon,
         Err(failure) => {
             socket.remove();
@@ -115,7 +119,7 @@ async fn run(path: Option<&Path>, loaded: &Loaded) -> Result<(), Failure> {
         connections.clone(),
         stop.clone(),
     ));
-    say_ready(&at, daemon.state.path());
+    say_ready(socket.path.as_deref(), daemon.state.path());
 
     let broken = loop {
         tokio::select! {
@@ -159,7 +163,25 @@ async fn run(path: Option<&Path>, loaded: &Loaded) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn build(config: &Config) -> Result<Daemon, Failure> {
+/// The service manager's socket, or one of our own.
+fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Failure> {
+    let Some(listener) = inherited else {
+        let (mode, group) = (config.socket.mode, config.socket.group.as_deref());
+        return Ok(Socket::bind(&paths::socket(config), mode, group)?);
+    };
+    let socket = Socket::inherited(listener);
+    if let Some(path) = config.socket.path.as_ref().filter(|path| !socket.is_at(path)) {
+        tracing::warn!(
+            socket = %socket.path.as_deref().unwrap_or(Path::new("one without a path")).display(),
+            "the service manager passes a socket, and socket.path, {}, is not used; change \
+             ListenStream= of the socket unit",
+            path.display()
+        );
+    }
+    Ok(socket)
+}
+
+async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?;
     // Before the directory is touched: a wrong configuration changes nothing.
     let address = config.store_address()?;
@@ -190,7 +212,7 @@ async fn build(config: &Config) -> Result<Daemon, Failure> {
         &remembered,
         &fatal,
     );
-    let snowflake = Snowflake::start(config, &worker, writer, &fatal)?;
+    let snowflake = Snowflake::start(config, &worker, peer, writer, &fatal)?;
     Ok(Daemon { segments, snowflake, fatal, state })
 }
 
@@ -289,7 +311,11 @@ pub(super) fn room_for(config: &Config) -> usize {
     room
 }
 
-fn say_ready(socket: &Path, state: &Path) {
+fn say_ready(socket: Option<&Path>, state: &Path) {
+    let Some(socket) = socket else {
+        tracing::info!(state = %state.display(), "ready, on a socket without a path");
+        return;
+    };
     let search: Vec<_> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
     let program = std::env::current_exe().ok();
     // A variable of ours says nothing about the shell of whoever reads the log.

@@ -1,6 +1,7 @@
 //! Builds the snowflake side: with the worker ID that the configuration fixes, or with the one that
 //! ZooKeeper gives, which may come late.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
@@ -61,14 +62,22 @@ pub(super) struct Snowflake {
 }
 
 impl Snowflake {
-    /// Starts it. `past` is what the state directory knows of the worker ID.
+    /// Starts it. `past` is what the state directory knows of the worker ID, and `peer` a peer
+    /// port that the service manager passes on.
     pub(super) fn start(
         config: &Config,
         past: &WorkerPast,
+        peer: Option<TcpListener>,
         writer: Writer,
         fatal: &CancellationToken,
     ) -> Result<Self, Failure> {
         let ensemble = config.ensemble()?;
+        if peer.is_some() && (ensemble.is_none() || !config.snowflake.enabled) {
+            tracing::warn!(
+                "the service manager passes a peer port, which is of use with worker.registry = \
+                 \"zookeeper\" alone; it is closed"
+            );
+        }
         let settings = IssuerSettings {
             registry: if ensemble.is_some() { "zookeeper" } else { "fixed" },
             ceiling_ahead_ms: ms(config.snowflake.ceiling_ahead),
@@ -105,7 +114,7 @@ impl Snowflake {
             this.issuer.suspend(WireError::new(ErrorCode::WorkerUnavailable, why), false);
         } else if let Some(ensemble) = ensemble {
             this.issuer.suspend(not_yet, true);
-            this.register(config, ensemble, file, fatal)?;
+            this.register(config, ensemble, file, peer, fatal)?;
         } else {
             this.begin_fixed(config, file.ceiling_ms);
         }
@@ -144,9 +153,10 @@ impl Snowflake {
         config: &Config,
         ensemble: Ensemble,
         file: WorkerRecord,
+        peer: Option<TcpListener>,
         fatal: &CancellationToken,
     ) -> Result<(), Failure> {
-        let port = self.listen(config, fatal)?;
+        let port = self.listen(config, peer, fatal)?;
         let access = Access {
             ensemble,
             name: config.zookeeper.name.clone(),
@@ -201,12 +211,24 @@ impl Snowflake {
         Ok(())
     }
 
-    /// Opens the peer port; returns its number, 0 without one.
-    fn listen(&self, config: &Config, fatal: &CancellationToken) -> Result<u16, Failure> {
-        let Some(address) = config.peer_listen()? else { return Ok(0) };
-        let cannot =
-            |error| Failure::system(&format!("cannot listen on {address} (peer.listen)"), &error);
-        let listener = PeerListener::bind(address).map_err(cannot)?;
+    /// Opens the peer port, unless it is passed on; returns its number, 0 without one.
+    fn listen(
+        &self,
+        config: &Config,
+        inherited: Option<TcpListener>,
+        fatal: &CancellationToken,
+    ) -> Result<u16, Failure> {
+        let (listener, what) = match (inherited, config.peer_listen()?) {
+            (Some(socket), _) => {
+                (PeerListener::inherited(socket), "on the peer port that is passed on".to_owned())
+            }
+            (None, Some(address)) => {
+                (PeerListener::bind(address), format!("on {address} (peer.listen)"))
+            }
+            (None, None) => return Ok(0),
+        };
+        let cannot = |error| Failure::system(&format!("cannot listen {what}"), &error);
+        let listener = listener.map_err(cannot)?;
         let port = listener.local_addr().map_err(cannot)?.port();
         let serve = listener.serve(Clock::system(), self.stop.clone());
         supervise::spawn("peers", fatal, self.tasks.track_future(serve));

@@ -1,5 +1,5 @@
-//! Connections in, calls out. [`socket`] makes the listening socket, [`accept`] takes connections
-//! within bounds, `connection` moves bytes, and `calls` and `administration` say what they
+//! Connections in, calls out. [`socket`] makes the listening socket or [`inherited`] brings it from
+//! the service manager, [`accept`] takes connections within bounds, `connection` moves bytes, and `calls` and `administration` say what they
 //! mean. [`peer`] is the port for other leafd daemons, and `hello` is how a connection begins on
 //! either.
 
@@ -9,6 +9,7 @@ mod admission;
 mod calls;
 mod connection;
 mod hello;
+pub mod inherited;
 pub mod peer;
 mod pulse;
 mod scratch;

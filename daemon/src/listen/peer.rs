@@ -70,6 +70,15 @@ impl PeerListener {
         Ok(Self { listener: socket.listen(BACKLOG)?, bounds: BOUNDS })
     }
 
+    /// Goes on with a socket that listens already and is non-blocking, on the runtime that this is
+    /// called in.
+    ///
+    /// # Errors
+    /// When the event queue does not take it.
+    pub fn inherited(listener: std::net::TcpListener) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::from_std(listener)?, bounds: BOUNDS })
+    }
+
     /// Where it listens; with the port that the operating system chose when 0 was asked for.
     ///
     /// # Errors

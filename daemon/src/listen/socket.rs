@@ -1,5 +1,6 @@
 //! The listening socket: made with its mode and group before anybody can see it, never in the
-//! place of a daemon that lives, and removed only when it is still ours.
+//! place of a daemon that lives, and removed only when it is still ours; or the service manager's,
+//! which is left as it is.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -54,10 +55,16 @@ pub enum SocketError {
 pub struct Socket {
     /// For the accept loop; non-blocking.
     pub listener: UnixListener,
-    /// Its place.
-    pub path: PathBuf,
-    inode: u64,
-    _lock: Flock<File>,
+    /// Its place; none where it has no name that a client could use.
+    pub path: Option<PathBuf>,
+    owner: Owner,
+}
+
+/// Who made the socket, and removes it.
+#[derive(Debug)]
+enum Owner {
+    Leafd { inode: u64, _lock: Flock<File> },
+    ServiceManager,
 }
 
 impl Socket {
@@ -104,15 +111,36 @@ impl Socket {
         })();
         let _ = std::fs::remove_dir_all(&private);
         let (listener, inode) = made.map_err(io("make the socket", path))?;
-        Ok(Self { listener, path: path.to_owned(), inode, _lock: lock })
+        let owner = Owner::Leafd { inode, _lock: lock };
+        Ok(Self { listener, path: Some(path.to_owned()), owner })
     }
 
-    /// Takes the socket out of its place, unless somebody else's is there by now.
+    /// The socket that the service manager passes on. It outlives this process, with all who wait
+    /// in it to be accepted.
+    #[must_use]
+    pub fn inherited(listener: UnixListener) -> Self {
+        let address = listener.local_addr().ok();
+        let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
+        Self { listener, path, owner: Owner::ServiceManager }
+    }
+
+    /// Takes the socket out of its place, unless it is the service manager's, or somebody else's
+    /// is there by now.
     pub fn remove(&self) {
-        let ours = std::fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode);
-        if ours && let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), "cannot remove the socket: {error}");
+        let (Owner::Leafd { inode, .. }, Some(path)) = (&self.owner, &self.path) else { return };
+        let ours = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.ino() == *inode);
+        if ours && let Err(error) = std::fs::remove_file(path) {
+            tracing::warn!(path = %path.display(), "cannot remove the socket: {error}");
         }
+    }
+
+    /// Whether clients that look at `path` find this socket.
+    #[must_use]
+    pub fn is_at(&self, path: &Path) -> bool {
+        let place = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
+        self.path.as_deref().is_some_and(|own| {
+            own == path || place(own).is_some_and(|own| place(path) == Some(own))
+        })
     }
 }
 
@@ -210,6 +238,18 @@ mod tests {
         std::fs::rename(&other, &path).unwrap();
         socket.remove();
         assert!(path.exists());
+    }
+
+    #[test]
+    fn the_service_managers_socket_is_known_by_every_name_and_never_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("s"), dir.path().join("l"));
+        let socket = Socket::inherited(UnixListener::bind(&path).unwrap());
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(socket.is_at(&path) && socket.is_at(&link));
+        assert!(!socket.is_at(&dir.path().join("other")));
+        socket.remove();
+        assert!(UnixStream::connect(&path).is_ok());
     }
 
     #[test]
