@@ -9,6 +9,7 @@ pub mod duration;
 mod frame;
 pub mod listen;
 pub mod log;
+pub mod manager;
 pub mod runs;
 pub mod secret;
 pub mod segment;

@@ -25,6 +25,7 @@ use crate::listen::peer;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
 use crate::listen::watched::watched;
+use crate::manager::{Manager, report, watchdog, words};
 use crate::secret::Secret;
 use crate::segment::service::{Segments, Settings as SegmentSettings};
 use crate::segment::store::{Address, IfMissing, Limits as StoreLimits, Server, Store};
@@ -47,7 +48,18 @@ const LAST_WRITE: Duration = Duration::from_secs(2);
 /// When it cannot start, or cannot stop in good order.
 pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
     // Before anything else is opened.
-    let inherited = Inherited::take()?;
+    let inherited = Inherited::take();
+    let manager = Manager::of_environment();
+    let outcome =
+        inherited.map_err(Into::into).and_then(|inherited| start(path, inherited, &manager));
+    match &outcome {
+        Ok(()) => manager.status("Stopped"),
+        Err(failure) => manager.failed(failure.message()),
+    }
+    outcome
+}
+
+fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result<(), Failure> {
     let (loaded, from) = load(path)?;
     let config = &loaded.config;
     // Dropped last, so that the last lines are written.
@@ -61,7 +73,7 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    let outcome = runtime.block_on(run(path, &loaded, inherited));
+    let outcome = runtime.block_on(run(path, &loaded, inherited, manager));
     // A name that is being resolved has a thread of its own, which nobody can stop.
     runtime.shutdown_background();
     outcome
@@ -76,7 +88,12 @@ struct Daemon {
     state: StateDir,
 }
 
-async fn run(path: Option<&Path>, loaded: &Loaded, inherited: Inherited) -> Result<(), Failure> {
+async fn run(
+    path: Option<&Path>,
+    loaded: &Loaded,
+    inherited: Inherited,
+    manager: &Manager,
+) -> Result<(), Failure> {
     let config = &loaded.config;
     // Before anything is worth stopping in good order.
     let mut terminate = signal(SignalKind::terminate())
@@ -114,12 +131,23 @@ async fn run(path: Option<&Path>, loaded: &Loaded, inherited: Inherited) -> Resu
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept(
         listener,
-        service,
+        Arc::clone(&service),
         serving.handle().clone(),
         connections.clone(),
         stop.clone(),
     ));
+    let probe = serving.probe();
+    if !probe.has_run_a_task().await {
+        return Err(Failure::software("the thread that serves does not run"));
+    }
     say_ready(socket.path.as_deref(), daemon.state.path());
+    manager.ready(&words::status(&service.status()));
+    let reporting =
+        manager.is_there().then(|| tokio::spawn(report(manager.clone(), Arc::clone(&service))));
+    // To the very end, which may hang as well.
+    if let Some(interval) = watchdog::interval_of_environment() {
+        tokio::spawn(watchdog::run(manager.clone(), probe, interval));
+    }
 
     let broken = loop {
         tokio::select! {
@@ -139,6 +167,10 @@ async fn run(path: Option<&Path>, loaded: &Loaded, inherited: Inherited) -> Resu
         return Err(Failure::software("ended by a defect, see the log; start leafd again"));
     }
     tracing::info!("stopping");
+    if let Some(reporting) = reporting {
+        reporting.abort();
+    }
+    manager.stopping("Stopping: requests under way are answered, and the state is written");
     let orderly = async {
         // First out of the way, so that whoever connects again meets the successor.
         socket.remove();

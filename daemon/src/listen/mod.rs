@@ -104,7 +104,7 @@ impl Service {
     }
 
     /// How the daemon is.
-    fn status(&self) -> DaemonStatus {
+    pub(crate) fn status(&self) -> DaemonStatus {
         DaemonStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

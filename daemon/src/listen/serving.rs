@@ -39,6 +39,24 @@ impl Serving {
     pub const fn handle(&self) -> &Handle {
         &self.handle
     }
+
+    /// For whoever watches the thread.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        Probe(self.handle.clone())
+    }
+}
+
+/// Tells whether the thread works.
+#[derive(Debug, Clone)]
+pub struct Probe(Handle);
+
+impl Probe {
+    /// Hands the thread a task and waits until it has run, however long that takes; false when
+    /// the thread has ended.
+    pub async fn has_run_a_task(&self) -> bool {
+        self.0.spawn(async {}).await.is_ok()
+    }
 }
 
 impl Drop for Serving {
