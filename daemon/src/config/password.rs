@@ -14,11 +14,34 @@ const ZOOKEEPER_CREDENTIAL: &str = "zookeeper-auth";
 
 /// A password that cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read the password from {path} ({key}): {source}")]
-pub struct NoPassword {
-    key: &'static str,
-    path: PathBuf,
-    source: std::io::Error,
+pub enum NoPassword {
+    /// A file cannot be read.
+    #[error("cannot read the password from {path} ({key}): {source}")]
+    File {
+        /// Where the file is named.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// A file that is named without its directory is a credential of systemd's.
+    #[error(
+        "cannot read the credential {name} ({key}) from {directory}: {source}; pass it in the unit, \
+         LoadCredential={name}:/etc/leafd/{name}, or name the file with its whole path",
+        name = name.display(),
+        directory = directory.display()
+    )]
+    Credential {
+        /// Where the credential is named.
+        key: &'static str,
+        /// Its name.
+        name: PathBuf,
+        /// Where systemd has put credentials, or where leafd runs.
+        directory: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
 }
 
 impl Config {
@@ -32,7 +55,7 @@ impl Config {
             return Ok(Some(password.clone()));
         }
         if let Some(path) = &self.store.password_file {
-            return read("store.password-file", path.clone()).map(Some);
+            return read("store.password-file", path, credentials).map(Some);
         }
         let address = self.store_address().ok().flatten();
         if address.is_none_or(|address| address.has_password()) {
@@ -54,7 +77,7 @@ impl Config {
             return Ok(Some(auth.clone()));
         }
         if let Some(path) = &self.zookeeper.auth_file {
-            return read("zookeeper.auth-file", path.clone()).map(Some);
+            return read("zookeeper.auth-file", path, credentials).map(Some);
         }
         credential(credentials, ZOOKEEPER_CREDENTIAL)
     }
@@ -62,16 +85,30 @@ impl Config {
 
 fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, NoPassword> {
     match directory.map(|directory| directory.join(name)) {
-        Some(path) if path.exists() => read("a systemd credential", path).map(Some),
+        Some(path) if path.exists() => read("a systemd credential", &path, directory).map(Some),
         _ => Ok(None),
     }
 }
 
-fn read(key: &'static str, path: PathBuf) -> Result<Secret, NoPassword> {
-    match std::fs::read_to_string(&path) {
+/// Reads `path`; one that is not absolute among systemd's credentials, if there are any.
+fn read(key: &'static str, path: &Path, credentials: Option<&Path>) -> Result<Secret, NoPassword> {
+    let directory = credentials.unwrap_or(Path::new("."));
+    let outcome = match path.is_absolute() {
+        true => std::fs::read_to_string(path),
+        false => std::fs::read_to_string(directory.join(path)),
+    };
+    match outcome {
         // Editors and `echo` end a file with a line break.
         Ok(text) => Ok(Secret::new(text.trim_end_matches(['\n', '\r']))),
-        Err(source) => Err(NoPassword { key, path, source }),
+        Err(source) if path.is_absolute() => {
+            Err(NoPassword::File { key, path: path.to_owned(), source })
+        }
+        Err(source) => Err(NoPassword::Credential {
+            key,
+            name: path.to_owned(),
+            directory: directory.to_owned(),
+            source,
+        }),
     }
 }
 
@@ -100,6 +137,8 @@ mod tests {
         std::fs::write(&file, "of a file\r\n").unwrap();
         let toml = format!("[store]\npassword-file = {file:?}");
         assert_eq!(password(&toml, here).unwrap().unwrap(), "of a file");
+        let toml = "[store]\npassword-file = \"store-password\"";
+        assert_eq!(password(toml, here).unwrap().unwrap(), "of systemd");
         let toml = "[store]\npassword = \"of a key\"";
         assert_eq!(password(toml, here).unwrap().unwrap(), "of a key");
     }
@@ -109,5 +148,28 @@ mod tests {
         let error = password("[store]\npassword-file = \"/nonexistent/p\"", None).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("/nonexistent/p") && error.contains("store.password-file"));
+    }
+    #[test]
+    fn a_credential_that_is_not_there_is_named_with_the_line_that_the_unit_lacks() {
+        let dir = tempfile::tempdir().unwrap();
+        let toml = "[store]\npassword-file = \"db-password\"";
+        for (credentials, directory) in [(Some(dir.path()), dir.path()), (None, Path::new("."))] {
+            let error = password(toml, credentials).unwrap_err().to_string();
+            for part in [
+                "store.password-file",
+                &format!("from {}", directory.display()),
+                "LoadCredential=db-password:/etc/leafd/db-password",
+            ] {
+                assert!(error.contains(part), "{part}: {error}");
+            }
+        }
+        let toml =
+            "[worker]\nregistry = \"zookeeper\"\n[zookeeper]\nauth-file = \"zookeeper-auth\"";
+        let config: Config = toml::from_str(toml).unwrap();
+        let error = config.zookeeper_auth(Some(dir.path())).unwrap_err().to_string();
+        assert!(error.contains("LoadCredential=zookeeper-auth:"), "{error}");
+        std::fs::write(dir.path().join("zookeeper-auth"), "leaf:secret\n").unwrap();
+        let auth = config.zookeeper_auth(Some(dir.path())).unwrap().unwrap();
+        assert_eq!(auth.expose(), "leaf:secret");
     }
 }
