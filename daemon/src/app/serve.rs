@@ -63,7 +63,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     let (loaded, from) = load(path)?;
     let config = &loaded.config;
     // Dropped last, so that the last lines are written.
-    let _log = crate::log::start(&config.log)
+    let (_, _log) = crate::log::start(&config.log)
         .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
     tracing::info!(config = from, "leafd {}", env!("CARGO_PKG_VERSION"));
     for warning in config.warnings(Clock::system().now_ms()) {

@@ -248,12 +248,14 @@ pub struct Log {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogFormat {
-    /// For people.
+    /// For the journal where standard error is the journal, else for people.
     Auto,
     /// For people.
     Human,
     /// One JSON object per line.
     Json,
+    /// The journal's own, with fields.
+    Journald,
 }
 
 /// How leafd stops.

@@ -1,14 +1,18 @@
-//! The log: to standard error, by `tracing`, written by a thread of its own so that a terminal or
-//! a pipe that blocks never blocks who serves.
+//! The log: to standard error or to systemd's journal, by `tracing`, written by a thread of its own
+//! so that a terminal, a pipe or a journal that blocks never blocks who serves.
+
+mod journald;
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, fmt};
+use tracing_subscriber::{Layer, Registry, fmt, reload};
 
+use self::journald::{Journal, Lines};
 use crate::config::{Log, LogFormat};
 
 /// What passes at a level of the configuration.
@@ -27,20 +31,71 @@ pub fn filter(level: &str) -> Result<Targets, ParseError> {
     level.parse()
 }
 
+/// Changes the log while it is written. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle(reload::Handle<Targets, Registry>);
+
+impl Handle {
+    /// From here on, what passes at `level` is logged.
+    ///
+    /// # Errors
+    /// When `level` is neither a level nor a list of modules with levels; nothing changes then.
+    pub fn set_level(&self, level: &str) -> Result<(), ParseError> {
+        let filter = filter(level)?;
+        // It fails when the log has ended, and then there is nothing to change.
+        let _ = self.0.reload(filter);
+        Ok(())
+    }
+}
+
 /// Starts the log. Lines still unwritten are written when the guard is dropped.
 ///
 /// # Errors
 /// When the level is not one; [`crate::config`] has checked that.
-pub fn start(log: &Log) -> Result<WorkerGuard, ParseError> {
-    let filter = filter(&log.level)?;
-    let (writer, guard) = tracing_appender::non_blocking(io::stderr());
-    let lines = fmt::layer().with_writer(writer);
-    let lines = match log.format {
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+pub fn start(log: &Log) -> Result<(Handle, WorkerGuard), ParseError> {
+    let (filter, handle) = reload::Layer::new(filter(&log.level)?);
+    let (lines, guard) = match log.format {
+        LogFormat::Auto if journald::is_standard_error() => journal(),
+        LogFormat::Journald => journal(),
+        LogFormat::Json => {
+            let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+            (fmt::layer().with_writer(writer).json().flatten_event(true).boxed(), guard)
+        }
         LogFormat::Auto | LogFormat::Human => {
-            lines.with_target(false).with_ansi(io::stderr().is_terminal()).boxed()
+            let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+            let lines = fmt::layer().with_writer(writer);
+            (lines.with_target(false).with_ansi(io::stderr().is_terminal()).boxed(), guard)
         }
     };
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    Ok(guard)
+    Ok((Handle(handle), guard))
+}
+
+fn journal() -> (Box<dyn Layer<Registry> + Send + Sync>, WorkerGuard) {
+    let journal = Journal::new(Path::new(journald::SOCKET), io::stderr());
+    let (writer, guard) = tracing_appender::non_blocking(journal);
+    (Lines::new(writer).boxed(), guard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_can_be_changed_and_a_wrong_one_changes_nothing() {
+        let (filter, handle) = reload::Layer::new(filter("info").unwrap());
+        let handle = Handle(handle);
+        let lines = fmt::layer().with_writer(io::sink).with_filter(filter);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            assert!(!tracing::enabled!(target: "leafd", tracing::Level::DEBUG));
+            handle.set_level("debug").unwrap();
+            assert!(tracing::enabled!(target: "leafd", tracing::Level::DEBUG));
+            assert!(handle.set_level("leafd=loud").is_err());
+            assert!(tracing::enabled!(target: "leafd", tracing::Level::DEBUG));
+            handle.set_level("warn").unwrap();
+            assert!(!tracing::enabled!(target: "leafd", tracing::Level::INFO));
+        });
+        // The log has ended.
+        handle.set_level("debug").unwrap();
+    }
 }

@@ -1,0 +1,283 @@
+//! systemd's journal in its own protocol: one datagram per event, with a field for each value, so
+//! that `journalctl LEAFD_TAG=orders` finds it. Events are encoded where they happen; the log's own
+//! thread sends them.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::fstat;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_appender::non_blocking::NonBlocking;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+
+/// Where the journal listens.
+pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
+
+/// Where systemd says which socket the journal has given a unit as its standard error.
+const STREAM: &str = "JOURNAL_STREAM";
+
+/// Whether standard error goes to the journal.
+pub(super) fn is_standard_error() -> bool {
+    let Ok(stat) = fstat(io::stderr()) else { return false };
+    std::env::var(STREAM).is_ok_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+/// Encodes events.
+pub(super) struct Lines {
+    out: NonBlocking,
+}
+
+impl Lines {
+    pub(super) const fn new(out: NonBlocking) -> Self {
+        Self { out }
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        // One write is one datagram. It never waits: what does not fit into the queue is lost.
+        let _ = self.out.clone().write(&encode(event));
+    }
+}
+
+fn encode(event: &Event<'_>) -> Vec<u8> {
+    let metadata = event.metadata();
+    let mut values = Values::default();
+    event.record(&mut values);
+    let mut out = Vec::with_capacity(256);
+    // First, for whoever reads no further.
+    put(&mut out, "MESSAGE", &format!("{}{}", values.message, values.pairs));
+    let priority = match *metadata.level() {
+        Level::ERROR => "3",
+        Level::WARN => "4",
+        Level::INFO => "6",
+        Level::DEBUG | Level::TRACE => "7",
+    };
+    put(&mut out, "PRIORITY", priority);
+    put(&mut out, "SYSLOG_IDENTIFIER", "leafd");
+    put(&mut out, "TARGET", metadata.target());
+    if let Some(file) = metadata.file() {
+        put(&mut out, "CODE_FILE", file);
+    }
+    if let Some(line) = metadata.line() {
+        put(&mut out, "CODE_LINE", &line.to_string());
+    }
+    for (name, value) in &values.fields {
+        put(&mut out, name, value);
+    }
+    out
+}
+
+/// Adds a field. A line break would end it, so that a value with one has its length in front.
+fn put(out: &mut Vec<u8>, name: &str, value: &str) {
+    out.extend_from_slice(name.as_bytes());
+    if value.contains('\n') {
+        out.push(b'\n');
+        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    } else {
+        out.push(b'=');
+    }
+    out.extend_from_slice(value.as_bytes());
+    out.push(b'\n');
+}
+
+/// What an event says.
+#[derive(Debug, Default)]
+struct Values {
+    message: String,
+    /// All but the message, as text: the journal shows nothing else.
+    pairs: String,
+    /// The same, each by itself.
+    fields: Vec<(String, String)>,
+}
+
+impl Values {
+    fn add(&mut self, field: &Field, shown: &str, value: String) {
+        if field.name() == "message" {
+            self.message = value;
+            return;
+        }
+        let _ = write!(self.pairs, " {}={shown}", field.name());
+        self.fields.push((journal_name(field.name()), value));
+    }
+}
+
+impl Visit for Values {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, &format!("{value:?}"), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let value = format!("{value:?}");
+        self.add(field, &value.clone(), value);
+    }
+}
+
+/// A name that the journal takes, and that is nobody else's.
+fn journal_name(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    // Names have up to 64 characters.
+    let name: String = name.chars().map(letter).take(58).collect();
+    format!("LEAFD_{name}")
+}
+
+/// Sends to the journal; what it does not take goes to `fallback`, as text.
+#[derive(Debug)]
+pub(super) struct Journal<W> {
+    socket: Option<UnixDatagram>,
+    path: PathBuf,
+    fallback: W,
+}
+
+impl<W: Write> Journal<W> {
+    pub(super) fn new(path: &Path, fallback: W) -> Self {
+        Self { socket: UnixDatagram::unbound().ok(), path: path.to_owned(), fallback }
+    }
+
+    fn send(&self, datagram: &[u8]) -> io::Result<()> {
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        // By its path each time: a journal that is started anew has another socket.
+        socket.send_to(datagram, &self.path).map(drop)
+    }
+}
+
+impl<W: Write> Write for Journal<W> {
+    fn write(&mut self, datagram: &[u8]) -> io::Result<usize> {
+        if self.send(datagram).is_err() {
+            self.fallback.write_all(text(datagram).as_bytes())?;
+        }
+        Ok(datagram.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.fallback.flush()
+    }
+}
+
+/// The message of a datagram, in one line for people.
+fn text(datagram: &[u8]) -> String {
+    let simple = datagram
+        .strip_prefix(b"MESSAGE=")
+        .map(|rest| rest.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    let long = || {
+        let (length, rest) = datagram.strip_prefix(b"MESSAGE\n")?.split_first_chunk()?;
+        rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)
+    };
+    let message = simple.or_else(long).unwrap_or_default();
+    format!("{}\n", String::from_utf8_lossy(message).replace('\n', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a journal at `path` would get, and what goes to standard error.
+    fn logged(path: &Path, events: impl FnOnce()) -> String {
+        let fallback = Shared::default();
+        let (writer, guard) = tracing_appender::non_blocking(Journal::new(path, fallback.clone()));
+        let subscriber = tracing_subscriber::registry().with(Lines::new(writer));
+        tracing::subscriber::with_default(subscriber, events);
+        drop(guard);
+        let text = fallback.0.lock().unwrap().clone();
+        String::from_utf8(text).unwrap()
+    }
+
+    /// The fields of a datagram, as the journal reads them.
+    fn fields(mut datagram: &[u8]) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        while !datagram.is_empty() {
+            let end = datagram.iter().position(|byte| *byte == b'\n').unwrap();
+            let (line, rest) = (&datagram[..end], &datagram[end + 1..]);
+            let line = String::from_utf8(line.to_vec()).unwrap();
+            if let Some((name, value)) = line.split_once('=') {
+                fields.push((name.to_owned(), value.to_owned()));
+                datagram = rest;
+            } else {
+                let length = u64::from_le_bytes(rest[..8].try_into().unwrap());
+                let end = 8 + usize::try_from(length).unwrap();
+                fields.push((line, String::from_utf8(rest[8..end].to_vec()).unwrap()));
+                assert_eq!(rest[end], b'\n');
+                datagram = &rest[end + 1..];
+            }
+        }
+        fields
+    }
+
+    #[test]
+    fn an_event_is_one_datagram_with_a_field_for_each_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let journal = UnixDatagram::bind(&path).unwrap();
+        journal.set_nonblocking(true).unwrap();
+        let line = line!() + 2;
+        let fallen = logged(&path, || {
+            tracing::warn!(tag = "orders", count = 7, of.path = %"/a b", "it is\nso");
+            tracing::error!(error = ?Some("x\ny"), "failed");
+        });
+        assert_eq!(fallen, "");
+        let mut buffer = [0; 4096];
+        let mut next = || {
+            let length = journal.recv(&mut buffer).unwrap();
+            fields(&buffer[..length])
+        };
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let expected = [
+            ("MESSAGE", "it is\nso tag=\"orders\" count=7 of.path=/a b"),
+            ("PRIORITY", "4"),
+            ("SYSLOG_IDENTIFIER", "leafd"),
+            ("TARGET", module_path!()),
+            ("CODE_FILE", file!()),
+            ("CODE_LINE", &line.to_string()),
+            ("LEAFD_TAG", "orders"),
+            ("LEAFD_COUNT", "7"),
+            ("LEAFD_OF_PATH", "/a b"),
+        ];
+        assert_eq!(next(), expected.map(owned));
+        let second = next();
+        assert_eq!(second[0], owned(("MESSAGE", "failed error=Some(\"x\\ny\")")));
+        assert_eq!(second[1], owned(("PRIORITY", "3")));
+    }
+
+    #[test]
+    fn what_the_journal_does_not_take_goes_to_standard_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let fallen = logged(&folder.path().join("nobody"), || {
+            tracing::info!(count = 1, "first");
+            tracing::info!("second\nline");
+        });
+        assert_eq!(fallen, "first count=1\nsecond line\n");
+        let path = folder.path().join("socket");
+        let _journal = UnixDatagram::bind(&path).unwrap();
+        let long = "x".repeat(10_000_000);
+        let fallen = logged(&path, || tracing::info!("{long}"));
+        assert_eq!(fallen.len(), long.len() + 1, "longer than any datagram");
+    }
+
+    #[test]
+    fn names_are_those_that_the_journal_takes() {
+        assert_eq!(journal_name("retry-after.ms"), "LEAFD_RETRY_AFTER_MS");
+        assert_eq!(journal_name(&"x".repeat(100)).len(), 64);
+    }
+}
