@@ -236,3 +236,16 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
         assert!(matches!(answer.reply, Reply::Ids { .. }), "{answer:?}");
     }
 }
+
+#[test]
+fn the_level_of_the_log_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "[log]\nlevel = 'error'\n");
+    assert!(!host.home.log().contains(" INFO "), "{}", host.home.log());
+    std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
+    host.daemon.send(Signal::SIGHUP);
+    wait_logged(&host.home, "configuration reloaded: log.level;");
+    assert_eq!(outcome(host.connect().ask(2, of("orders", 1))), Ok(()));
+    wait_logged(&host.home, "DEBUG leased a range");
+    host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
+}

@@ -1,7 +1,7 @@
 //! What SIGHUP does: reads the configuration again, and puts in force what can change while leafd
 //! runs. All of it or, when it is wrong, nothing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::access::{access, tag_quotas};
@@ -11,6 +11,8 @@ use super::serve::room_for;
 use crate::config::{Config, Loaded};
 use crate::listen::Service;
 use crate::listen::terms::{Limits, Terms};
+use crate::log;
+use crate::manager::Manager;
 use crate::segment::service::Segments;
 
 /// Keys and, with a dot at the end, sections that a reload changes. `segment.*` is not among them
@@ -37,27 +39,46 @@ pub(super) struct Reloader {
     started: Loaded,
     /// and what it has read last.
     latest: Loaded,
+    log: log::Handle,
     service: Arc<Service>,
     segments: Segments,
 }
 
 impl Reloader {
     pub(super) fn new(
-        path: Option<PathBuf>,
-        started: Loaded,
-        service: Arc<Service>,
-        segments: Segments,
+        path: Option<&Path>,
+        started: &Loaded,
+        log: log::Handle,
+        service: &Arc<Service>,
+        segments: &Segments,
     ) -> Self {
-        Self { path, latest: started.clone(), started, service, segments }
+        Self {
+            path: path.map(Path::to_owned),
+            started: started.clone(),
+            latest: started.clone(),
+            log,
+            service: Arc::clone(service),
+            segments: segments.clone(),
+        }
     }
 
-    /// Reloads; the log says what came of it. A configuration that is wrong changes nothing.
-    ///
-    /// # Errors
-    /// When it is wrong.
-    pub(super) fn reload(&mut self) -> Result<(), Failure> {
+    /// Reloads; log and service manager are told what comes of it.
+    pub(super) fn reload(&mut self, manager: &Manager) {
+        manager.reloading();
+        let outcome = self.put_in_force();
+        if let Err(failure) = &outcome {
+            tracing::error!("not reloaded, nothing is changed: {}", failure.message());
+        }
+        manager.reloaded(outcome.err().as_ref().map(Failure::message));
+    }
+
+    fn put_in_force(&mut self) -> Result<(), Failure> {
         let (loaded, _) = load(self.path.as_deref())?;
         let terms = terms(&loaded.config)?;
+        // Checked with the rest, so that it can only fail together with the log.
+        self.log.set_level(&loaded.config.log.level).map_err(|error| {
+            Failure::config(format!("log.level: {:?}: {error}", loaded.config.log.level))
+        })?;
         self.service.change(terms);
         self.segments.refresh_soon();
         let mut now = self.latest.differences(&loaded);

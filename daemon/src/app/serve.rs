@@ -25,6 +25,7 @@ use crate::listen::peer;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
 use crate::listen::watched::watched;
+use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::secret::Secret;
 use crate::segment::service::{Segments, Settings as SegmentSettings};
@@ -63,7 +64,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     let (loaded, from) = load(path)?;
     let config = &loaded.config;
     // Dropped last, so that the last lines are written.
-    let (_, _log) = crate::log::start(&config.log)
+    let (log, _log) = log::start(&config.log)
         .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
     tracing::info!(config = from, "leafd {}", env!("CARGO_PKG_VERSION"));
     for warning in config.warnings(Clock::system().now_ms()) {
@@ -73,7 +74,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    let outcome = runtime.block_on(run(path, &loaded, inherited, manager));
+    let outcome = runtime.block_on(run(path, &loaded, inherited, manager, log));
     // A name that is being resolved has a thread of its own, which nobody can stop.
     runtime.shutdown_background();
     outcome
@@ -93,6 +94,7 @@ async fn run(
     loaded: &Loaded,
     inherited: Inherited,
     manager: &Manager,
+    log: log::Handle,
 ) -> Result<(), Failure> {
     let config = &loaded.config;
     // Before anything is worth stopping in good order.
@@ -125,8 +127,7 @@ async fn run(
         terms,
         daemon.state.path().display().to_string(),
     ));
-    let (path, segments) = (path.map(Path::to_owned), daemon.segments.clone());
-    let mut reloader = Reloader::new(path, loaded.clone(), Arc::clone(&service), segments);
+    let mut reloader = Reloader::new(path, loaded, log, &service, &daemon.segments);
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
     let accepting = tokio::spawn(accept(
@@ -154,11 +155,7 @@ async fn run(
             _ = terminate.recv() => break false,
             _ = interrupt.recv() => break false,
             () = daemon.fatal.cancelled() => break true,
-            _ = hang_up.recv() => {
-                if let Err(failure) = reloader.reload() {
-                    tracing::error!("not reloaded, nothing is changed: {}", failure.message());
-                }
-            }
+            _ = hang_up.recv() => reloader.reload(manager),
         }
     };
     if broken {
