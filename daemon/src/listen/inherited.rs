@@ -1,11 +1,11 @@
 //! Listening sockets that the service manager opened and passes on, by the names that it has for
 //! them. They stay its own: they are accepted from, and never bound, removed or shut down here.
 
-use std::fmt;
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, io};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -69,7 +69,7 @@ pub enum InheritError {
         /// Of the environment.
         names: String,
         /// What is wrong.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// No purpose has this name.
     #[error(
@@ -119,14 +119,15 @@ impl Inherited {
         if TAKEN.swap(true, Ordering::SeqCst) {
             return Ok(Self::default());
         }
-        let sockets = sd_notify::listen_fds_with_names().map_err(|source| {
-            let variable = |name| std::env::var(name).unwrap_or_default();
-            let (count, names) = (variable("LISTEN_FDS"), variable("LISTEN_FDNAMES"));
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let names = variable("LISTEN_FDNAMES");
+        let found = sd_notify::listen_fds().and_then(|sockets| named(sockets, &names));
+        let sockets = found.map_err(|source| {
+            let (count, names) = (variable("LISTEN_FDS"), names.clone());
             InheritError::Environment { count, names, source }
         })?;
-        let owned = |(fd, name)| (name, own(fd));
         // All are owned before the first is looked at, so that none stays open by an error.
-        Self::sort(sockets.map(owned).collect())
+        Self::sort(sockets.into_iter().map(|(name, fd)| (name, own(fd))).collect())
     }
 
     fn sort(sockets: Vec<(String, OwnedFd)>) -> Result<Self, InheritError> {
@@ -142,7 +143,7 @@ impl Inherited {
             }
             let wrong = |found| InheritError::Wrong { purpose, found };
             check(purpose, &socket).map_err(wrong)?;
-            let unusable = |error: std::io::Error| wrong(format!("what cannot be used ({error})"));
+            let unusable = |error: io::Error| wrong(format!("what cannot be used ({error})"));
             match purpose {
                 Purpose::Local => {
                     let listener = UnixListener::from(socket);
@@ -160,9 +161,22 @@ impl Inherited {
     }
 }
 
+/// Each socket with its name. Names without sockets are meant for another process.
+fn named(
+    sockets: impl ExactSizeIterator<Item = RawFd>,
+    names: &str,
+) -> io::Result<Vec<(String, RawFd)>> {
+    let names: Vec<_> = names.split(':').map(str::to_owned).collect();
+    if sockets.len() > 0 && sockets.len() != names.len() {
+        let error = format!("{} sockets have {} names", sockets.len(), names.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+    }
+    Ok(names.into_iter().zip(sockets).collect())
+}
+
 #[expect(unsafe_code, reason = "the one way to own what is passed on; see the comment on safety")]
-fn own(fd: std::os::fd::RawFd) -> OwnedFd {
-    // SAFETY: `listen_fds_with_names` has just found it open, and gives each number once. It was
+fn own(fd: RawFd) -> OwnedFd {
+    // SAFETY: `listen_fds` has just found it open, and gives each number once. It was
     // passed to this process at its start (LISTEN_PID is ours) for this purpose, `take` comes
     // before anything that opens files of its own, and runs once.
     unsafe { OwnedFd::from_raw_fd(fd) }
@@ -251,6 +265,16 @@ mod tests {
             }
         }
         assert!(sorted(Vec::new()).unwrap().local.is_none());
+    }
+
+    #[test]
+    fn names_belong_to_sockets_in_their_order() {
+        let names = |count, names| named(3..3 + count, names).map_err(|error| error.to_string());
+        let both = vec![("local".to_owned(), 3), ("peer".to_owned(), 4)];
+        assert_eq!(names(2, "local:peer"), Ok(both));
+        assert_eq!(names(0, "local:peer"), Ok(Vec::new()));
+        assert_eq!(names(0, ""), Ok(Vec::new()));
+        assert_eq!(names(2, "local").unwrap_err(), "2 sockets have 1 names");
     }
 
     #[test]
