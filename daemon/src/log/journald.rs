@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +23,13 @@ const STREAM: &str = "JOURNAL_STREAM";
 
 /// Whether standard error goes to the journal.
 pub(super) fn is_standard_error() -> bool {
-    let Ok(stat) = fstat(io::stderr()) else { return false };
-    std::env::var(STREAM).is_ok_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
+    std::env::var(STREAM).is_ok_and(|stream| is(&stream, io::stderr()))
+}
+
+/// Whether `stream`, a device and an inode, is what is open as `file`. Standard error may have
+/// been put elsewhere by somebody who did not know of the variable.
+fn is(stream: &str, file: impl AsFd) -> bool {
+    fstat(file).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
 /// Encodes events.
@@ -273,6 +279,19 @@ mod tests {
         let long = "x".repeat(10_000_000);
         let fallen = logged(&path, || tracing::info!("{long}"));
         assert_eq!(fallen.len(), long.len() + 1, "longer than any datagram");
+    }
+
+    #[test]
+    fn the_journal_is_recognised_by_device_and_inode() {
+        use std::os::unix::fs::MetadataExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("stream")).unwrap();
+        let meta = file.metadata().unwrap();
+        assert!(is(&format!("{}:{}", meta.dev(), meta.ino()), &file));
+        let other = std::fs::File::create(folder.path().join("other")).unwrap();
+        assert!(!is(&format!("{}:{}", meta.dev(), meta.ino()), &other));
+        assert!(!is("", &file));
     }
 
     #[test]
