@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use futures_util::stream::FuturesUnordered;
 use leaf_client::wire::{
     ErrorCode, Reply, Response, UNSOLICITED, WireError, encode_response, split_frame,
 };
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
@@ -32,8 +34,8 @@ const TURN: usize = 16 * 1024;
 const MOST_OUTPUT: usize = 128 * 1024;
 
 pub(super) struct Connection {
-    /// Watched for input alone: a peer that reads its answers would otherwise wake us each time.
-    /// None once it has failed.
+    /// Watched for input alone, while there may be some: a peer that reads its answers would
+    /// otherwise wake us each time. None once it has failed.
     stream: Option<AsyncFd<UnixStream>>,
     service: Arc<Service>,
     caller: Caller,
@@ -59,7 +61,10 @@ pub(super) struct Connection {
 enum State {
     /// Reads and answers.
     Open,
-    /// Reads no more; answers what waits, then closes.
+    /// Has said goodbye: whatever still comes is asked again elsewhere. Answers what waits, then
+    /// closes; at once when the peer hangs up, since nobody waits then.
+    Leaving,
+    /// The peer writes no more. Answers what waits, then closes; at once when it hangs up.
     Finishing,
     /// Writes what it has and closes.
     Closing,
@@ -118,7 +123,7 @@ impl Connection {
             }
             let done = match self.state {
                 State::Open => false,
-                State::Finishing => self.later.is_empty(),
+                State::Leaving | State::Finishing => self.later.is_empty(),
                 State::Closing => true,
             };
             if done {
@@ -154,8 +159,16 @@ impl Connection {
         if !self.output.is_empty() || self.state == State::Closing {
             return Poll::Ready(Wake::Work);
         }
-        if self.state == State::Finishing && self.later.is_empty() {
+        if self.state == State::Leaving
+            && let Poll::Ready(wake) = self.poll_rest(cx)
+        {
+            return Poll::Ready(wake);
+        }
+        if matches!(self.state, State::Leaving | State::Finishing) && self.later.is_empty() {
             return Poll::Ready(Wake::Work);
+        }
+        if self.state == State::Finishing && self.poll_hang_up(cx).is_ready() {
+            return Poll::Ready(Wake::Gone);
         }
         if self.listed.pulse.poll_due(cx).is_ready() {
             return Poll::Ready(Wake::Timer);
@@ -181,11 +194,7 @@ impl Connection {
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         scratch::with_input(|buffer| {
             let count = match ready!(self.poll_bytes(cx, buffer)) {
-                Ok(0) => {
-                    // The peer writes no more; it may still read what it has asked for.
-                    self.state = State::Finishing;
-                    return Poll::Ready(Wake::Work);
-                }
+                Ok(0) => return Poll::Ready(self.at_the_end()),
                 Ok(count) => count,
                 Err(_) => return Poll::Ready(Wake::Gone),
             };
@@ -199,6 +208,54 @@ impl Connection {
             }
             Poll::Ready(Wake::Work)
         })
+    }
+
+    /// Reads what is not looked at any more, for its end.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+        scratch::with_input(|buffer| {
+            loop {
+                match ready!(self.poll_bytes(cx, buffer)) {
+                    Ok(0) => return Poll::Ready(self.at_the_end()),
+                    Ok(_) => {}
+                    Err(_) => return Poll::Ready(Wake::Gone),
+                }
+            }
+        })
+    }
+
+    /// The peer writes no more; it may still read what it has asked for, unless it has hung up.
+    fn at_the_end(&mut self) -> Wake {
+        self.state = State::Finishing;
+        if self.later.is_empty() {
+            return Wake::Work;
+        }
+        // It may hang up in two steps, and the second would not be seen: there is nothing to read.
+        let stream = self.stream.take().ok_or_else(|| io::ErrorKind::NotConnected.into());
+        match stream.and_then(|stream| watched(stream.into_inner(), self.interest())) {
+            Ok(stream) => self.stream = Some(stream),
+            Err(_) => return Wake::Gone,
+        }
+        Wake::Work
+    }
+
+    const fn interest(&self) -> Interest {
+        match self.state {
+            State::Finishing => Interest::WRITABLE,
+            State::Open | State::Leaving | State::Closing => Interest::READABLE,
+        }
+    }
+
+    /// Ready when the peer, which writes no more, has hung up.
+    fn poll_hang_up(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let stream = self.stream()?;
+        loop {
+            let mut ready = ready!(stream.poll_write_ready(cx))?;
+            if ready.ready().is_write_closed() || has_hung_up(stream.get_ref()) {
+                return Poll::Ready(Ok(()));
+            }
+            // There is room for answers, no more.
+            ready.clear_ready();
+        }
     }
 
     fn poll_bytes(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
@@ -260,7 +317,7 @@ impl Connection {
 
     fn say_goodbye(&mut self) {
         self.unsolicited(Reply::Goodbye);
-        self.state = State::Finishing;
+        self.state = State::Leaving;
     }
 
     fn look_at_the_time(&mut self) {
@@ -312,9 +369,16 @@ impl Connection {
             Poll::Pending => pulse.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
         })
         .await?;
-        self.stream = Some(watched(room.into_inner(), Interest::READABLE)?);
+        self.stream = Some(watched(room.into_inner(), self.interest())?);
         // From here on it is about requests again.
         pulse.wake_at(now + self.caller.limits().request_timeout);
         Ok(())
     }
+}
+
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut watched = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    let count = poll(&mut watched, PollTimeout::ZERO).unwrap_or(0);
+    let [watched] = watched;
+    count > 0 && watched.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))
 }
