@@ -1,9 +1,11 @@
 //! A real leafd in a folder of its own.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leaf_client::{Options, blocking};
@@ -24,13 +26,24 @@ pub struct Home {
     folder: PathBuf,
     variables: Vec<(String, String)>,
     wrapper: Vec<String>,
+    inherited: Vec<(String, Arc<OwnedFd>)>,
 }
+
+/// Puts what came as standard input and output to where a service manager passes sockets, and
+/// becomes leafd. The variable names the process, which stays the same.
+const INHERIT: &str = "exec 3<&0 4>&1 </dev/null >/dev/null; \
+                       LISTEN_PID=$$ exec \"$0\" \"$@\"";
 
 impl Home {
     /// A daemon that keeps everything in `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), variables: Vec::new(), wrapper: Vec::new() }
+        Self {
+            folder: folder.to_owned(),
+            variables: Vec::new(),
+            wrapper: Vec::new(),
+            inherited: Vec::new(),
+        }
     }
 
     /// Sets a key of the configuration, by its variable: `("SNOWFLAKE_CEILING_AHEAD", "200ms")`.
@@ -38,6 +51,21 @@ impl Home {
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.variables.push((format!("LEAFD_{key}"), value.to_owned()));
         self
+    }
+
+    /// Sets a variable that is not leafd's own, as a service manager does.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Passes a socket on under a name, as a service manager does; up to two.
+    #[must_use]
+    pub fn inheriting(mut self, name: &str, socket: impl Into<OwnedFd>) -> Self {
+        self.inherited.push((name.to_owned(), Arc::new(socket.into())));
+        assert!(self.inherited.len() <= 2, "one comes as input and one as output");
+        self.through(&["sh", "-c", INHERIT])
     }
 
     /// Leases ranges from a shared database instead of the embedded one.
@@ -139,6 +167,18 @@ impl Home {
             .env("LEAFD_STATE_DIR", self.state())
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
+        if !self.inherited.is_empty() {
+            let names: Vec<_> = self.inherited.iter().map(|(name, _)| name.as_str()).collect();
+            command.env("LISTEN_FDS", names.len().to_string());
+            command.env("LISTEN_FDNAMES", names.join(":"));
+        }
+        let socket = |(_, socket): &(_, Arc<OwnedFd>)| socket.try_clone().expect("a descriptor");
+        if let Some(first) = self.inherited.first() {
+            command.stdin(socket(first));
+        }
+        if let Some(second) = self.inherited.get(1) {
+            command.stdout(socket(second));
+        }
         command
     }
 
@@ -158,7 +198,10 @@ impl Home {
             // Dropping it kills the whole group: strace alone would leave its leafd behind.
             command.process_group(0);
         }
-        let child = command.stdout(Stdio::null()).stderr(log).spawn();
+        if self.inherited.len() < 2 {
+            command.stdout(Stdio::null());
+        }
+        let child = command.stderr(log).spawn();
         Daemon { home: self.clone(), child: Some(child.expect("leafd starts")) }
     }
 

@@ -13,6 +13,7 @@ mod instance;
 pub mod java_leaf;
 mod keeper;
 pub mod load;
+pub mod manager;
 pub mod proxy;
 pub mod raw;
 pub mod seen;

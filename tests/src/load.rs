@@ -128,6 +128,67 @@ impl Tally {
     }
 }
 
+/// Asynchronous tasks that share one connection, until they are told to stop.
+#[derive(Debug)]
+pub struct AsyncLoad {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<String>>,
+}
+
+impl AsyncLoad {
+    /// Asks for IDs of the tag "orders" and for snowflakes.
+    #[must_use]
+    pub fn start(options: &Options, seen: &Seen) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (options, seen, ended) = (options.clone(), seen.clone(), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            let runtime = runtime.worker_threads(2).enable_all().build().expect("a runtime");
+            runtime.block_on(ask_at_once(options, seen, ended))
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends it. Returns the calls that failed, in words.
+    ///
+    /// # Panics
+    /// When a task saw a duplicate.
+    #[must_use]
+    pub fn finish(self) -> Vec<String> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+async fn ask_at_once(options: Options, seen: Seen, stop: Arc<AtomicBool>) -> Vec<String> {
+    let client = leaf_client::Client::connect(options).await.expect("leafd serves");
+    let tasks: Vec<_> = (0..8)
+        .map(|number| {
+            let (client, seen, stop) = (client.clone(), seen.clone(), Arc::clone(&stop));
+            tokio::spawn(async move {
+                let mut failed = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let space = if number % 2 == 0 { "orders" } else { SNOWFLAKE };
+                    let ids = match number % 2 {
+                        0 => client.next_many(space, number + 1).await,
+                        _ => client.snowflake_many(number).await,
+                    };
+                    match ids {
+                        Ok(ids) => seen.add(space, &ids),
+                        Err(error) => failed.push(error.to_string()),
+                    }
+                }
+                failed
+            })
+        })
+        .collect();
+    let mut failed = Vec::new();
+    for task in tasks {
+        failed.extend(task.await.expect("a task that saw no duplicate"));
+    }
+    failed
+}
+
 fn ask(client: &mut blocking::Client, space: &str, count: u32) -> Result<leaf_client::Ids, Error> {
     if space.starts_with(SNOWFLAKE) {
         client.snowflake_many(count)

@@ -1,14 +1,12 @@
 //! leafd is stopped and started again, under load and at rest: no call fails, no ID is lost by a
 //! clean stop, and nobody can hold it up.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
 use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
-use leafd_tests::load::{Load, SNOWFLAKE};
+use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::raw::{Raw, frame};
 use nix::sys::signal::Signal;
 
@@ -55,45 +53,6 @@ fn signals_again_and_again_do_not_make_the_stop_unclean() {
     daemon.stop();
 }
 
-/// Asynchronous clients that share one connection, until they are told to stop. Returns the calls
-/// that failed, in words.
-fn async_load(home: &Home, seen: &Seen, stop: &Arc<AtomicBool>) -> impl FnOnce() -> Vec<String> {
-    let options = home.options().timeout(Duration::from_secs(30));
-    let (seen, stop) = (seen.clone(), Arc::clone(stop));
-    let thread = std::thread::spawn(move || {
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        runtime.worker_threads(2).enable_all().build().unwrap().block_on(async {
-            let client = leaf_client::Client::connect(options).await.unwrap();
-            let tasks: Vec<_> = (0..8)
-                .map(|number| {
-                    let (client, seen, stop) = (client.clone(), seen.clone(), Arc::clone(&stop));
-                    tokio::spawn(async move {
-                        let mut failed = Vec::new();
-                        while !stop.load(Ordering::Relaxed) {
-                            let space = if number % 2 == 0 { "orders" } else { SNOWFLAKE };
-                            let ids = match number % 2 {
-                                0 => client.next_many(space, number + 1).await,
-                                _ => client.snowflake_many(number).await,
-                            };
-                            match ids {
-                                Ok(ids) => seen.add(space, &ids),
-                                Err(error) => failed.push(error.to_string()),
-                            }
-                        }
-                        failed
-                    })
-                })
-                .collect();
-            let mut failed = Vec::new();
-            for task in tasks {
-                failed.extend(task.await.unwrap());
-            }
-            failed
-        })
-    });
-    move || thread.join().unwrap()
-}
-
 #[test]
 fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
     const RESTARTS: u32 = 12;
@@ -101,9 +60,8 @@ fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
     let home = Home::new(folder.path());
     let seen = Seen::default();
     let mut daemon = home.start();
-    let stop = Arc::new(AtomicBool::new(false));
-    let finish = async_load(&home, &seen, &stop);
     let options = home.options().timeout(Duration::from_secs(30));
+    let shared = AsyncLoad::start(&options, &seen);
     let spaces = ["orders", "users", SNOWFLAKE];
     let load = Load::start(&options, &seen, &spaces, 3000);
     for restart in 0..RESTARTS {
@@ -116,9 +74,7 @@ fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-    stop.store(true, Ordering::Relaxed);
-    let failed = finish();
-    assert_eq!(failed, [""; 0], "calls of asynchronous clients\n{}", home.log());
+    assert_eq!(shared.finish(), [""; 0], "calls of asynchronous clients\n{}", home.log());
     assert_eq!(load.finish(), 0, "calls of blocking clients\n{}", home.log());
     println!("{RESTARTS} restarts, {} IDs", seen.total());
     daemon.stop();

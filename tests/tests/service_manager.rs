@@ -1,0 +1,320 @@
+//! leafd under a service manager: it goes on with the sockets that it is given, says truly when it
+//! serves and how it is, and lives or not by the watchdog. Restarts fail no call.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use leaf_client::blocking;
+use leaf_client::wire::{Call, Reply, Response};
+use leafd_tests::Seen;
+use leafd_tests::daemon::Home;
+use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
+use leafd_tests::manager::ServiceManager;
+use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::watch::wait_logged;
+use nix::sys::signal::Signal;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_hears(folder.path());
+    let daemon = manager.home().spawn();
+    let heard = manager.hears("READY=1");
+    // It serves from this moment on, so it is not tried twice.
+    let mut raw = Raw::connect(&manager.home().socket());
+    raw.send(&[hello(), frame(2, Call::Time)].concat());
+    assert!(matches!(raw.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
+    assert!(matches!(raw.receive(), Some(Response { id: 2, reply: Reply::Time { .. } })));
+    let status = "STATUS=Serving; 0 tags from the embedded store; snowflakes with worker ID 0";
+    assert_eq!(heard, [format!("READY=1\n{status}\n")]);
+    daemon.stop();
+    let heard = manager.hears("STATUS=Stopped");
+    assert!(heard.iter().any(|message| message.starts_with("STOPPING=1\nSTATUS=Stopping")));
+    assert_eq!(manager.hears_within(Duration::from_millis(50)), None);
+}
+
+#[test]
+fn the_status_tells_what_is_served_and_that_the_store_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_hears(folder.path());
+    std::fs::create_dir_all(manager.home().state().join("leafd.db")).unwrap();
+    let daemon = manager.home().with("SNOWFLAKE_ENABLED", "false").start();
+    let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
+    let waiting = std::thread::spawn(move || client.next("orders").unwrap());
+    let heard = manager.hears("STATUS=Serving from memory: the embedded store does not answer (");
+    assert!(heard.last().unwrap().contains("no snowflake IDs: "), "{heard:?}");
+    std::fs::remove_dir(manager.home().state().join("leafd.db")).unwrap();
+    assert_eq!(waiting.join().unwrap(), 1);
+    let _ = manager.hears("STATUS=Serving; 1 tag from the embedded store; ");
+    daemon.stop();
+}
+
+#[test]
+fn a_start_that_fails_tells_why_and_never_says_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_listens(folder.path());
+    let missing = folder.path().join("credentials").display().to_string();
+    let credential = manager
+        .home()
+        .with_variable("CREDENTIALS_DIRECTORY", &missing)
+        .with("STORE_KIND", "mysql")
+        .with("STORE_URL", "mysql://leaf@127.0.0.1:1/leaf")
+        .with("STORE_PASSWORD_FILE", "store-password");
+    let unreadable = manager.home().with("STATE_DIR", "/dev/null/state");
+    let wrong = manager.home().with("SEGMENT_MAX_STEP", "many");
+    for (home, code, told) in [
+        (wrong, 78, "LEAFD_SEGMENT_MAX_STEP=\"many\""),
+        (credential, 78, "LoadCredential=store-password:"),
+        (unreadable, 74, "/dev/null/state"),
+    ] {
+        let (ended, text) = refused(&home);
+        assert_eq!(ended, Some(code), "{text}");
+        let heard = manager.hears("STATUS=");
+        assert!(heard[0].starts_with("STATUS=") && heard[0].contains(told), "{heard:?}");
+        assert_eq!(manager.hears_within(Duration::from_millis(50)), None, "{told}");
+    }
+    // The socket is there for the next one.
+    manager.home().start().stop();
+}
+
+#[test]
+fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("gone");
+    let home = Home::new(folder.path()).with_variable("WATCHDOG_USEC", "3000");
+    let mut daemon = home.clone().with_variable("NOTIFY_SOCKET", gone.to_str().unwrap()).start();
+    daemon.client().next("orders").unwrap();
+    daemon.stop();
+    let full = folder.path().join("full");
+    let _hanging = UnixDatagram::bind(&full).unwrap();
+    daemon = home.with_variable("NOTIFY_SOCKET", full.to_str().unwrap()).start();
+    // Many more pets than a socket takes.
+    let seen = Seen::default();
+    let load = Load::start(&daemon.home().options(), &seen, &["orders", SNOWFLAKE], 100);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(load.finish(), 0);
+    daemon.stop();
+}
+
+#[test]
+fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_hears(folder.path());
+    let daemon = manager.home().with_variable("WATCHDOG_USEC", "300000").start();
+    for _ in 0..5 {
+        let _ = manager.hears("WATCHDOG=1");
+    }
+    daemon.send(Signal::SIGSTOP);
+    // Stopped processes send nothing; what was sent before is there.
+    while manager.hears_within(Duration::from_millis(500)).is_some() {}
+    assert_eq!(manager.hears_within(Duration::from_secs(2)), None);
+    daemon.send(Signal::SIGCONT);
+    let _ = manager.hears("WATCHDOG=1");
+    daemon.stop();
+    // It is meant for another process.
+    let other = manager.home().with_variable("WATCHDOG_USEC", "300000");
+    let daemon = other.with_variable("WATCHDOG_PID", "1").start();
+    let _ = manager.hears("READY=1");
+    assert_eq!(manager.hears_within(Duration::from_secs(1)), None);
+    daemon.stop();
+}
+
+#[test]
+fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listens() {
+    const LIVES: u32 = 10;
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_listens(folder.path());
+    let home = manager.home();
+    let seen = Seen::default();
+    let mut daemon = home.start();
+    let options = home.options().timeout(PATIENCE);
+    let spaces = ["orders", "users", SNOWFLAKE];
+    let shared = AsyncLoad::start(&options, &seen);
+    let load = Load::start(&options, &seen, &spaces, 3000);
+    for life in 0..LIVES {
+        let before = spaces.map(|space| seen.count(space));
+        std::thread::sleep(Duration::from_millis(fastrand::u64(1..200)));
+        if life % 3 == 2 {
+            daemon.kill();
+        } else {
+            daemon.stop();
+        }
+        assert!(home.socket().exists(), "leafd removed what is not its own");
+        // Long enough for clients to find nobody, if that could be.
+        std::thread::sleep(Duration::from_millis(fastrand::u64(0..200)));
+        daemon = home.start();
+        let began = Instant::now();
+        while spaces.iter().zip(before).any(|(space, before)| seen.count(space) == before) {
+            assert!(!load.is_broken(), "in life {life}\n{}", home.log());
+            assert!(began.elapsed() < PATIENCE, "in life {life}\n{}", home.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    assert_eq!(shared.finish(), [""; 0], "calls of asynchronous clients\n{}", home.log());
+    assert_eq!(load.finish(), 0, "calls of blocking clients\n{}", home.log());
+    println!("{LIVES} lives, {} IDs", seen.total());
+    daemon.stop();
+}
+
+#[test]
+fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_listens(folder.path());
+    let mut first = Raw::connect(&manager.home().socket());
+    first.send(&[hello(), frame(2, Call::Time)].concat());
+    manager.home().start().stop();
+    assert!(matches!(first.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
+    assert!(matches!(first.receive(), Some(Response { id: 2, reply: Reply::Time { .. } })));
+    // The first connection starts the service: its call is answered, with no word of an error.
+    let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
+    let asking = std::thread::spawn(move || client.next("orders").unwrap());
+    std::thread::sleep(Duration::from_millis(200));
+    let daemon = manager.home().start();
+    assert_eq!(asking.join().unwrap(), 1);
+    daemon.stop();
+}
+
+#[test]
+fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_successor() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_listens(folder.path());
+    let home = manager.home().with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "10m");
+    let database = home.state().join("leafd.db");
+    std::fs::create_dir_all(&database).unwrap();
+    let daemon = home.start();
+    let options = home.options().timeout(PATIENCE);
+    let mut waiting: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = blocking::Client::new(options.clone());
+            std::thread::spawn(move || client.next("orders").unwrap())
+        })
+        .collect();
+    let shared = options.clone();
+    waiting.push(std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap().block_on(async {
+            leaf_client::Client::connect(shared).await.unwrap().next("orders").await.unwrap()
+        })
+    }));
+    let mut gone = Raw::greeted(&home.socket());
+    gone.send(&frame(2, Call::Segment { tag: "orders", count: 1, timeout_ms: 3_600_000 }));
+    waiting_requests(&home, 6);
+    // Who only writes no more still waits; who hangs up does not.
+    gone.stream().shutdown(Shutdown::Write).unwrap();
+    waiting_requests(&home, 6);
+    drop(gone);
+    waiting_requests(&home, 5);
+    let seen = Seen::default();
+    let load = Load::start(&options, &seen, &[SNOWFLAKE], 100);
+    // Much sooner than after the grace time, since clients hang up and ask again.
+    daemon.stop();
+    std::fs::remove_dir(&database).unwrap();
+    let daemon = home.start();
+    let mut ids: Vec<_> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 5);
+    assert_eq!(load.finish(), 0, "{}", home.log());
+    daemon.stop();
+}
+
+fn waiting_requests(home: &Home, expected: u64) {
+    let began = Instant::now();
+    let mut client = blocking::Client::new(home.options());
+    loop {
+        let waiting = client.status().unwrap().segments.waiting;
+        if waiting == expected {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{waiting} wait instead of {expected}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs leafd where it cannot stay. Returns its exit code and its last words.
+fn refused(home: &Home) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } =
+        home.command("leafd").stderr(Stdio::piped()).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+fn tcp() -> OwnedFd {
+    TcpListener::bind("127.0.0.1:0").unwrap().into()
+}
+
+#[test]
+fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let unix = || -> OwnedFd {
+        let path = folder.path().join(format!("{}.sock", fastrand::u64(..)));
+        UnixListener::bind(path).unwrap().into()
+    };
+    let datagram = UnixDatagram::bind(folder.path().join("datagram")).unwrap();
+    let manager = ServiceManager::that_hears(folder.path());
+    let home = || manager.home();
+    for (home, told) in [
+        (home().inheriting("leafd.socket", unix()), "named \"leafd.socket\""),
+        (home().inheriting("local", unix()).inheriting("web", tcp()), "named \"web\""),
+        (home().inheriting("local", unix()).inheriting("local", unix()), "two sockets"),
+        (home().inheriting("local", tcp()), "an Internet stream socket (listening, 127.0.0.1:"),
+        (home().inheriting("local", datagram), "a Unix datagram socket"),
+        (home().inheriting("local", unix()).inheriting("peer", unix()), "FileDescriptorName=peer"),
+        (home().inheriting("local:peer", unix()), "LISTEN_FDNAMES=\"local:peer\""),
+    ] {
+        let (code, text) = refused(&home);
+        assert_eq!(code, Some(78), "{text}");
+        assert!(text.contains(told) && text.contains("FileDescriptorName="), "{told}: {text}");
+        assert!(manager.hears("STATUS=")[0].contains(told), "{told}");
+        assert!(!home.socket().exists() && !home.state().exists(), "{told}");
+    }
+    // What is meant for another process is none of ours.
+    let other = home().inheriting("web", unix()).through(&["env"]);
+    let daemon = other.with_variable("LISTEN_PID", "1").start();
+    daemon.stop();
+}
+
+#[test]
+fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_listens(folder.path());
+    let other = folder.path().join("other.sock");
+    let home = manager.home().with("SOCKET_MODE", "0600").inheriting("peer", tcp());
+    let daemon = home.with("SOCKET_PATH", other.to_str().unwrap()).start();
+    wait_logged(&manager.home(), "ListenStream=");
+    wait_logged(&manager.home(), "passes a peer port");
+    let log = manager.home().log();
+    assert!(log.contains(other.to_str().unwrap()), "{log}");
+    assert!(!other.exists() && !folder.path().join("leafd.sock.lock").exists());
+    daemon.stop();
+    let same = manager.home().socket();
+    let before = manager.home().log().matches("ListenStream=").count();
+    manager.home().with("SOCKET_PATH", same.to_str().unwrap()).start().stop();
+    assert_eq!(manager.home().log().matches("ListenStream=").count(), before);
+}
+
+#[test]
+fn an_inherited_peer_port_answers_with_the_time_and_stays_for_the_successor() {
+    let folder = tempfile::tempdir().unwrap();
+    let manager = ServiceManager::that_listens(folder.path());
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = peer.local_addr().unwrap();
+    // Nobody is there, which changes nothing for the port.
+    let home = manager.home().with_zookeeper("127.0.0.1:1").inheriting("peer", peer);
+    for _ in 0..2 {
+        let mut asking = TcpStream::connect(address).unwrap();
+        asking.set_read_timeout(Some(PATIENCE)).unwrap();
+        asking.write_all(&hello()).unwrap();
+        let daemon = home.start();
+        let mut header = [0; 4];
+        asking.read_exact(&mut header).unwrap();
+        assert!(u32::from_be_bytes(header) > 0);
+        daemon.stop();
+    }
+}
