@@ -79,6 +79,13 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Tells by the exit status whether leafd answers, for probes: 0, or 69 and the reason
+    Health {
+        /// Whether IDs are to be had too: snowflake IDs where they are configured, and no request
+        /// that waits for a store that fails. While memory serves, a store that fails is no matter
+        #[arg(long)]
+        ready: bool,
+    },
     /// Lists and administers biz tags
     #[command(subcommand)]
     Tag(TagCommand),

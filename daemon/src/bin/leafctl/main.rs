@@ -6,6 +6,7 @@ mod cli;
 mod connect;
 mod decode;
 mod exit;
+mod health;
 mod ids;
 mod output;
 mod status;
@@ -44,6 +45,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Status { json } => {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
+        Command::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
         Command::Tag(command) => tag::run(&mut connect::prompt(&cli.daemon)?, command, &mut out),
         Command::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         Command::Bench(args) => bench::run(&cli.daemon, args, &mut out),

@@ -131,10 +131,10 @@ fn registration<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Resu
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn status(state: SnowflakeState) -> DaemonStatus {
+    pub(crate) fn status(state: SnowflakeState) -> DaemonStatus {
         DaemonStatus {
             version: "0.1.0".to_owned(),
             pid: 7,

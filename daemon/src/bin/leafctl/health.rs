@@ -1,0 +1,134 @@
+//! `leafctl health`: for probes, which see an exit status and one line. What the daemon says of
+//! itself is judged here; nothing is asked of the store or the registry.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use leaf_client::Error;
+use leaf_client::blocking::Client;
+use leaf_client::wire::{DaemonStatus, ErrorCode, SnowflakeState, SnowflakeStatus};
+
+use crate::cli::DaemonArgs;
+use crate::connect;
+use crate::exit::Failure;
+use crate::output::{Output, harmless};
+use crate::time::rfc3339;
+
+/// The daemon answers; with `ready`, IDs are to be had of it too.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn run<W: Write>(
+    daemon: &DaemonArgs,
+    ready: bool,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut client = connect::prompt(daemon)?;
+    if !ready {
+        return out.line("leafd answers");
+    }
+    // A probe has one deadline for all that it asks.
+    let left = || daemon.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
+    client.set_timeout(left());
+    let status = client.status()?;
+    client.set_timeout(left());
+    if let Some(reason) = unready(&status, || are_snowflakes_offered(&mut client)) {
+        return Err(Failure::Unavailable(format!("leafd is not ready: {reason}")));
+    }
+    out.line("leafd is ready")
+}
+
+/// Whether they are configured. The status tells a refusal in words alone; the error has a number.
+fn are_snowflakes_offered(client: &mut Client) -> bool {
+    let asked = client.snowflake();
+    !matches!(asked, Err(Error::Refused(error)) if error.code() == ErrorCode::NotConfigured)
+}
+
+/// Why a host should not be sent work; none when it should. A store that fails is no reason as
+/// long as memory serves everybody who asks: it fails for all hosts at once, and they are there to
+/// outlast it.
+fn unready(status: &DaemonStatus, offered: impl FnOnce() -> bool) -> Option<String> {
+    let segments = &status.segments;
+    if segments.waiting > 0 && !segments.store_error.is_empty() {
+        return Some(format!(
+            "requests wait for a store that fails, {} now: {}",
+            segments.waiting,
+            harmless(&segments.store_error)
+        ));
+    }
+    let reason = no_snowflakes(&status.snowflake)?;
+    let settled = matches!(status.snowflake.state, SnowflakeState::Refused { .. });
+    (!settled || offered()).then_some(format!("no snowflake IDs: {reason}"))
+}
+
+fn no_snowflakes(status: &SnowflakeStatus) -> Option<String> {
+    match &status.state {
+        SnowflakeState::Serving => {
+            // Said by the next request only, which a probe does not make.
+            let limit = status.limit_unix_ms.filter(|limit| *limit <= status.clock_unix_ms)?;
+            let limit = rfc3339(limit);
+            Some(format!("the registry has taken no report, and IDs ended at {limit}"))
+        }
+        SnowflakeState::ClockBehind { behind_ms } => {
+            Some(format!("the clock is {behind_ms} ms behind the times already used"))
+        }
+        SnowflakeState::Refused { reason } | SnowflakeState::Starting { reason } => {
+            Some(harmless(reason))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::tests::status;
+
+    fn verdict(status: &DaemonStatus) -> Option<String> {
+        unready(status, || true)
+    }
+
+    #[test]
+    fn a_store_that_fails_makes_nobody_unready_while_memory_serves() {
+        let mut status = status(SnowflakeState::Serving);
+        status.segments.store_error = "Connection refused\x1b".to_owned();
+        assert_eq!(verdict(&status), None);
+        status.segments.waiting = 2;
+        let reason = verdict(&status).expect("a reason");
+        assert!(reason.contains("2 now: Connection refused\\u{1b}"), "{reason}");
+        status.segments.store_error.clear();
+        assert_eq!(verdict(&status), None, "a lease that is under way is no failure");
+    }
+
+    #[test]
+    fn a_host_without_snowflake_ids_is_unready_and_says_why() {
+        let reason = "x\x1b".to_owned();
+        for (state, said) in [
+            (SnowflakeState::Starting { reason: reason.clone() }, "x\\u{1b}"),
+            (SnowflakeState::Refused { reason }, "x\\u{1b}"),
+            (SnowflakeState::ClockBehind { behind_ms: 80 }, "80 ms behind"),
+        ] {
+            let found = verdict(&status(state)).expect("a reason");
+            assert!(found.contains("no snowflake IDs") && found.contains(said), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_is_to_give_no_snowflake_ids_is_ready_without_them() {
+        let refused = SnowflakeState::Refused { reason: "not configured".to_owned() };
+        assert_eq!(unready(&status(refused), || false), None);
+        // What passes by itself is asked no further.
+        let starting = SnowflakeState::Starting { reason: String::new() };
+        assert!(unready(&status(starting), || panic!("asked")).is_some());
+    }
+
+    #[test]
+    fn a_limit_that_has_passed_makes_a_host_unready_although_it_says_that_it_serves() {
+        let mut status = status(SnowflakeState::Serving);
+        status.snowflake.limit_unix_ms = Some(status.snowflake.clock_unix_ms + 1);
+        assert_eq!(verdict(&status), None);
+        status.snowflake.limit_unix_ms = Some(status.snowflake.clock_unix_ms);
+        let reason = verdict(&status).expect("a reason");
+        assert!(reason.contains("ended at 2020-09-13T12:26:40.000Z"), "{reason}");
+    }
+}
