@@ -14,6 +14,7 @@ pub mod java_leaf;
 mod keeper;
 pub mod load;
 pub mod manager;
+pub mod manifest;
 pub mod proxy;
 pub mod raw;
 pub mod seen;
