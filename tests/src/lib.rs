@@ -15,6 +15,8 @@ mod keeper;
 pub mod load;
 pub mod manager;
 pub mod manifest;
+#[cfg(feature = "pod")]
+pub mod pod;
 pub mod proxy;
 pub mod raw;
 pub mod seen;

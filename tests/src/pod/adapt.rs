@@ -1,0 +1,152 @@
+//! A manifest as podman 4.3 can play it. Only what it cannot do is changed, each for the reason
+//! given, and to what a node of Kubernetes makes of it.
+
+use serde_json::{Value, json};
+
+/// The objects with names that no other pod of the test process has: podman names volumes after
+/// them, and whoever comes later would get those of whoever was there before.
+pub(super) fn apart(objects: &[Value], number: u32) -> Vec<Value> {
+    let mut objects = objects.to_vec();
+    for object in &mut objects {
+        rename(&mut object["metadata"]["name"], number);
+        let Some(pod) = specification(object) else { continue };
+        for volume in each(&mut pod["volumes"]) {
+            rename(&mut volume["name"], number);
+            for name in ["/configMap/name", "/secret/secretName"] {
+                volume.pointer_mut(name).into_iter().for_each(|name| rename(name, number));
+            }
+        }
+        for key in ["initContainers", "containers"] {
+            for container in each(&mut pod[key]) {
+                for mount in each(&mut container["volumeMounts"]) {
+                    rename(&mut mount["name"], number);
+                }
+            }
+        }
+    }
+    objects
+}
+
+fn rename(name: &mut Value, number: u32) {
+    if let Some(old) = name.as_str() {
+        *name = json!(format!("{old}-{number}"));
+    }
+}
+
+/// The objects that podman knows, with the pod `name` of the node `node` in `namespace`.
+pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value> {
+    let mut objects = objects.to_vec();
+    objects.retain(|object| object["kind"] != "Namespace");
+    for object in &mut objects {
+        // Of a DaemonSet each node has one pod, and of a Deployment podman plays one.
+        if object["kind"] == "DaemonSet" {
+            object["kind"] = json!("Pod");
+            object["apiVersion"] = json!("v1");
+            object["spec"] = object["spec"]["template"]["spec"].take();
+        }
+        if object["kind"] == "Deployment" {
+            object["spec"]["replicas"] = json!(1);
+        }
+        // It mounts a secret as the base64 that it came in.
+        if object["kind"] == "Secret" {
+            object["kind"] = json!("ConfigMap");
+            object["data"] = object["stringData"].take();
+            remove(object, "stringData");
+            remove(object, "type");
+        }
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+        let Some(pod) = specification(object) else { continue };
+        sidecars_among_containers(pod);
+        group_of_volumes(pod);
+        // It would start those again, too, that are to end before the others start.
+        if !each(&mut pod["initContainers"]).is_empty() {
+            pod["restartPolicy"] = json!("OnFailure");
+        }
+        for volume in each(&mut pod["volumes"]) {
+            if let Some(name) = volume.pointer("/secret/secretName").cloned() {
+                volume["configMap"] = json!({"name": name});
+                remove(volume, "secret");
+            }
+        }
+        let fields = [
+            ("metadata.namespace", namespace.as_str()),
+            ("metadata.name", name),
+            ("spec.nodeName", node),
+            ("status.podIP", "127.0.0.1"),
+        ];
+        for key in ["initContainers", "containers"] {
+            for container in each(&mut pod[key]) {
+                // It would publish the peer port, which is for the network of a cluster.
+                remove(container, "ports");
+                // It would put them to a shell, and there is none: the tests ask them.
+                for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+                    remove(container, probe);
+                }
+                variables(container, &fields);
+            }
+        }
+    }
+    objects
+}
+
+/// It does not know sidecars. Here they are containers like others, which are restarted likewise.
+fn sidecars_among_containers(pod: &mut Value) {
+    let Some(starting) = pod["initContainers"].as_array_mut() else { return };
+    let is_sidecar = |container: &mut Value| container["restartPolicy"] == "Always";
+    let mut containers: Vec<Value> = starting.extract_if(.., is_sidecar).collect();
+    for container in &mut containers {
+        remove(container, "restartPolicy");
+    }
+    if starting.is_empty() {
+        remove(pod, "initContainers");
+    }
+    containers.extend_from_slice(each(&mut pod["containers"]));
+    pod["containers"] = json!(containers);
+}
+
+/// It does not know the group of a pod's volumes, which is also one of each container's groups.
+fn group_of_volumes(pod: &mut Value) {
+    let context = &mut pod["securityContext"];
+    let group = context["fsGroup"].clone();
+    if !group.is_null() {
+        let mut groups = context["supplementalGroups"].as_array().cloned().unwrap_or_default();
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+        context["supplementalGroups"] = json!(groups);
+    }
+}
+
+/// It knows few of the fields that a variable can be taken from, and no variables within others.
+fn variables(container: &mut Value, fields: &[(&str, &str)]) {
+    let mut known: Vec<(String, String)> = Vec::new();
+    for variable in each(&mut container["env"]) {
+        let field = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap_or_default();
+        let found = fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value);
+        let mut value = found.or_else(|| variable["value"].as_str()).unwrap_or_default().to_owned();
+        for (name, text) in &known {
+            value = value.replace(&format!("$({name})"), text);
+        }
+        let name = variable["name"].as_str().unwrap_or_default().to_owned();
+        assert!(!value.is_empty() && !value.contains("$("), "{name} is {value:?} ({field})");
+        *variable = json!({"name": name, "value": value});
+        known.push((name, value));
+    }
+}
+
+fn remove(value: &mut Value, key: &str) {
+    value.as_object_mut().and_then(|object| object.remove(key));
+}
+
+/// What the pods of an object are made by.
+fn specification(object: &mut Value) -> Option<&mut Value> {
+    match object["kind"].as_str()? {
+        "Pod" => Some(&mut object["spec"]),
+        "Deployment" | "DaemonSet" => Some(&mut object["spec"]["template"]["spec"]),
+        _ => None,
+    }
+}
+
+fn each(list: &mut Value) -> &mut [Value] {
+    list.as_array_mut().map_or(&mut [], Vec::as_mut_slice)
+}

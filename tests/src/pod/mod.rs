@@ -1,0 +1,180 @@
+//! Pods of the manifests that are shipped, played by podman. A pod ends with its value, or with
+//! the test process.
+
+mod adapt;
+mod application;
+mod base;
+mod confined;
+mod podman;
+pub mod servers;
+
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+pub use application::Application;
+pub use confined::Confined;
+pub use podman::Podman;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The node that all pods are on.
+pub const NODE: &str = "node-1";
+
+/// Gives the objects of a manifest names that no other pod of this test process has.
+#[must_use]
+pub fn apart(objects: &[Value]) -> Vec<Value> {
+    static NUMBER: AtomicU32 = AtomicU32::new(1);
+    adapt::apart(objects, NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A pod that runs. Dropping it ends it; what it has on the node is left.
+#[derive(Debug)]
+pub struct Pod {
+    podman: &'static Podman,
+    name: String,
+}
+
+impl Pod {
+    /// Plays the one pod of a manifest's objects.
+    ///
+    /// # Panics
+    /// When podman does not.
+    #[must_use]
+    pub fn play(podman: &'static Podman, objects: &[Value]) -> Self {
+        let name = objects.iter().find_map(|object| {
+            let name = object["metadata"]["name"].as_str()?;
+            match object["kind"].as_str()? {
+                "Deployment" => Some(format!("{name}-pod-0")),
+                "Pod" | "DaemonSet" => Some(name.to_owned()),
+                _ => None,
+            }
+        });
+        let name = name.expect("a pod");
+        // Each document of a YAML file may be JSON.
+        let documents = adapt::to_podman(objects, &name, NODE);
+        let text: String = documents.iter().map(|object| format!("---\n{object}\n")).collect();
+        let file = podman.folder().join(format!("{name}.yaml"));
+        std::fs::write(&file, text).expect("the manifest");
+        // On the loopback interface are the servers of the tests.
+        let pod = Self { podman, name };
+        podman.run([
+            OsStr::new("play"),
+            OsStr::new("kube"),
+            OsStr::new("--network=host"),
+            file.as_os_str(),
+        ]);
+        pod
+    }
+
+    /// Executes a command in a container, as Kubernetes does for a probe.
+    #[must_use]
+    pub fn exec(&self, container: &str, command: &[&str]) -> (Option<i32>, String, String) {
+        let container = self.container(container);
+        let output = self.podman.attempt([&["exec", container.as_str()], command].concat());
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    }
+
+    /// Executes a command that succeeds, and returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[must_use]
+    pub fn does(&self, container: &str, command: &[&str]) -> String {
+        let (code, out, errors) = self.exec(container, command);
+        assert_eq!(code, Some(0), "{command:?}\n{out}{errors}\n{}", self.log(container));
+        out
+    }
+
+    /// Waits until a probe of the manifest, by its description there, goes well.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_probe(&self, container: &str, probe: &Value) {
+        let command = probe["exec"]["command"].as_array().expect("a command");
+        let command: Vec<_> = command.iter().filter_map(Value::as_str).collect();
+        self.wait_until(container, &format!("{command:?}"), || {
+            self.exec(container, &command).0 == Some(0)
+        });
+    }
+
+    /// What podman knows of a container.
+    #[must_use]
+    pub fn state(&self, container: &str) -> Value {
+        let text = self.podman.run(["inspect", &self.container(container)]);
+        let mut containers: Vec<Value> = serde_json::from_str(&text).expect("JSON");
+        containers.remove(0)
+    }
+
+    /// The process of a container.
+    ///
+    /// # Panics
+    /// When it does not run.
+    #[must_use]
+    pub fn process(&self, container: &str) -> Confined {
+        let pid = self.state(container)["State"]["Pid"].as_u64().filter(|pid| *pid > 0);
+        Confined::of(pid.unwrap_or_else(|| panic!("{container}: {}", self.log(container))))
+    }
+
+    /// Kills a container's process, as the kernel does when memory is short, and waits until
+    /// another one is there: podman is not told, and starts it again by itself.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn kill(&self, container: &str) {
+        let before = self.process(container).pid();
+        kill(Pid::from_raw(before.cast_signed()), Signal::SIGKILL).expect("it runs");
+        self.wait_until(container, "another process", || {
+            let state = &self.state(container)["State"];
+            let pid = state["Pid"].as_u64().unwrap_or_default();
+            state["Running"] == true && pid != 0 && pid != u64::from(before)
+        });
+    }
+
+    /// Stops a container as Kubernetes does, by SIGTERM, and returns its exit code.
+    ///
+    /// # Panics
+    /// When podman does not know it.
+    #[must_use]
+    pub fn stop(&self, container: &str) -> Option<i64> {
+        self.podman.run(["stop", "--time", "60", &self.container(container)]);
+        self.state(container)["State"]["ExitCode"].as_i64()
+    }
+
+    /// All that a container has said since it was made.
+    #[must_use]
+    pub fn log(&self, container: &str) -> String {
+        let output = self.podman.attempt(["logs", &self.container(container)]);
+        [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .concat()
+    }
+
+    /// Waits until something holds.
+    ///
+    /// # Panics
+    /// When it does not come to it; with the log of `container`.
+    pub fn wait_until(&self, container: &str, what: &str, mut holds: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", self.log(container));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn container(&self, name: &str) -> String {
+        format!("{}-{name}", self.name)
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        self.podman.attempt(["pod", "rm", "--force", "--time", "0", &self.name]);
+    }
+}

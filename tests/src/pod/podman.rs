@@ -1,0 +1,173 @@
+//! A podman with nothing in common with the machine's: storage, locks and settings in a folder of
+//! its own, which goes with the test process, however that ends.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::{fs, io::Write};
+
+use super::base;
+use crate::binaries::{program, workspace};
+
+/// The names that the manifests have for images which no registry here has.
+pub const LEAFD_IMAGE: &str = "registry.example/leafd:0.1.0";
+/// The application's.
+pub const APPLICATION_IMAGE: &str = "registry.example/orders:1.0.0";
+/// For the directories of a node.
+pub const SHELL_IMAGE: &str = "docker.io/library/busybox:1.36";
+
+/// As any machine that is not set up for more: without systemd, and with few files and processes.
+/// The locks of the default are the machine's.
+const CONTAINERS: &str = r#"
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+lock_type = "file"
+runtime = "runc"
+"#;
+
+/// Ends all pods and removes the folder when the test process has ended.
+const KEEPER: &str = r#"
+trap '' HUP INT TERM
+read -r _
+"$1/podman" pod rm --force --all --time 0
+"$1/podman" rm --force --all --time 0
+cut -d' ' -f2 /proc/mounts | grep "^$1/" | sort -r | while read -r mount; do umount -l "$mount"; done
+rm -rf "$1"
+"#;
+
+/// A podman that has the images of the manifests.
+#[derive(Debug)]
+pub struct Podman {
+    folder: PathBuf,
+    /// Its input ends with this process.
+    _keeper: Child,
+}
+
+impl Podman {
+    /// The one that the tests of this process share. The image of leafd is built as an operator
+    /// would; that of the application is the same with the program `application`.
+    ///
+    /// # Panics
+    /// When an image cannot be built, as when this is not root or podman is not installed.
+    pub fn shared(application: &Path) -> &'static Self {
+        static SHARED: OnceLock<Podman> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let podman = Self::new();
+            podman.build_images(application);
+            podman
+        })
+    }
+
+    fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("leafd-pod-").tempdir();
+        // Removed by the keeper. /proc shows mounts without symbolic links.
+        let folder = folder.expect("a folder").keep().canonicalize().expect("its path");
+        let shown = folder.display();
+        fs::write(folder.join("containers.conf"), CONTAINERS).expect("the settings");
+        let storage = format!(
+            "[storage]\ndriver = \"overlay\"\ngraphroot = \"{shown}/storage\"\nrunroot = \"{shown}/run\"\n"
+        );
+        fs::write(folder.join("storage.conf"), storage).expect("the settings");
+        let script = format!(
+            "#!/bin/sh\nexport CONTAINERS_CONF={shown}/containers.conf\n\
+             export CONTAINERS_STORAGE_CONF={shown}/storage.conf DISABLE_HC_SYSTEMD=true\n\
+             exec podman --tmpdir {shown}/tmp \"$@\"\n"
+        );
+        let mut options = fs::OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o700).open(folder.join("podman"));
+        file.and_then(|mut file| file.write_all(script.as_bytes())).expect("the script");
+        let keeper = Command::new("sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(&folder)
+            .process_group(0) // Control-C is for the tests; the keeper has to outlive them.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Self { folder, _keeper: keeper.expect("sh starts") }
+    }
+
+    fn build_images(&self, application: &Path) {
+        let base = base::tar();
+        let base = base.to_str().expect("a plain path");
+        self.run([
+            "import",
+            "--quiet",
+            "--change",
+            "ENV PATH=/usr/sbin:/usr/bin",
+            base,
+            SHELL_IMAGE,
+        ]);
+        let context = self.folder.join("context");
+        fs::create_dir(&context).expect("the context");
+        for program in [program("leafd"), program("leafctl"), application.to_owned()] {
+            let name = program.file_name().expect("a name");
+            let to = context.join(name);
+            // What a debug build has for debuggers is most of it.
+            let status = Command::new("strip").arg("-o").arg(&to).arg(&program).status();
+            assert!(status.is_ok_and(|status| status.success()), "strip {program:?}");
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("its mode");
+        }
+        fs::copy(workspace().join("LICENSE"), context.join("LICENSE")).expect("the licence");
+        let file = workspace().join("kubernetes/Containerfile");
+        let base = format!("BASE={SHELL_IMAGE}");
+        let arguments = ["--build-arg", &base, "--build-arg", "PROGRAMS=.", "-t", LEAFD_IMAGE];
+        self.build(&file, &arguments, &context);
+        let file = self.folder.join("Application");
+        let name = application.file_name().and_then(OsStr::to_str).expect("a name");
+        let lines = format!("FROM {LEAFD_IMAGE}\nCOPY {name} /usr/bin/\nENTRYPOINT [\"{name}\"]\n");
+        fs::write(&file, lines).expect("a file");
+        self.build(&file, &["-t", APPLICATION_IMAGE], &context);
+    }
+
+    /// Nothing is fetched: what is not here is missing.
+    fn build(&self, file: &Path, arguments: &[&str], context: &Path) {
+        let mut all: Vec<&OsStr> = ["build", "--quiet", "--network", "none", "--pull=never", "-f"]
+            .map(OsStr::new)
+            .to_vec();
+        all.push(file.as_os_str());
+        all.extend(arguments.iter().map(OsStr::new));
+        all.push(context.as_os_str());
+        self.run(all);
+    }
+
+    /// Where everything is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Executes a command of podman, and returns how it ended.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn attempt<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Output {
+        let mut command = Command::new(self.folder.join("podman"));
+        // Some of podman's programs look at where they are called.
+        command.args(arguments).stdin(Stdio::null()).current_dir(&self.folder);
+        command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+    }
+
+    /// Executes a command of podman, and returns what it printed.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
+        let arguments: Vec<_> =
+            arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        let output = self.attempt(&arguments);
+        assert!(
+            output.status.success(),
+            "podman {arguments:?} failed\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).expect("text")
+    }
+}

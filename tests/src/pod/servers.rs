@@ -1,0 +1,29 @@
+//! The servers of a manifest's example replaced by those of the tests.
+
+use serde_json::{Value, json};
+
+use crate::database::Database;
+
+const URL: &str = "mysql://leaf@db.example:3306/leaf?ssl-mode=REQUIRED";
+const ZOOKEEPER: &str = "zk-0.zk.example:2181,zk-1.zk.example:2181,zk-2.zk.example:2181";
+
+/// Leads leafd to a database of MariaDB and to a connect string of ZooKeeper's, where the user
+/// `leaf` has the password `secret`.
+///
+/// # Panics
+/// When the example has other addresses than it had.
+pub fn set(objects: &mut [Value], database: &Database, zookeeper: &str) {
+    let url = database.url().replace(":secret@", "@");
+    for object in objects {
+        if let Some(text) = object.pointer_mut("/data/leafd.toml") {
+            let old = text.as_str().expect("a text");
+            assert!(old.contains(URL) && old.contains(ZOOKEEPER), "{old}");
+            let new = old.replace(URL, &url).replace(ZOOKEEPER, zookeeper);
+            // Not to the outside; and all pods of the tests have this host's ports.
+            *text = json!(new + "[peer]\nlisten = \"127.0.0.1:0\"\n");
+        }
+        if let Some(secrets) = object.get_mut("stringData") {
+            *secrets = json!({"store-password": "secret", "zookeeper-auth": "leaf:secret"});
+        }
+    }
+}
