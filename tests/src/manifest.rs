@@ -26,7 +26,7 @@ pub fn objects(path: &Path) -> Vec<Value> {
     let script =
         "import json, sys, yaml; json.dump(list(yaml.safe_load_all(sys.stdin)), sys.stdout)";
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
-    let output = Command::new("python3").args(["-c", script]).stdin(file).output();
+    let output = Command::new("/usr/bin/python3").args(["-c", script]).stdin(file).output();
     let output = output.expect("python3 starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{path:?} is not read, or python3-yaml is missing\n{errors}");
