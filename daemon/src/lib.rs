@@ -3,6 +3,7 @@
 pub mod access;
 pub mod app;
 pub mod backoff;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod duration;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use leaf_client::blocking::Client;
 use leaf_client::{Error, Options};
+use leafd::cli::leafctl::DaemonArgs;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-use crate::cli::DaemonArgs;
 use crate::exit::Failure;
 
 /// A client that waits for a daemon that is away, as long as its timeout allows: a restart is

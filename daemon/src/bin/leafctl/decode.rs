@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use leaf_client::{Decoded, Layout};
+use leafd::cli::leafctl::DecodeArgs;
 use serde::Serialize;
 
-use crate::cli::DecodeArgs;
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::time::rfc3339;

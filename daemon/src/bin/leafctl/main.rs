@@ -2,7 +2,6 @@
 //! that speaks the protocol can do.
 
 mod bench;
-mod cli;
 mod connect;
 mod decode;
 mod exit;
@@ -18,8 +17,8 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::Parser;
+use leafd::cli::leafctl::{Cli, Command};
 
-use self::cli::{Cli, Command};
 use self::exit::Failure;
 use self::output::Output;
 

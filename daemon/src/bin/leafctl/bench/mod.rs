@@ -9,11 +9,11 @@ mod verify;
 use std::io::{self, IsTerminal, Write};
 
 use leaf_client::Layout;
+use leafd::cli::leafctl::{BenchArgs, DaemonArgs};
 
 use self::plan::{Plan, Target};
 use self::report::Report;
 use self::verify::Verifier;
-use crate::cli::{BenchArgs, DaemonArgs};
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::Output;

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leaf_client::wire::{Call, HEADER_LEN, Request, encode_request};
-
-use crate::cli::{BenchArgs, DaemonArgs};
+use leafd::cli::leafctl::{BenchArgs, DaemonArgs};
 
 /// Where the request ID stands in an encoded request.
 const ID: std::ops::Range<usize> = HEADER_LEN..HEADER_LEN + 8;

@@ -6,8 +6,8 @@ use std::io::Write;
 
 use leaf_client::blocking::Client;
 use leaf_client::wire::{MAX_TAGS_PER_PAGE, TagStatus};
+use leafd::cli::leafctl::TagCommand;
 
-use crate::cli::TagCommand;
 use crate::exit::Failure;
 use crate::output::Output;
 

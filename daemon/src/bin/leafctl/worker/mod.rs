@@ -6,9 +6,9 @@ mod view;
 use std::io::Write;
 
 use leaf_client::wire::{MAX_WORKERS_PER_PAGE, WorkerState, WorkerStatus};
+use leafd::cli::leafctl::{DaemonArgs, WorkerCommand};
 
 use self::view::WorkerView;
-use crate::cli::{DaemonArgs, WorkerCommand};
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::Output;

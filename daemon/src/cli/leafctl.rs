@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::duration;
 use clap::{Args, Parser, Subcommand};
 use leaf_client::Layout;
-use leafd::duration;
 
 /// Asks leafd for IDs, looks at it, administers its tags and measures it.
 #[derive(Debug, Parser)]
@@ -18,17 +18,19 @@ use leafd::duration;
                   refusal, 69 leafd not reachable or not able now, 74 output not writable, 76 \
                   the peer does not speak the protocol."
 )]
-pub(crate) struct Cli {
+pub struct Cli {
+    /// Where leafd is and how patient to be.
     #[command(flatten)]
-    pub(crate) daemon: DaemonArgs,
+    pub daemon: DaemonArgs,
 
+    /// What is asked.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub command: Command,
 }
 
 /// Where leafd is and how patient to be.
 #[derive(Debug, Args)]
-pub(crate) struct DaemonArgs {
+pub struct DaemonArgs {
     /// leafd's socket [env: LEAFD_SOCKET] [default: that of the user's own leafd if there is one,
     /// else /run/leafd/leafd.sock]
     // The variable is read where the default is made, so that every client treats it the same.
@@ -38,23 +40,24 @@ pub(crate) struct DaemonArgs {
     /// How long to wait for each answer, as in 500ms or 5s
     #[arg(long, global = true, value_name = "DURATION", default_value = "5s",
         value_parser = duration::parse_positive)]
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
 }
 
 impl DaemonArgs {
     /// The socket to connect to.
-    pub(crate) fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(leaf_client::default_socket_path)
     }
 
     /// The socket where the command line names one.
-    pub(crate) fn given_socket(&self) -> Option<&Path> {
+    pub fn given_socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }
 }
 
+/// What leafctl is asked.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Prints IDs of a biz tag, one per line
     Next {
         /// The biz tag
@@ -96,25 +99,27 @@ pub(crate) enum Command {
     Bench(BenchArgs),
 }
 
+/// What is taken apart, and how it is shown.
 #[derive(Debug, Args)]
-pub(crate) struct DecodeArgs {
+pub struct DecodeArgs {
     /// The IDs, in decimal
     // Taken as text so that a wrong one is named as it was written.
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
-    pub(crate) ids: Vec<String>,
+    pub ids: Vec<String>,
 
     /// leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits, as in
     /// 41/10/12@1288834974657
     #[arg(long, default_value = "leaf")]
-    pub(crate) layout: Layout,
+    pub layout: Layout,
 
     /// Prints one JSON object per line
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
+/// What is done with tags.
 #[derive(Debug, Subcommand)]
-pub(crate) enum TagCommand {
+pub enum TagCommand {
     /// Lists all tags
     List {
         /// Prints one JSON array
@@ -160,8 +165,9 @@ pub(crate) enum TagCommand {
     },
 }
 
+/// What is done with worker IDs.
 #[derive(Debug, Subcommand)]
-pub(crate) enum WorkerCommand {
+pub enum WorkerCommand {
     /// Lists all worker IDs of the registry, and who has them
     List {
         /// Prints one JSON array
@@ -188,56 +194,57 @@ pub(crate) enum WorkerCommand {
     },
 }
 
+/// What is measured.
 #[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     /// Connections at the same time
     #[arg(long, short = 'c', value_name = "C", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) connections: u32,
+    pub connections: u32,
 
     /// Requests in flight on each connection
     #[arg(long, short = 'f', value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub(crate) in_flight: u32,
+    pub in_flight: u32,
 
     /// IDs per request
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) count: u32,
+    pub count: u32,
 
     /// The biz tag to take IDs of
     #[arg(long, default_value = "bench")]
-    pub(crate) tag: String,
+    pub tag: String,
 
     /// Spreads the requests over so many tags, named TAG-0 and so on with equally many digits
     #[arg(long, value_name = "N", conflicts_with = "verify",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) tags: Option<u32>,
+    pub tags: Option<u32>,
 
     /// Takes snowflake IDs instead
     #[arg(long, conflicts_with_all = ["tag", "tags"])]
-    pub(crate) snowflake: bool,
+    pub snowflake: bool,
 
     /// How long to measure
     #[arg(long, short = 'd', value_name = "DURATION", default_value = "5s",
         value_parser = duration::parse_positive)]
-    pub(crate) duration: Duration,
+    pub duration: Duration,
 
     /// How long to run before measuring
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
-    pub(crate) warm_up: Duration,
+    pub warm_up: Duration,
 
     /// Checks that no ID comes twice over the whole run
     #[arg(long)]
-    pub(crate) verify: bool,
+    pub verify: bool,
 
     /// Prints one JSON object, and no progress unless asked for
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 
     /// Reports progress on stderr each second, which is the default on a terminal
     #[arg(long)]
-    pub(crate) progress: bool,
+    pub progress: bool,
 }
 
 #[cfg(test)]

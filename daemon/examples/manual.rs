@@ -1,0 +1,91 @@
+//! Writes the manual pages and the completions of both programs: `manual DIRECTORY`. They are made
+//! from the command lines, so that they never say anything else.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Command, CommandFactory, Parser};
+use clap_complete::{Shell, generate_to};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use leafd::cli::{leafctl, leafd as daemon};
+
+/// Writes the manual pages to DIRECTORY/man and the completions to DIRECTORY/bash, zsh and fish
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Made when it does not exist
+    directory: PathBuf,
+}
+
+fn main() -> io::Result<()> {
+    let directory = Arguments::parse().directory;
+    let man = directory.join("man");
+    fs::create_dir_all(&man)?;
+    fs::write(man.join("leafd.toml.5"), configuration(leafd::config::DEFAULT))?;
+    let programs = [(daemon::Arguments::command(), "8"), (leafctl::Cli::command(), "1")];
+    for (program, section) in programs {
+        let mut built = program.clone().disable_help_subcommand(true);
+        built.build();
+        pages(&built, section, &man)?;
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let folder = directory.join(shell.to_string());
+            fs::create_dir_all(&folder)?;
+            let name = program.get_name().to_owned();
+            generate_to(shell, &mut program.clone(), name, folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// One page for the command and one for each of its commands.
+fn pages(command: &Command, section: &str, directory: &Path) -> io::Result<()> {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        pages(inner, section, directory)?;
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let page = Man::new(command.clone()).section(section).manual("leafd");
+    page.source(format!("leafd {version}")).generate_to(directory)?;
+    Ok(())
+}
+
+/// The page of the configuration: each section and key, with the comment that is above it.
+fn configuration(default: &str) -> String {
+    let mut page = Roff::new();
+    page.control("TH", ["leafd.toml", "5", "", concat!("leafd ", env!("CARGO_PKG_VERSION"))]);
+    page.control("SH", ["NAME"]);
+    page.text([roman("leafd.toml - configuration of leafd(8)")]);
+    page.control("SH", ["DESCRIPTION"]);
+    let (mut comment, mut keys) = (Vec::new(), Vec::new());
+    for line in default.lines().chain([""]) {
+        if !line.contains(" = ") || line.starts_with('#') {
+            key(&mut page, &mut keys, &mut comment);
+        }
+        if let Some(words) = line.strip_prefix('#') {
+            comment.push(words.trim());
+        } else if let Some(section) = line.strip_prefix('[') {
+            page.control("SH", [format!("[{}", section).as_str()]);
+        } else if line.is_empty() {
+            page.text([roman(comment.join(" "))]);
+            comment.clear();
+        } else {
+            keys.push(line);
+        }
+    }
+    page.control("SH", ["SEE ALSO"]);
+    page.text([roman("leafd(8), leafctl(1)")]);
+    page.render()
+}
+
+/// Keys that share a comment.
+fn key(page: &mut Roff, keys: &mut Vec<&str>, comment: &mut Vec<&str>) {
+    if keys.is_empty() {
+        return;
+    }
+    for (number, key) in keys.drain(..).enumerate() {
+        page.control(if number == 0 { "TP" } else { "TQ" }, []);
+        page.text([bold(key)]);
+    }
+    page.text([roman(comment.join(" "))]);
+    comment.clear();
+}

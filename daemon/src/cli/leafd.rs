@@ -1,0 +1,41 @@
+//! The command line of leafd. Nothing is carried out.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::app::SchemaDialect;
+
+/// Unique 64-bit IDs for the processes of this host, over a Unix domain socket.
+///
+/// Without a command, leafd serves until SIGTERM or SIGINT. Without a configuration it serves
+/// this host alone, from an embedded store.
+#[derive(Debug, Parser)]
+#[command(name = "leafd", version, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// The configuration file; without one, /etc/leafd/leafd.toml if it exists, else the defaults
+    #[arg(long, global = true, value_name = "FILE", env = "LEAFD_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// What is done; nothing: serve.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What is done instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check the configuration and exit: 0 when leafd would start with it
+    Check,
+    /// Print the statement that makes the table, in the dialect of one database or of each
+    Schema {
+        /// Which one
+        dialect: Option<SchemaDialect>,
+    },
+    /// Print the default configuration with every key explained
+    DefaultConfig,
+    /// Take the state directory over: after its disk was moved to this machine, or after damage
+    ///
+    /// Only when no other host goes on from the same state, and this host's clock is right. leafd
+    /// must not run. Ranges that were left are given up; nothing is repeated.
+    Adopt,
+}
