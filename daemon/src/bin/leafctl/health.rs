@@ -8,11 +8,11 @@ use leaf_client::Error;
 use leaf_client::blocking::Client;
 use leaf_client::wire::{DaemonStatus, ErrorCode, SnowflakeState, SnowflakeStatus};
 
-use crate::cli::DaemonArgs;
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
 use crate::time::rfc3339;
+use leafd::cli::leafctl::DaemonArgs;
 
 /// The daemon answers; with `ready`, IDs are to be had of it too.
 ///
