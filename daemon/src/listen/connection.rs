@@ -28,7 +28,7 @@ use super::watched::watched;
 use super::{Service, scratch};
 
 /// After so many bytes of answers without a pause, it is somebody else's turn.
-const TURN: usize = 16 * 1024;
+const TURN: usize = 2 * 1024;
 
 /// With so many bytes of answers, they are written before more requests are looked at.
 const MOST_OUTPUT: usize = 128 * 1024;
