@@ -24,21 +24,34 @@ fn build() -> PathBuf {
     let release = !cfg!(debug_assertions);
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(workspace()).args(["build", "--quiet", "--bins", "-p", "leafd"]);
-    // What cargo tells a test of its package, build scripts of dependencies would take for a
-    // change, and half of the workspace would be built anew each time.
-    for (name, _) in std::env::vars_os() {
-        if ["CARGO_PKG_", "CARGO_MANIFEST_"]
-            .iter()
-            .any(|own| name.to_string_lossy().starts_with(own))
-        {
-            cargo.env_remove(name);
-        }
-    }
+    forget_the_test(&mut cargo);
     if release {
         cargo.arg("--release");
     }
     let status = cargo.status().unwrap_or_else(|error| panic!("cargo does not start: {error}"));
     assert!(status.success(), "the daemon does not build");
+    folder()
+}
+
+/// What cargo tells a test of its package, build scripts of dependencies would take for a change,
+/// and half of the workspace would be built anew each time.
+pub(crate) fn forget_the_test(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|own| name.to_string_lossy().starts_with(own))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Where cargo puts programs.
+///
+/// # Panics
+/// When this program is in no folder.
+pub(crate) fn folder() -> PathBuf {
     // …/target/debug/deps/name-hash for a test, …/target/debug/name for a program
     let own = std::env::current_exe().unwrap_or_else(|error| panic!("no own path: {error}"));
     let folder = own.parent().unwrap_or_else(|| panic!("{} is in no folder", own.display()));

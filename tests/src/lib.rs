@@ -15,6 +15,7 @@ mod keeper;
 pub mod load;
 pub mod manager;
 pub mod manifest;
+pub mod nspawn;
 #[cfg(feature = "pod")]
 pub mod pod;
 pub mod proxy;
@@ -32,6 +33,7 @@ pub use daemon::Daemon;
 pub use database::Database;
 pub use host::Host;
 pub use instance::processes_in;
+pub use nspawn::Container;
 pub use proxy::Proxy;
 pub use seen::Seen;
 pub use zookeeper::Ensemble;

@@ -1,0 +1,109 @@
+//! The units and the example configuration as they are shipped: sound in the eyes of systemd's own
+//! tools, and hardened no less than before.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use leafd_tests::binaries::{program, workspace};
+
+/// What `systemd-analyze security` may say at most, times ten: 0 is no exposure, 100 is all.
+const THRESHOLD: &str = "--threshold=12";
+
+const UNITS: [&str; 3] = ["leafd.service", "leafd.socket", "leafd-peer.socket"];
+
+fn shipped(name: &str) -> PathBuf {
+    workspace().join("systemd").join(name)
+}
+
+fn analyze(arguments: &[&str], units: &[PathBuf]) -> (bool, String) {
+    let output = Command::new("systemd-analyze").args(arguments).args(units).output();
+    let output = output.expect("systemd-analyze starts");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn the_service_is_as_hardened_as_ever() {
+    let security =
+        |unit: &Path| analyze(&["security", "--offline=true", THRESHOLD], &[unit.into()]);
+    let service = shipped("leafd.service");
+    let (fine, text) = security(&service);
+    assert!(fine, "{text}");
+    println!("{}", text.trim().lines().next_back().unwrap_or_default());
+    // It can fail: without one of the lines that count most it does.
+    let folder = tempfile::tempdir().unwrap();
+    let unit = std::fs::read_to_string(&service).unwrap();
+    for line in ["CapabilityBoundingSet=\n", "SystemCallFilter=@system-service\n"] {
+        assert!(unit.contains(line), "{unit}");
+        let weaker = folder.path().join("leafd.service");
+        std::fs::write(&weaker, unit.replace(line, "")).unwrap();
+        assert!(!security(&weaker).0, "no worse without {line}");
+    }
+}
+
+#[test]
+fn systemd_finds_no_fault_with_the_units() {
+    let folder = tempfile::tempdir().unwrap();
+    let leafd = program("leafd").display().to_string();
+    let units = UNITS.map(|name| {
+        let unit = std::fs::read_to_string(shipped(name)).unwrap();
+        let path = folder.path().join(name);
+        // It looks for the program, which is not installed here.
+        std::fs::write(&path, unit.replace("/usr/bin/leafd", &leafd)).unwrap();
+        path
+    });
+    let (fine, text) = analyze(&["verify", "--man=no"], &units);
+    assert!(fine && text.is_empty(), "{text}");
+    std::fs::write(&units[0], "[Service]\nExecStart=/bin/true\nNoSuchThing=yes\n").unwrap();
+    let (_, text) = analyze(&["verify", "--man=no"], &units[..1]);
+    assert!(text.contains("NoSuchThing"), "{text}");
+}
+
+fn check(configuration: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leafd.toml");
+    std::fs::write(&path, configuration).unwrap();
+    let mut leafd = Command::new(program("leafd"));
+    let output = leafd.args(["check", "--config"]).arg(&path).env_clear().output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn the_shipped_configuration_says_nothing_but_the_defaults() {
+    let shipped = std::fs::read_to_string(shipped("leafd.toml")).unwrap();
+    for line in shipped.lines() {
+        assert!(line.is_empty() || line.starts_with('#'), "{line}");
+    }
+    let (code, text) = check(&shipped);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn each_example_in_the_shipped_configuration_is_right() {
+    let shipped = std::fs::read_to_string(shipped("leafd.toml")).unwrap();
+    // What can be commented in has no space after the mark.
+    let examples = shipped.split("\n\n").map(|paragraph| {
+        let lines = paragraph.lines().filter_map(|line| line.strip_prefix('#'));
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(' '));
+        lines.collect::<Vec<_>>().join("\n") + "\n"
+    });
+    let mut examples: Vec<_> = examples.filter(|example| !example.trim().is_empty()).collect();
+    assert!(examples.len() > 4, "{examples:?}");
+    let registry = examples.iter().position(|example| example.contains("registry")).unwrap();
+    let servers = examples.iter().position(|example| example.contains("servers")).unwrap();
+    // These two need each other.
+    let servers = examples.remove(servers);
+    examples[registry].push_str(&servers);
+    for example in examples {
+        // The secrets are not on this machine.
+        let here = ["store-password", "zookeeper-auth"].map(|name| format!("\"{name}\""));
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "user:secret\n").unwrap();
+        let secret = format!("\"{}\"", secret.display());
+        let example = here.iter().fold(example, |text, name| text.replace(name, &secret));
+        let (code, text) = check(&example);
+        assert_eq!(code, Some(0), "{example}\n{text}");
+    }
+}
