@@ -33,7 +33,7 @@ fn rename(name: &mut Value, number: u32) {
     }
 }
 
-/// The objects that podman knows, with the pod `name` of the node `node` in `namespace`.
+/// The objects that podman knows, with the pod `name` on the node `node`.
 pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value> {
     let mut objects = objects.to_vec();
     objects.retain(|object| object["kind"] != "Namespace");

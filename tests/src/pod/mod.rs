@@ -5,6 +5,7 @@ mod adapt;
 mod application;
 mod base;
 mod confined;
+mod names;
 mod podman;
 pub mod servers;
 
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub use application::Application;
 pub use confined::Confined;
+pub use names::Names;
 pub use podman::Podman;
 
 /// How long anything may take before a test gives up. No test measures time by it.

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::{fs, io::Write};
 
-use super::base;
+use super::{Names, base};
 use crate::binaries::{program, workspace};
 
 /// The names that the manifests have for images which no registry here has.
@@ -22,7 +22,6 @@ pub const SHELL_IMAGE: &str = "docker.io/library/busybox:1.36";
 /// As any machine that is not set up for more: without systemd, and with few files and processes.
 /// The locks of the default are the machine's.
 const CONTAINERS: &str = r#"
-[containers]
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 [engine]
 cgroup_manager = "cgroupfs"
@@ -69,7 +68,10 @@ impl Podman {
         // Removed by the keeper. /proc shows mounts without symbolic links.
         let folder = folder.expect("a folder").keep().canonicalize().expect("its path");
         let shown = folder.display();
-        fs::write(folder.join("containers.conf"), CONTAINERS).expect("the settings");
+        // What the DNS of a cluster is for its pods.
+        let names = Names::shared().address();
+        let containers = format!("[containers]\ndns_servers = [\"{names}\"]\n{CONTAINERS}");
+        fs::write(folder.join("containers.conf"), containers).expect("the settings");
         let storage = format!(
             "[storage]\ndriver = \"overlay\"\ngraphroot = \"{shown}/storage\"\nrunroot = \"{shown}/run\"\n"
         );

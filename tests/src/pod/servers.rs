@@ -1,4 +1,5 @@
-//! The servers of a manifest's example replaced by those of the tests.
+//! The servers of a manifest's example replaced by those of the tests, under the names that they
+//! have there.
 
 use serde_json::{Value, json};
 
@@ -13,12 +14,13 @@ const ZOOKEEPER: &str = "zk-0.zk.example:2181,zk-1.zk.example:2181,zk-2.zk.examp
 /// # Panics
 /// When the example has other addresses than it had.
 pub fn set(objects: &mut [Value], database: &Database, zookeeper: &str) {
-    let url = database.url().replace(":secret@", "@");
+    let url = database.url().replace(":secret@127.0.0.1:", "@db.example:");
+    let zookeeper = zookeeper.replace("127.0.0.1:", "zk-0.zk.example:");
     for object in objects {
         if let Some(text) = object.pointer_mut("/data/leafd.toml") {
             let old = text.as_str().expect("a text");
             assert!(old.contains(URL) && old.contains(ZOOKEEPER), "{old}");
-            let new = old.replace(URL, &url).replace(ZOOKEEPER, zookeeper);
+            let new = old.replace(URL, &url).replace(ZOOKEEPER, &zookeeper);
             // Not to the outside; and all pods of the tests have this host's ports.
             *text = json!(new + "[peer]\nlisten = \"127.0.0.1:0\"\n");
         }
