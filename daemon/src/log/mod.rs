@@ -85,16 +85,23 @@ mod tests {
     fn the_level_can_be_changed_and_a_wrong_one_changes_nothing() {
         let (filter, handle) = reload::Layer::new(filter("info").unwrap());
         let handle = Handle(handle);
-        let lines = fmt::layer().with_writer(io::sink).with_filter(filter);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = std::sync::Mutex::new(std::fs::File::create(&path).unwrap());
+        let lines = fmt::layer().with_writer(file).with_ansi(false).with_filter(filter);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
-            assert!(!tracing::enabled!(target: "leafd", tracing::Level::DEBUG));
+            tracing::debug!("one");
             handle.set_level("debug").unwrap();
-            assert!(tracing::enabled!(target: "leafd", tracing::Level::DEBUG));
+            tracing::debug!("two");
             assert!(handle.set_level("leafd=loud").is_err());
-            assert!(tracing::enabled!(target: "leafd", tracing::Level::DEBUG));
+            tracing::debug!("three");
             handle.set_level("warn").unwrap();
-            assert!(!tracing::enabled!(target: "leafd", tracing::Level::INFO));
+            tracing::info!("four");
+            tracing::warn!("five");
         });
+        let log = std::fs::read_to_string(&path).unwrap();
+        let told: Vec<_> = log.lines().filter_map(|line| line.split(' ').next_back()).collect();
+        assert_eq!(told, ["two", "three", "five"]);
         // The log has ended.
         handle.set_level("debug").unwrap();
     }
