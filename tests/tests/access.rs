@@ -271,3 +271,29 @@ fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
     assert_eq!(log.matches("refused").count(), 2, "{log}");
     assert!(log.contains(&format!("uid {UNKNOWN} may not have IDs of the tag \"bills\"")), "{log}");
 }
+
+#[test]
+fn an_ordinary_user_sees_how_the_daemon_is_and_is_told_that_tags_are_not_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path(), "[]");
+    let _daemon = home.start();
+    given(Raw::greeted(&home.socket()).ask(2, one_of("orders")));
+    let someone = Someone::new(UNKNOWN, UNKNOWN);
+    let leafctl = |arguments: &[&str]| {
+        let output = someone.leafctl(folder.path(), &home.socket(), arguments);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (code, text, _) = leafctl(&["status"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("snowflake  serving"), "{text}");
+    assert!(text.contains("The tags are not shown: uid 61234 may not administer"), "{text}");
+    assert!(!text.contains("orders"), "{text}");
+    let (code, text, _) = leafctl(&["status", "--json"]);
+    assert_eq!(code, Some(0), "{text}");
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(value["tags"].is_null() && value["daemon"]["pid"].is_u64(), "{text}");
+    let (code, _, told) = leafctl(&["tag", "list"]);
+    assert_eq!(code, Some(64), "{told}");
+    assert_eq!(leafctl(&["health", "--ready"]).0, Some(0));
+}

@@ -4,8 +4,11 @@ mod view;
 
 use std::io::Write;
 
+use leaf_client::Error;
 use leaf_client::blocking::Client;
-use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus};
+use leaf_client::wire::{
+    DaemonStatus, ErrorCode, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus,
+};
 use leafd::duration::rough;
 
 use self::view::StatusView;
@@ -24,13 +27,30 @@ pub(crate) fn run<W: Write>(
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
     let status = client.status()?;
-    let tags = tag::all(|after, limit| client.tag_list(after, limit))?;
-    print(&status, &tags, json, out)
+    let mut forbidden = None;
+    let tags = tag::all(|after, limit| match client.tag_list(after, limit) {
+        // Tags are for administrators; the rest is for everybody.
+        Err(Error::Refused(error)) if error.code() == ErrorCode::Forbidden => {
+            forbidden = Some(error.message);
+            Ok(Vec::new())
+        }
+        page => page,
+    })?;
+    match forbidden {
+        None => print(&status, Some(&tags), json, out),
+        Some(why) => {
+            print(&status, None, json, out)?;
+            if !json {
+                out.line(format_args!("\nThe tags are not shown: {}", harmless(&why)))?;
+            }
+            Ok(())
+        }
+    }
 }
 
 fn print<W: Write>(
     status: &DaemonStatus,
-    tags: &[TagStatus],
+    tags: Option<&[TagStatus]>,
     json: bool,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
@@ -48,11 +68,13 @@ fn print<W: Write>(
     ))?;
     segments(&status.segments, out)?;
     snowflake(&status.snowflake, out)?;
-    if tags.is_empty() {
-        return Ok(());
+    match tags {
+        None | Some([]) => Ok(()),
+        Some(tags) => {
+            out.line("")?;
+            tag::print_ranges(tags, out)
+        }
     }
-    out.line("")?;
-    tag::print_ranges(tags, out)
 }
 
 fn segments<W: Write>(totals: &SegmentTotals, out: &mut Output<W>) -> Result<(), Failure> {
@@ -172,7 +194,7 @@ pub(crate) mod tests {
     fn printed(status: &DaemonStatus, json: bool) -> String {
         let mut bytes = Vec::new();
         let mut out = Output::to(&mut bytes);
-        print(status, &[tag::tests::tag("order")], json, &mut out).unwrap();
+        print(status, Some(&[tag::tests::tag("order")]), json, &mut out).unwrap();
         out.finish().unwrap();
         drop(out);
         String::from_utf8(bytes).unwrap()

@@ -11,7 +11,8 @@ pub(super) struct StatusView<'a> {
     daemon: DaemonView<'a>,
     segments: SegmentsView<'a>,
     snowflake: SnowflakeView<'a>,
-    tags: Vec<TagView<'a>>,
+    /// None when the caller may not see them.
+    tags: Option<Vec<TagView<'a>>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,7 +58,7 @@ struct SnowflakeView<'a> {
 }
 
 impl<'a> StatusView<'a> {
-    pub(super) fn new(status: &'a DaemonStatus, tags: &'a [TagStatus]) -> Self {
+    pub(super) fn new(status: &'a DaemonStatus, tags: Option<&'a [TagStatus]>) -> Self {
         // Taken apart in full, so that a new field cannot be forgotten here.
         let DaemonStatus {
             version,
@@ -80,7 +81,7 @@ impl<'a> StatusView<'a> {
             },
             segments: SegmentsView::from(segments),
             snowflake: SnowflakeView::from(snowflake),
-            tags: tags.iter().map(TagView::from).collect(),
+            tags: tags.map(|tags| tags.iter().map(TagView::from).collect()),
         }
     }
 }
