@@ -106,6 +106,15 @@ fn nobody_in_the_pod_has_more_rights_than_the_manifest_says() {
     assert!(!orders.path("/var/lib/leafd/owner.properties").exists());
     assert!(leafd.path("/var/lib/leafd/owner.properties").exists());
     assert!(!orders.path("/run/secrets/leafd").exists());
+    // Both are in the socket's group, and leafd's own user alone may administer.
+    assert_eq!(
+        sidecar.asks("leafd", &["tag", "set-step", "orders", "2000", "--json"]).lines().count(),
+        1
+    );
+    let (code, _, errors) =
+        sidecar.pod.exec("orders", &["leafctl", "tag", "set-step", "orders", "3000"]);
+    assert_eq!(code, Some(64), "{errors}");
+    assert!(errors.contains("Forbidden"), "{errors}");
 }
 
 #[test]
