@@ -62,12 +62,11 @@ fn configuration(default: &str) -> String {
             key(&mut page, &mut keys, &mut comment);
         }
         if let Some(words) = line.strip_prefix('#') {
-            comment.push(words.trim());
+            comment.push(words);
         } else if let Some(section) = line.strip_prefix('[') {
             page.control("SH", [format!("[{}", section).as_str()]);
         } else if line.is_empty() {
-            page.text([roman(comment.join(" "))]);
-            comment.clear();
+            prose(&mut page, &mut comment);
         } else {
             keys.push(line);
         }
@@ -86,6 +85,20 @@ fn key(page: &mut Roff, keys: &mut Vec<&str>, comment: &mut Vec<&str>) {
         page.control(if number == 0 { "TP" } else { "TQ" }, []);
         page.text([bold(key)]);
     }
-    page.text([roman(comment.join(" "))]);
+    prose(page, comment);
+}
+
+/// A comment, in which what is set in from the rest is an example.
+fn prose(page: &mut Roff, comment: &mut Vec<&str>) {
+    let is_example = |line: &&str| line.starts_with("  ");
+    for lines in comment.chunk_by(|one, next| is_example(&one) == is_example(&next)) {
+        if lines.first().is_some_and(is_example) {
+            page.control("nf", []);
+            page.text([roman(lines.join("\n"))]);
+            page.control("fi", []);
+        } else {
+            page.text([roman(lines.join(""))]);
+        }
+    }
     comment.clear();
 }
