@@ -95,15 +95,17 @@ fn each_example_in_the_shipped_configuration_is_right() {
     // These two need each other.
     let servers = examples.remove(servers);
     examples[registry].push_str(&servers);
+    // The secrets and the group of an application are not on this machine.
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "user:secret\n").unwrap();
+    let secret = secret.display().to_string();
     for example in examples {
-        // The secrets are not on this machine.
-        let here = ["store-password", "zookeeper-auth"].map(|name| format!("\"{name}\""));
-        let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
-        std::fs::write(&secret, "user:secret\n").unwrap();
-        let secret = format!("\"{}\"", secret.display());
-        let example = here.iter().fold(example, |text, name| text.replace(name, &secret));
-        let (code, text) = check(&example);
-        assert_eq!(code, Some(0), "{example}\n{text}");
+        let here = example.replace("groups = [\"billing\"]", "groups = [\"root\"]");
+        let here = ["store-password", "zookeeper-auth"].iter().fold(here, |text, name| {
+            text.replace(&format!("\"{name}\""), &format!("\"{secret}\""))
+        });
+        let (code, text) = check(&here);
+        assert_eq!(code, Some(0), "{here}\n{text}");
     }
 }
