@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
         None => app::serve(config),
-        Some(Command::Check) => app::check(config),
+        Some(Command::Check { without_secrets }) => app::check(config, !without_secrets),
         Some(Command::Schema { dialect }) => app::schema(dialect),
         Some(Command::DefaultConfig) => app::default_config(),
         Some(Command::Adopt) => app::adopt(config),

@@ -344,3 +344,20 @@ fn every_configuration_that_is_shipped_is_right() {
         println!("{} is right", path.display());
     }
 }
+
+#[test]
+fn a_check_without_secrets_does_not_miss_them_and_finds_all_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let path = folder.path().join("leafd.toml");
+    let store = "[store]\nkind = \"mysql\"\nurl = \"mysql://leaf@127.0.0.1/leaf\"\n\
+                 password-file = \"/nonexistent/secret\"\n";
+    let path_text = path.to_str().unwrap();
+    let check = |more: &[&str]| leafd(&home, &[&["check", "--config", path_text], more].concat());
+    std::fs::write(&path, store).unwrap();
+    assert_eq!(check(&[]).0, Some(78));
+    let (code, _, text) = check(&["--without-secrets"]);
+    assert_eq!(code, Some(0), "{text}");
+    std::fs::write(&path, format!("{store}[worker]\nid = 5000\n")).unwrap();
+    assert_eq!(check(&["--without-secrets"]).0, Some(78));
+}

@@ -67,6 +67,8 @@ fn a_missing_credential_is_named() {
     // Where systemd finds it by itself.
     container.write("/etc/credstore/store-password", "hunter2\n");
     container.ok("chmod -R go= /etc/credstore; systemctl start leafd.service");
+    // The check before a reload sees it as well.
+    container.ok("systemctl reload leafd.service");
     assert!(!container.journal().contains("hunter2"), "{}", container.journal());
     container.ok("systemctl stop leafd.service");
     // A file that is named in the unit and does not exist: systemd does not even start leafd.

@@ -57,15 +57,18 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
     Ok(variables)
 }
 
-/// `leafd check`.
+/// `leafd check`. Secrets are read at the start and not by a reload, before which systemd does not
+/// hand out credentials.
 ///
 /// # Errors
 /// When leafd would not start with the configuration.
-pub fn check(path: Option<&Path>) -> Result<(), Failure> {
+pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
     let (Loaded { config, .. }, from) = load(path)?;
     access::access(&config)?;
-    paths::store_password(&config)?;
-    paths::zookeeper_auth(&config)?;
+    if secrets {
+        paths::store_password(&config)?;
+        paths::zookeeper_auth(&config)?;
+    }
     for warning in config.warnings(Clock::system().now_ms()) {
         print(&format!("warning: {warning}\n"))?;
     }

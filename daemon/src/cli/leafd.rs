@@ -25,7 +25,11 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check the configuration and exit: 0 when leafd would start with it
-    Check,
+    Check {
+        /// Do not read passwords, as before a reload, which does not read them either
+        #[arg(long)]
+        without_secrets: bool,
+    },
     /// Print the statement that makes the table, in the dialect of one database or of each
     Schema {
         /// Which one
