@@ -91,7 +91,7 @@ fn key(page: &mut Roff, keys: &mut Vec<&str>, comment: &mut Vec<&str>) {
 /// A comment, in which what is set in from the rest is an example.
 fn prose(page: &mut Roff, comment: &mut Vec<&str>) {
     let is_example = |line: &&str| line.starts_with("  ");
-    for lines in comment.chunk_by(|one, next| is_example(&one) == is_example(&next)) {
+    for lines in comment.chunk_by(|one, next| is_example(one) == is_example(next)) {
         if lines.first().is_some_and(is_example) {
             page.control("nf", []);
             page.text([roman(lines.join("\n"))]);
