@@ -1,9 +1,10 @@
 //! leafd is stopped and started again, under load and at rest: no call fails, no ID is lost by a
 //! clean stop, and nobody can hold it up.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
-use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
+use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED, encode_response};
 use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
@@ -152,9 +153,41 @@ fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop(
     unread.stream().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let many = frame(3, Call::Time).repeat(1000);
     // Until nothing more fits in.
-    while std::io::Write::write_all(&mut unread.stream(), &many).is_ok() {}
+    while unread.stream().write_all(&many).is_ok() {}
     daemon.send(Signal::SIGTERM);
     let status = daemon.wait();
     assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
     assert_eq!(half.receive(), Some(Response { id: UNSOLICITED, reply: Reply::Goodbye }));
+}
+
+#[test]
+fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SHUTDOWN_GRACE", "20s");
+    let mut daemon = home.start();
+    let greedy = Raw::greeted(&home.socket());
+    let stream = || greedy.stream().try_clone().unwrap();
+    let many = frame(2, Call::Time).repeat(20_000);
+    for _ in 0..2 {
+        let (mut stream, many) = (stream(), many.clone());
+        // Until nobody takes it any more.
+        std::thread::spawn(move || while stream.write_all(&many).is_ok() {});
+    }
+    let mut answers = stream();
+    let last = std::thread::spawn(move || {
+        let (mut buffer, mut last) = (vec![0; 1 << 20], Vec::new());
+        while let Ok(count @ 1..) = answers.read(&mut buffer) {
+            last.extend_from_slice(&buffer[..count]);
+            last.drain(..last.len().saturating_sub(64));
+        }
+        last
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    daemon.send(Signal::SIGTERM);
+    let status = daemon.wait();
+    assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    let mut goodbye = Vec::new();
+    encode_response(&Response { id: UNSOLICITED, reply: Reply::Goodbye }, &mut goodbye);
+    let last = last.join().unwrap();
+    assert!(last.ends_with(&goodbye), "{last:02x?}\n{}", home.log());
 }

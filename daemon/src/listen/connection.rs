@@ -121,6 +121,11 @@ impl Connection {
                 self.busy = 0;
                 tokio::task::yield_now().await;
             }
+            if self.state == State::Open && self.listed.pulse.is_stopping() {
+                // Whoever asks without a pause is never found with nothing to do.
+                self.say_goodbye();
+                continue;
+            }
             let done = match self.state {
                 State::Open => false,
                 State::Leaving | State::Finishing => self.later.is_empty(),
