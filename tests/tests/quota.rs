@@ -7,7 +7,7 @@ use leaf_client::wire::{Call, ErrorCode, Reply, UNSOLICITED, WireError};
 use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
-use leafd_tests::raw::{Raw, hello};
+use leafd_tests::raw::{Raw, frame, hello};
 use leafd_tests::someone::{Someone, Theirs, open_to_all};
 use leafd_tests::watch::wait_logged;
 
@@ -206,4 +206,50 @@ fn who_is_over_a_limit_costs_others_no_call() {
     assert!(refused > 10_000, "{refused}");
     assert!(load.served().iter().all(|calls| *calls > 0));
     assert_eq!(load.finish(), 0, "{}", home.log());
+}
+
+#[test]
+fn whoever_lets_many_requests_wait_takes_no_place_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = format!(
+        "[{{ users = [{GREEDY}], tags = [], snowflake = false }}, {{ users = [{POLITE}] }}]"
+    );
+    let home = home(folder.path())
+        .with("ACCESS_RULES", &rules)
+        .with("SOCKET_MAX_IN_FLIGHT", "65536")
+        .with("SOCKET_WRITE_TIMEOUT", "1h");
+    let _daemon = home.start();
+    // Answers that nobody reads keep the requests behind them waiting.
+    let many = frame(2, Call::Status).repeat(65_536);
+    let mut greedy: Vec<_> = (0..3).map(|_| let_in(GREEDY, &home)).collect();
+    let relayed: Vec<_> = greedy
+        .iter_mut()
+        .map(|theirs| {
+            let mut stream = theirs.raw.stream().try_clone().unwrap();
+            let many = many.clone();
+            std::thread::spawn(move || std::io::Write::write_all(&mut stream, &many))
+        })
+        .collect();
+    let refused = |theirs: &mut Theirs| {
+        let began = Instant::now();
+        loop {
+            let answer = theirs.raw.receive().unwrap();
+            if let Reply::Error(error) = answer.reply {
+                assert_eq!(error.code(), ErrorCode::TooManyInFlight, "{error}");
+                assert!(error.message.contains(&format!("uid {GREEDY}")), "{error}");
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "it is never too much");
+        }
+    };
+    refused(&mut greedy[2]);
+    let mut polite = let_in(POLITE, &home);
+    for id in 2..200 {
+        assert_eq!(outcome(polite.raw.ask(id, flakes(1))), Ok(1));
+        assert_eq!(outcome(polite.raw.ask(id, of(&format!("tag-{id}"), 1))), Ok(1));
+    }
+    drop(greedy);
+    for thread in relayed {
+        let _ = thread.join().unwrap();
+    }
 }

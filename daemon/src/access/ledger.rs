@@ -2,7 +2,7 @@
 //! connections, so that nobody gets more by connecting again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub struct User {
     connections: AtomicU32,
     /// The IDs that it has had.
     pub ids: Bucket,
+    /// Its requests that wait.
+    pub waiting: AtomicUsize,
     refusals: Mutex<Refusals>,
 }
 

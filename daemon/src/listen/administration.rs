@@ -103,13 +103,13 @@ fn bad_limit(limit: u32, most: u32) -> Reply {
 /// Does `call` when it is its turn. `turns` are those of its connection.
 pub(super) fn administrate(
     service: Arc<Service>,
+    counted: Counted,
     turns: Arc<Turns>,
     id: u64,
     call: &Call<'_>,
 ) -> Later {
     let task = Task::of(call);
     let due = Instant::now() + service.terms.get().terms.limits.wait;
-    let counted = Counted::new(&service);
     Box::pin(async move {
         let _counted = counted;
         // Until the connection has taken the answer: one whose peer does not read gathers none.

@@ -92,6 +92,12 @@ impl Visitor {
         changed
     }
 
+    /// Whose connection it is.
+    #[inline]
+    pub(super) const fn user(&self) -> &Arc<User> {
+        &self.visit.user
+    }
+
     /// Tells the log of a refusal, now and then.
     #[cold]
     pub(super) fn log(&self, service: &Service, refused: &WireError) {

@@ -17,6 +17,7 @@ use super::admission::{Allowance, Visitor};
 use super::hello::Greeting;
 use super::terms::Limits;
 use super::{MOST_WAITING, Service};
+use crate::access::ledger::User;
 use crate::runs::Runs;
 use crate::segment::service::{Outcome as SegmentOutcome, Tag};
 use crate::segment::tag::{BadTag, BizTag};
@@ -103,7 +104,8 @@ impl Caller {
                     self.refuse(id, refused, output);
                 } else if self.may_wait(id, output, later) {
                     let turns = Arc::clone(self.turns.get_or_insert_default());
-                    later.push(administrate(Arc::clone(&self.service), turns, id, &call));
+                    let service = Arc::clone(&self.service);
+                    later.push(administrate(service, self.counted(), turns, id, &call));
                 }
             }
         }
@@ -149,9 +151,9 @@ impl Caller {
         match self.service.segments.request(&tag, count, self.deadline(now, timeout_ms)) {
             SegmentOutcome::Now(runs) => put(output, id, ids(runs)),
             SegmentOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
-            SegmentOutcome::Later(waiting) => later.push(aside(&self.service, id, async {
-                waiting.outcome().await.map_or_else(Reply::Error, ids)
-            })),
+            SegmentOutcome::Later(waiting) => later.push(
+                self.aside(id, async { waiting.outcome().await.map_or_else(Reply::Error, ids) }),
+            ),
         }
     }
 
@@ -179,9 +181,9 @@ impl Caller {
         match self.service.issuer.request(count, now, self.deadline(now, timeout_ms)) {
             SnowflakeOutcome::Now(runs) => put(output, id, ids(runs)),
             SnowflakeOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
-            SnowflakeOutcome::Later(waiting) => later.push(aside(&self.service, id, async {
-                waiting.outcome().await.map_or_else(Reply::Error, ids)
-            })),
+            SnowflakeOutcome::Later(waiting) => later.push(
+                self.aside(id, async { waiting.outcome().await.map_or_else(Reply::Error, ids) }),
+            ),
         }
     }
 
@@ -229,13 +231,20 @@ impl Caller {
     #[inline]
     fn may_wait(&self, id: u64, output: &mut Vec<u8>, later: &FuturesUnordered<Later>) -> bool {
         let limit = self.greeting.max_in_flight() as usize;
-        let room = self.service.waiting.load(Ordering::Relaxed) < MOST_WAITING;
+        // A user may take of what is left until that is as much as it has: there is always room
+        // for others.
+        let left = MOST_WAITING.saturating_sub(self.service.waiting.load(Ordering::Relaxed));
+        let own = self.visitor.user().waiting.load(Ordering::Relaxed);
+        let room = own < left;
         let may = later.len() < limit && room;
         if !may {
             let text = if room {
                 format!("{limit} requests of this connection wait already (socket.max-in-flight)")
             } else {
-                format!("{MOST_WAITING} requests wait already, of all connections together")
+                let uid = self.visitor.grant().uid();
+                format!(
+                    "{own} requests of uid {uid} wait already, with room for {left} of all users"
+                )
             };
             let limit = if room { limit } else { MOST_WAITING };
             let refused = WireError::new(ErrorCode::TooManyInFlight, text)
@@ -244,6 +253,20 @@ impl Caller {
             put(output, id, Reply::Error(refused));
         }
         may
+    }
+
+    fn counted(&self) -> Counted {
+        Counted::new(&self.service, self.visitor.user())
+    }
+
+    /// Has a request wait where timers are, which the serving thread has not.
+    fn aside(&self, id: u64, work: impl Future<Output = Reply> + Send + 'static) -> Later {
+        let counted = self.counted();
+        let work = in_background(&self.service, work);
+        Box::pin(async move {
+            let _counted = counted;
+            (id, work.await)
+        })
     }
 
     fn deadline(&self, now: Instant, timeout_ms: u32) -> Instant {
@@ -257,29 +280,24 @@ impl Caller {
 }
 
 /// Counts a request that waits, until it is answered or given up.
-pub(super) struct Counted(Arc<AtomicUsize>);
+pub(super) struct Counted {
+    all: Arc<AtomicUsize>,
+    user: Arc<User>,
+}
 
 impl Counted {
-    pub(super) fn new(service: &Service) -> Self {
+    fn new(service: &Service, user: &Arc<User>) -> Self {
         service.waiting.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(&service.waiting))
+        user.waiting.fetch_add(1, Ordering::Relaxed);
+        Self { all: Arc::clone(&service.waiting), user: Arc::clone(user) }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.all.fetch_sub(1, Ordering::Relaxed);
+        self.user.waiting.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// Has a request wait where timers are, which the serving thread has not.
-fn aside(service: &Service, id: u64, work: impl Future<Output = Reply> + Send + 'static) -> Later {
-    let counted = Counted::new(service);
-    let work = in_background(service, work);
-    Box::pin(async move {
-        let _counted = counted;
-        (id, work.await)
-    })
 }
 
 /// Begins `work` where timers are, and waits for its answer.

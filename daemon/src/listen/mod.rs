@@ -35,7 +35,8 @@ use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
 use crate::worker::admin::Workers;
 
-/// Requests that may wait, of all connections together: each holds a kilobyte or so.
+/// Requests that may wait, of all connections together: each holds a kilobyte or so. One user has
+/// at most half of them.
 const MOST_WAITING: usize = 100_000;
 
 /// What every connection serves from.
