@@ -3,8 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use leaf_client::wire::{Reply, Response};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
+use leafd_tests::raw::{Raw, hello};
 use leafd_tests::{Caller, Database, Seen};
 use nix::sys::signal::Signal;
 
@@ -101,4 +103,26 @@ fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_i
     database.start_again();
     waiter.is_served("the request that waited", Instant::now());
     is_ready(&home, None);
+}
+
+#[test]
+fn a_daemon_whose_places_are_all_taken_is_alive_and_not_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "2");
+    let _daemon = home.start();
+    let mut inside = Vec::new();
+    while inside.len() < 2 {
+        // The one that found out whether it serves may not have left yet.
+        let mut raw = Raw::connect(&home.socket());
+        raw.send(&hello());
+        if let Some(Response { reply: Reply::Hello { .. }, .. }) = raw.receive() {
+            inside.push(raw);
+        }
+    }
+    let (code, out, errors) = health(&home, &["--timeout", "200ms"]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert!(out.contains("no room for more connections"), "{out}");
+    let (code, _, errors) = health(&home, &["--ready", "--timeout", "200ms"]);
+    assert_eq!(code, Some(69));
+    assert!(errors.contains("socket.max-connections"), "{errors}");
 }

@@ -28,13 +28,21 @@ pub(crate) fn patient(daemon: &DaemonArgs) -> Result<Client, Failure> {
 /// # Errors
 /// When there is no daemon now, or it does not let this user in.
 pub(crate) fn prompt(daemon: &DaemonArgs) -> Result<Client, Failure> {
+    Ok(at_once(daemon)?)
+}
+
+/// The same, with the error as the client has it.
+///
+/// # Errors
+/// As above.
+pub(crate) fn at_once(daemon: &DaemonArgs) -> Result<Client, Error> {
     let path = daemon.socket();
     match dial(&path) {
         // With a full queue, too, somebody is there.
-        Ok(_) | Err(Errno::EAGAIN) => patient(daemon),
+        Ok(_) | Err(Errno::EAGAIN) => Client::connect(Options::at(path).timeout(daemon.timeout)),
         Err(error) => {
             let source = Arc::new(io::Error::from(error));
-            Err(Error::Unavailable { path, source }.into())
+            Err(Error::Unavailable { path, source })
         }
     }
 }

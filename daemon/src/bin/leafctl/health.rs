@@ -24,7 +24,13 @@ pub(crate) fn run<W: Write>(
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
     let began = Instant::now();
-    let mut client = connect::prompt(daemon)?;
+    let mut client = match connect::at_once(daemon) {
+        // Others have taken all places. To end leafd for that would be their doing too.
+        Err(Error::Refused(error)) if !ready && error.code() == ErrorCode::TooManyConnections => {
+            return out.line("leafd answers, and has no room for more connections");
+        }
+        client => client?,
+    };
     if !ready {
         return out.line("leafd answers");
     }
