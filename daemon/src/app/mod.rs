@@ -10,7 +10,7 @@ mod schema;
 mod serve;
 mod snowflake;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 pub use adopt::adopt;
@@ -27,10 +27,24 @@ const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
 /// Variables that may hold any path.
 const PATHS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
+/// The file to read: the one that is named, else `system` unless there certainly is none. What
+/// cannot be looked at is no reason to go on without its rules and with the worker ID of others.
+fn found_at<'a>(path: Option<&'a Path>, system: &'a Path) -> Option<&'a Path> {
+    let absent = || {
+        let looked = std::fs::symlink_metadata(system);
+        looked.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    path.or_else(|| (!absent()).then_some(system))
+}
+
+/// The same, at the place of this system.
+fn found(path: Option<&Path>) -> Option<&Path> {
+    found_at(path, Path::new(SYSTEM_CONFIG))
+}
+
 /// The checked configuration, and where it comes from.
 fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
-    let system = Path::new(SYSTEM_CONFIG);
-    let path = path.or_else(|| system.exists().then_some(system));
+    let path = found(path);
     let loaded = config::load(path, variables()?, Clock::system().now_ms())?;
     let from = path.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
     Ok((loaded, from))
@@ -86,4 +100,25 @@ pub fn default_config() -> Result<(), Failure> {
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_cannot_be_looked_at_is_not_taken_for_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, lost, strange) =
+            (dir.path().join("file"), dir.path().join("lost"), dir.path().join("file/leafd.toml"));
+        assert_eq!(found_at(None, &file), None);
+        assert_eq!(found_at(Some(&lost), &file), Some(lost.as_path()));
+        std::fs::write(&file, "").unwrap();
+        symlink("nowhere", &lost).unwrap();
+        for system in [&file, &lost, &strange] {
+            assert_eq!(found_at(None, system), Some(system.as_path()));
+        }
+    }
 }

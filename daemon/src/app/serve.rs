@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::failure::Failure;
 use super::reload::{Reloader, terms};
 use super::snowflake::Snowflake;
-use super::{hint, load, paths};
+use super::{found, hint, load, paths};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded, Registry as RegistryKind};
 use crate::listen::Service;
@@ -61,6 +61,8 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result<(), Failure> {
+    // At a reload as well: that it has gone does not mean that there are no rules any more.
+    let path = found(path);
     let (loaded, from) = load(path)?;
     let config = &loaded.config;
     // Dropped last, so that the last lines are written.
