@@ -1,6 +1,8 @@
 //! SIGHUP: what can change without a restart changes, for connections that are open as well, and
 //! none of them ends. What is wrong changes nothing.
 
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -248,4 +250,37 @@ fn the_level_of_the_log_changes() {
     assert_eq!(outcome(host.connect().ask(2, of("orders", 1))), Ok(()));
     wait_logged(&host.home, "DEBUG leased a range");
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = Host::start(folder.path(), "");
+    std::fs::remove_file(&host.file).unwrap();
+    nix::unistd::mkfifo(&host.file, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let being_read = |host: &Host| {
+        host.daemon.send(Signal::SIGHUP);
+        let began = Instant::now();
+        loop {
+            let mut options = std::fs::OpenOptions::new();
+            match options.write(true).custom_flags(nix::libc::O_NONBLOCK).open(&host.file) {
+                Ok(writer) => return writer,
+                // Nobody reads it yet.
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let mut writer = being_read(&host);
+    let client = &mut host.daemon.client();
+    assert_eq!(client.next("orders").unwrap(), 1);
+    // This is answered where timers are, the store is waited for, and the watchdog is petted.
+    client.status().unwrap();
+    writer.write_all(b"[socket]\nmax-count = 7\n").unwrap();
+    drop(writer);
+    wait_logged(&host.home, "configuration reloaded: socket.max-count");
+    let _writer = being_read(&host);
+    host.daemon.send(Signal::SIGTERM);
+    let status = host.daemon.wait();
+    assert_eq!(status.code(), Some(0), "{status}\n{}", host.home.log());
 }

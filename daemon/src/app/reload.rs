@@ -63,18 +63,26 @@ impl Reloader {
     }
 
     /// Reloads; log and service manager are told what comes of it.
-    pub(super) fn reload(&mut self, manager: &Manager) {
+    pub(super) async fn reload(&mut self, manager: &Manager) {
         manager.reloading();
-        let outcome = self.put_in_force();
+        let outcome = self.put_in_force().await;
         if let Err(failure) = &outcome {
             tracing::error!("not reloaded, nothing is changed: {}", failure.message());
         }
         manager.reloaded(outcome.err().as_ref().map(Failure::message));
     }
 
-    fn put_in_force(&mut self) -> Result<(), Failure> {
-        let (loaded, _) = load(self.path.as_deref())?;
-        let terms = terms(&loaded.config)?;
+    async fn put_in_force(&mut self) -> Result<(), Failure> {
+        let path = self.path.clone();
+        // Aside: the file and the list of users may be on another host, which hangs.
+        let read = tokio::task::spawn_blocking(move || {
+            let (loaded, _) = load(path.as_deref())?;
+            let terms = terms(&loaded.config)?;
+            Ok((loaded, terms))
+        });
+        let read = read.await;
+        let (loaded, terms) =
+            read.unwrap_or_else(|error| Err(Failure::software(&format!("a defect: {error}"))))?;
         // Checked with the rest, so that it can only fail together with the log.
         self.log.set_level(&loaded.config.log.level).map_err(|error| {
             Failure::config(format!("log.level: {:?}: {error}", loaded.config.log.level))

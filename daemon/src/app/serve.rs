@@ -152,14 +152,21 @@ async fn run(
         tokio::spawn(watchdog::run(manager.clone(), probe, interval));
     }
 
-    let broken = loop {
-        tokio::select! {
-            _ = terminate.recv() => break false,
-            _ = interrupt.recv() => break false,
-            () = daemon.fatal.cancelled() => break true,
-            _ = hang_up.recv() => reloader.reload(manager),
+    let reloading = tokio::spawn({
+        let manager = manager.clone();
+        async move {
+            while hang_up.recv().await.is_some() {
+                reloader.reload(&manager).await;
+            }
         }
+    });
+
+    let broken = tokio::select! {
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => false,
+        () = daemon.fatal.cancelled() => true,
     };
+    reloading.abort();
     if broken {
         // The state on disk is right at any moment; an orderly end cannot be relied on.
         socket.remove();
