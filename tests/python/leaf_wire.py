@@ -309,6 +309,7 @@ class ErrorCode(IntEnum):
     SHUTTING_DOWN = 309
     TOO_MANY_WAITING = 310
     REGISTRY_UNAVAILABLE = 311
+    QUOTA_EXCEEDED = 312
 
 
 # Codec.
