@@ -98,7 +98,7 @@ impl Manager {
     /// It is done, and leafd serves as before, unless it was `refused` for a reason: that is part
     /// of the status from now on, until a later one goes well.
     pub fn reloaded(&self, refused: Option<&str>) {
-        let note = refused.map(|why| format!("the last reload was refused: {}", first_line(why)));
+        let note = refused.map(|why| format!("the last reload was refused: {}", joined(why)));
         self.tell(&["READY=1"], |told| told.note = note.unwrap_or_default());
     }
 
@@ -109,7 +109,7 @@ impl Manager {
 
     /// leafd ends, or does not start, because of this.
     pub fn failed(&self, why: &str) {
-        self.tell(&[], |told| first_line(why).clone_into(&mut told.status));
+        self.tell(&[], |told| told.status = joined(why));
     }
 
     /// Whoever serves is alive.
@@ -169,8 +169,9 @@ fn address(name: &OsStr) -> io::Result<SocketAddr> {
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.trim_start().lines().next().unwrap_or_default()
+/// All lines as one: what is wrong is often said in the second.
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A line more would be another message.
@@ -228,15 +229,15 @@ pub(crate) mod tests {
         let usec = told.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
         let usec: u64 = usec.strip_suffix("\nSTATUS=Serving\n").unwrap().parse().unwrap();
         assert!(usec > 0);
-        manager.reloaded(Some("log.level: \"loud\"\nmore"));
-        let refused = "Serving; the last reload was refused: log.level: \"loud\"";
+        manager.reloaded(Some("1 problem:\n  log.level: \"loud\""));
+        let refused = "Serving; the last reload was refused: 1 problem: log.level: \"loud\"";
         assert_eq!(listener.next().unwrap(), format!("READY=1\nSTATUS={refused}\n"));
         manager.reloaded(None);
         assert_eq!(listener.next().unwrap(), "READY=1\nSTATUS=Serving\n");
         manager.stopping("Stopping");
         assert_eq!(listener.next().unwrap(), "STOPPING=1\nSTATUS=Stopping\n");
         manager.failed("the disk is full\nand more");
-        assert_eq!(listener.next().unwrap(), "STATUS=the disk is full\n");
+        assert_eq!(listener.next().unwrap(), "STATUS=the disk is full and more\n");
         manager.failed(&"x".repeat(10_000));
         assert!(listener.next().unwrap().len() < 500);
     }
