@@ -149,7 +149,8 @@ fn a_tag_gives_its_ids_per_second_to_all_users_together() {
     let mut refusals =
         (2..100).filter_map(|id| outcome(theirs.raw.ask(id, of("orders", 400))).err());
     let error = refusals.next().expect("the tag's limit is for everybody");
-    assert!(error.message.contains("this tag") && error.message.contains("quota.tags"), "{error}");
+    let told = format!("the tag \"orders\" (asked by uid {POLITE}) has had 500 IDs");
+    assert!(error.message.contains(&told) && error.message.contains("quota.tags"), "{error}");
     // Each tag has its own; the first element that fits counts; others have none.
     assert_eq!(outcome(theirs.raw.ask(200, of("users", 500))), Ok(500));
     assert_eq!(outcome(theirs.raw.ask(201, of("bill.s", 300))), Ok(300));

@@ -152,3 +152,20 @@ fn another_layout_on_the_same_state_is_refused_with_both_layouts_named() {
     assert_eq!(error.code(), ErrorCode::WorkerUnavailable);
     assert!(error.message.contains("41/10/12") && error.message.contains("28/22/13"), "{error}");
 }
+
+#[test]
+fn a_directory_that_is_not_there_or_another_users_is_not_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let (code, text) = run(&home, &["adopt"]);
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("cannot be taken over") && text.contains("LEAFD_STATE_DIR"), "{text}");
+    assert!(!home.state().exists(), "it was made");
+    home.start().stop();
+    if nix::unistd::Uid::effective().is_root() {
+        std::os::unix::fs::chown(home.state(), Some(61_234), None).unwrap();
+        let (code, text) = run(&home, &["adopt"]);
+        assert_eq!(code, Some(78), "{text}");
+        assert!(text.contains("belongs to uid 61234"), "{text}");
+    }
+}

@@ -29,7 +29,18 @@ pub struct User {
     pub ids: Bucket,
     /// Its requests that wait.
     pub waiting: AtomicUsize,
-    refusals: Mutex<Refusals>,
+    /// One who is always over a quota is not to hide what else it tries.
+    forbidden: Mutex<Refusals>,
+    over: Mutex<Refusals>,
+}
+
+/// What a refusal was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A rule does not allow it.
+    Forbidden,
+    /// It was too much.
+    Over,
 }
 
 #[derive(Debug, Default)]
@@ -83,14 +94,18 @@ impl Ledger {
 
 impl User {
     fn is_at_rest(&self, now: Duration) -> bool {
-        let refusals = lock(&self.refusals);
-        let quiet = refusals.told.is_none_or(|told| now >= told + QUIET);
+        let quiet = [&self.forbidden, &self.over]
+            .iter()
+            .all(|refusals| lock(refusals).told.is_none_or(|told| now >= told + QUIET));
         quiet && self.connections.load(Ordering::Relaxed) == 0 && self.ids.is_at_rest(now)
     }
 
     /// Whether to tell the log of a refusal: with how many that were not told of.
-    pub fn tell(&self, now: Duration) -> Option<u64> {
-        let mut refusals = lock(&self.refusals);
+    pub fn tell(&self, kind: Kind, now: Duration) -> Option<u64> {
+        let mut refusals = lock(match kind {
+            Kind::Forbidden => &self.forbidden,
+            Kind::Over => &self.over,
+        });
         if refusals.told.is_some_and(|told| now < told + QUIET) {
             refusals.untold += 1;
             return None;
@@ -179,10 +194,12 @@ mod tests {
     #[test]
     fn refusals_of_a_user_are_told_now_and_then_with_their_number() {
         let user = User::default();
-        assert_eq!(user.tell(NOW), Some(0));
-        assert_eq!(user.tell(NOW), None);
-        assert_eq!(user.tell(NOW + QUIET / 2), None);
-        assert_eq!(user.tell(NOW + QUIET), Some(2));
-        assert_eq!(user.tell(NOW + QUIET * 2), Some(0));
+        let tell = |now| user.tell(Kind::Over, now);
+        assert_eq!(tell(NOW), Some(0));
+        assert_eq!(tell(NOW), None);
+        assert_eq!(tell(NOW + QUIET / 2), None);
+        assert_eq!(tell(NOW + QUIET), Some(2));
+        assert_eq!(tell(NOW + QUIET * 2), Some(0));
+        assert_eq!(user.tell(Kind::Forbidden, NOW + QUIET * 2), Some(0));
     }
 }

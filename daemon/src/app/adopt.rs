@@ -1,6 +1,9 @@
 //! `leafd adopt`: an operator's word that the state directory is this host's.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use nix::unistd::Uid;
 
 use super::failure::Failure;
 use super::serve::owner;
@@ -20,7 +23,9 @@ const MARGIN_MS: u64 = 11_000;
 /// When leafd runs on it, or the disk refuses.
 pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
     let (Loaded { config, .. }, _) = load(path)?;
-    let state = StateDir::lock(&paths::state_dir(&config))?;
+    let directory = paths::state_dir(&config);
+    is_ours(&directory)?;
+    let state = StateDir::lock(&directory)?;
     let address = config.store_address()?;
     let here = owner(&config, address.as_ref());
     let database = paths::database(&config);
@@ -37,6 +42,28 @@ pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
     }
     make_database(&database, config.store.timeout)?;
     print(&format!("{} was missing and is made anew\n", database.display()))
+}
+
+/// What was taken over as another user, leafd's own could not read any more; and what is not there
+/// is not the directory that was meant.
+fn is_ours(directory: &Path) -> Result<(), Failure> {
+    let shown = directory.display();
+    let owner = match std::fs::metadata(directory) {
+        Ok(meta) => meta.uid(),
+        Err(error) => {
+            return Err(Failure::config(format!(
+                "the state directory {shown} cannot be taken over: {error}. Name the right one by \
+                 state.dir, LEAFD_STATE_DIR or STATE_DIRECTORY; without one, leafd needs no adopt"
+            )));
+        }
+    };
+    if owner != Uid::effective().as_raw() {
+        return Err(Failure::config(format!(
+            "the state directory {shown} belongs to uid {owner}; run this as that user: setpriv \
+             --reuid {owner} --init-groups leafd adopt"
+        )));
+    }
+    Ok(())
 }
 
 fn make_database(path: &Path, timeout: std::time::Duration) -> Result<(), Failure> {

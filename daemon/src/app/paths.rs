@@ -1,6 +1,7 @@
 //! Where things are when the configuration does not say.
 
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use nix::unistd::Uid;
@@ -8,16 +9,25 @@ use nix::unistd::Uid;
 use crate::config::{Config, NoPassword};
 use crate::secret::Secret;
 
+/// The system's state directory.
+const SYSTEM_STATE: &str = "/var/lib/leafd";
+
 /// The state directory: configured, or systemd's, or the user's own.
 pub(super) fn state_dir(config: &Config) -> PathBuf {
-    config
-        .state
-        .dir
-        .clone()
-        .unwrap_or_else(|| default_state_dir(|name| std::env::var_os(name), Uid::effective()))
+    let uid = Uid::effective();
+    let owner = || std::fs::metadata(SYSTEM_STATE).ok().map(|meta| Uid::from_raw(meta.uid()));
+    config.state.dir.clone().unwrap_or_else(|| {
+        default_state_dir(|name| std::env::var_os(name), uid, owner() == Some(uid))
+    })
 }
 
-fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>, uid: Uid) -> PathBuf {
+/// `system_is_ours`: whether the system's belongs to this user, who is the service's then, also
+/// when an operator runs a command as this user by hand.
+fn default_state_dir(
+    variable: impl Fn(&str) -> Option<OsString>,
+    uid: Uid,
+    system_is_ours: bool,
+) -> PathBuf {
     let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // systemd separates several directories with colons; ours is the first.
     let systemd = variable("STATE_DIRECTORY").and_then(|value| value.into_string().ok());
@@ -25,8 +35,8 @@ fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>, uid: Uid) -> P
     if let Some(directory) = systemd.filter(|directory| !directory.is_empty()) {
         return directory.into();
     }
-    if uid.is_root() {
-        return "/var/lib/leafd".into();
+    if uid.is_root() || system_is_ours {
+        return SYSTEM_STATE.into();
     }
     let state = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
     state.map_or_else(|| format!("/var/tmp/leafd-{uid}").into(), |state| state.join("leafd"))
@@ -59,10 +69,14 @@ mod tests {
     use super::*;
 
     fn chosen(variables: &[(&str, &str)], uid: u32) -> String {
+        chosen_of(variables, uid, false)
+    }
+
+    fn chosen_of(variables: &[(&str, &str)], uid: u32, system_is_ours: bool) -> String {
         let variable = |name: &str| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
         };
-        default_state_dir(variable, Uid::from_raw(uid)).display().to_string()
+        default_state_dir(variable, Uid::from_raw(uid), system_is_ours).display().to_string()
     }
 
     #[test]
@@ -72,5 +86,8 @@ mod tests {
         assert_eq!(chosen(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")], 5), "/s/leafd");
         assert_eq!(chosen(&[("HOME", "/h")], 5), "/h/.local/state/leafd");
         assert_eq!(chosen(&[], 5), "/var/tmp/leafd-5");
+        // As the service's user by hand.
+        assert_eq!(chosen_of(&[("HOME", "/h")], 5, true), "/var/lib/leafd");
+        assert_eq!(chosen_of(&[("STATE_DIRECTORY", "/s")], 5, true), "/s");
     }
 }

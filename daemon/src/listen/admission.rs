@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Service;
 use super::terms::Known;
 use crate::access::bucket::{Bucket, Over, Rate};
-use crate::access::ledger::{User, Visit};
+use crate::access::ledger::{Kind, User, Visit};
 use crate::access::peer::Peer;
 use crate::access::rules::{Grant, TagQuota};
 
@@ -27,6 +27,7 @@ pub(super) struct Visitor {
 /// What one tag may still give, where that is limited.
 #[derive(Debug)]
 pub(super) struct Allowance {
+    tag: String,
     bucket: Arc<Bucket>,
     rate: Rate,
 }
@@ -108,7 +109,7 @@ impl Visitor {
     pub(super) fn allowance(&self, service: &Service, tag: &str) -> Option<Allowance> {
         let rate = TagQuota::of(&self.known.terms.tags, tag)?;
         let bucket = service.ledger.tag(tag, service.since_start(Instant::now()));
-        Some(Allowance { bucket, rate })
+        Some(Allowance { tag: tag.to_owned(), bucket, rate })
     }
 
     /// Takes `count` IDs from what the caller, and the tag, may still have.
@@ -135,8 +136,8 @@ impl Visitor {
             ids.check(count, rate, now)
                 .map_err(|over| too_much(over, count, rate, whose, which))?;
         }
-        if let Some(Allowance { bucket, rate }) = tag {
-            let whose = || "this tag".to_owned();
+        if let Some(Allowance { tag, bucket, rate }) = tag {
+            let whose = || format!("the tag {tag:?} (asked by uid {})", self.grant.uid());
             let outcome = bucket.check(count, *rate, now);
             outcome.map_err(|over| too_much(over, count, *rate, whose, "quota.tags"))?;
             bucket.take(count, *rate, now);
@@ -174,7 +175,11 @@ fn too_much(
 }
 
 fn log(user: &User, refused: &WireError, now: std::time::Duration) {
-    match user.tell(now) {
+    let kind = match refused.code() {
+        ErrorCode::Forbidden => Kind::Forbidden,
+        _ => Kind::Over,
+    };
+    match user.tell(kind, now) {
         Some(0) => tracing::warn!("refused: {}", refused.message),
         Some(untold) => tracing::warn!(untold, "refused again: {}", refused.message),
         None => {}
