@@ -70,11 +70,11 @@ fn a_daemon_that_is_replaced_goes_on_with_its_nodes_worker_id_and_fails_no_call(
         let meta = std::fs::metadata(node.path().join(folder)).unwrap();
         assert_eq!(
             (meta.uid(), meta.gid(), meta.mode() & 0o7777),
-            (65532, 65532, mode),
+            (48735, 48735, mode),
             "{folder}"
         );
     }
-    for (process, user) in [(leafd.process("leafd"), "65532"), (orders.process("orders"), "10001")]
+    for (process, user) in [(leafd.process("leafd"), "48735"), (orders.process("orders"), "10001")]
     {
         assert_eq!(process.status("Uid"), [user; 4].join(" "));
         assert_eq!(process.status("CapBnd"), "0".repeat(16), "{user}");

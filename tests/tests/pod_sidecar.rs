@@ -80,7 +80,7 @@ fn a_sidecar_that_is_killed_again_and_again_fails_no_call_and_repeats_no_id() {
 fn nobody_in_the_pod_has_more_rights_than_the_manifest_says() {
     let sidecar = Sidecar::play();
     for (name, user, groups) in
-        [("leafd", "65532", ["65532", "65533"]), ("orders", "10001", ["10001", "65533"])]
+        [("leafd", "48735", ["48735", "65533"]), ("orders", "10001", ["10001", "65533"])]
     {
         let process = sidecar.pod.process(name);
         for (field, value) in [("Uid", user), ("Gid", user)] {
