@@ -108,6 +108,7 @@ impl Access {
     /// What `peer` may.
     #[must_use]
     pub fn grant(&self, peer: &Peer) -> Grant {
+        let rule = || self.rules.iter().find(|rule| rule.who.names(peer));
         let by = if peer.uid == 0 || peer.uid == self.own_uid {
             By::Owner
         } else if self.rules.is_empty() {
@@ -116,12 +117,13 @@ impl Access {
             // One that shuts a group out would be passed over.
             By::GroupsUnknown
         } else {
-            let rule = self.rules.iter().find(|rule| rule.who.names(peer));
-            rule.map_or(By::NoRule, |rule| By::Rule(Arc::clone(rule)))
+            rule().map_or(By::NoRule, |rule| By::Rule(Arc::clone(rule)))
         };
         let quota = match &by {
             By::Rule(rule) => rule.quota,
-            By::Owner | By::NoRules | By::NoRule | By::GroupsUnknown => self.quota,
+            // A rule may still say how much it is.
+            By::Owner => rule().map_or(self.quota, |rule| rule.quota),
+            By::NoRules | By::NoRule | By::GroupsUnknown => self.quota,
         };
         Grant { uid: peer.uid, by, quota }
     }
@@ -300,6 +302,16 @@ mod tests {
             assert!(grant.connect().is_ok() && grant.tag("x").is_ok());
             assert!(grant.snowflake().is_ok() && grant.administer().is_ok());
         }
+    }
+
+    #[test]
+    fn a_rule_says_how_much_root_and_leafds_own_user_may_have() {
+        let mut own = rule("own", &[0], &[], &["*"]);
+        own.quota = Quota { rate: None, connections: Some(9) };
+        let quota = Quota { rate: Rate::new(5), connections: None };
+        let access = Access { quota, ..access(vec![own.clone()]) };
+        assert_eq!(access.grant(&peer(0, &[])).quota(), own.quota);
+        assert_eq!(access.grant(&peer(LEAFD, &[])).quota(), quota);
     }
 
     #[test]
