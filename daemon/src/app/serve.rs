@@ -132,7 +132,7 @@ async fn run(
     let mut reloader = Reloader::new(path, loaded, log, &service, &daemon.segments);
     let stop = CancellationToken::new();
     let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept(
+    let mut accepting = tokio::spawn(accept(
         listener,
         Arc::clone(&service),
         serving.handle().clone(),
@@ -165,6 +165,8 @@ async fn run(
         _ = terminate.recv() => false,
         _ = interrupt.recv() => false,
         () = daemon.fatal.cancelled() => true,
+        // It goes on until it is told to stop, unless it panics.
+        _ = &mut accepting => true,
     };
     reloading.abort();
     if broken {

@@ -1,7 +1,7 @@
 //! Keeps the status up to date.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Manager, words};
 use crate::listen::Service;
@@ -9,10 +9,16 @@ use crate::listen::Service;
 /// Between two looks at how leafd is.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// Looking takes at most one part in so many of the time, with however many tags.
+const SHARE: u32 = 100;
+
 /// Tells the service manager how leafd is, whenever that changes.
 pub async fn report(manager: Manager, service: Arc<Service>) {
+    let mut pause = INTERVAL;
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(pause).await;
+        let began = Instant::now();
         manager.status(&words::status(&service.status()));
+        pause = INTERVAL.max(began.elapsed() * SHARE);
     }
 }
