@@ -30,6 +30,9 @@ use super::{Service, scratch};
 /// After so many bytes of answers without a pause, it is somebody else's turn.
 const TURN: usize = 2 * 1024;
 
+/// So many requests that have to wait are a turn as well: each takes as long as dozens of others.
+const TURN_OF_WAITING: usize = 16;
+
 /// With so many bytes of answers, they are written before more requests are looked at.
 const MOST_OUTPUT: usize = 128 * 1024;
 
@@ -142,7 +145,8 @@ impl Connection {
         if self.output.capacity() == 0 {
             self.output = scratch::take_output();
         }
-        while self.output.len() < MOST_OUTPUT
+        // No more than a turn of it: whoever has many that wait may have them answered all at once.
+        while self.output.len() < TURN
             && let Poll::Ready(Some((id, reply))) = self.later.poll_next_unpin(cx)
         {
             encode_response(&Response { id, reply }, &mut self.output);
@@ -284,8 +288,12 @@ impl Connection {
     fn answer(&mut self, mut input: &[u8]) {
         let now = Instant::now();
         let mut requests = 0;
+        let most_waiting = self.later.len() + TURN_OF_WAITING;
         self.caller.keep_up();
-        while self.output.len() < MOST_OUTPUT && self.state == State::Open {
+        while self.output.len() < MOST_OUTPUT
+            && self.later.len() < most_waiting
+            && self.state == State::Open
+        {
             match split_frame(input, self.caller.limits().max_request_bytes) {
                 Ok(Some((body, rest))) => {
                     input = rest;
@@ -303,6 +311,9 @@ impl Connection {
                     self.state = State::Closing;
                 }
             }
+        }
+        if self.later.len() >= most_waiting {
+            self.busy = TURN;
         }
         self.service.requests.fetch_add(requests, Ordering::Relaxed);
         if requests > 0 || !self.unfinished {
