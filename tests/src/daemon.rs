@@ -287,6 +287,15 @@ impl Daemon {
         self.signal(signal);
     }
 
+    /// It has ended, by itself or by somebody else's hand.
+    ///
+    /// # Panics
+    /// When it cannot be told.
+    pub fn has_ended(&mut self) -> bool {
+        let child = self.child.as_mut();
+        child.is_none_or(|child| child.try_wait().expect("wait").is_some())
+    }
+
     /// Waits for its end.
     ///
     /// # Panics
