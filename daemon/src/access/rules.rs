@@ -89,6 +89,9 @@ pub struct Grant {
     uid: u32,
     by: By,
     quota: Quota,
+    /// What is asked at every request is decided once.
+    connect: bool,
+    snowflake: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -125,7 +128,12 @@ impl Access {
             By::Owner => rule().map_or(self.quota, |rule| rule.quota),
             By::NoRules | By::NoRule | By::GroupsUnknown => self.quota,
         };
-        Grant { uid: peer.uid, by, quota }
+        let (connect, snowflake) = match &by {
+            By::Owner | By::NoRules => (true, true),
+            By::Rule(rule) => (rule.connect, rule.snowflake),
+            By::NoRule | By::GroupsUnknown => (false, false),
+        };
+        Grant { uid: peer.uid, by, quota, connect, snowflake }
     }
 
     fn name_groups(&self) -> bool {
@@ -150,18 +158,21 @@ impl Grant {
     ///
     /// # Errors
     /// `Forbidden`, with the user and the rule, as for everything here.
+    #[inline]
     pub fn connect(&self) -> Result<(), WireError> {
-        match &self.by {
-            By::Rule(rule) if !rule.connect => {
-                Err(self.forbidden("connect", &format!("{} forbids it", rule.label)))
+        if self.connect { Ok(()) } else { Err(self.no_connection()) }
+    }
+
+    #[cold]
+    fn no_connection(&self) -> WireError {
+        let why = match &self.by {
+            By::GroupsUnknown => {
+                "there are rules about groups, and this kernel does not tell the user's"
             }
-            By::NoRule => Err(self.forbidden("connect", "no rule names this user or its groups")),
-            By::GroupsUnknown => Err(self.forbidden(
-                "connect",
-                "there are rules about groups, and this kernel does not tell the user's",
-            )),
-            _ => Ok(()),
-        }
+            By::Rule(rule) => &format!("{} forbids it", rule.label),
+            By::Owner | By::NoRules | By::NoRule => "no rule names this user or its groups",
+        };
+        self.forbidden("connect", why)
     }
 
     /// Whether the caller may have IDs of `tag`.
@@ -182,14 +193,18 @@ impl Grant {
     ///
     /// # Errors
     /// As above.
+    #[inline]
     pub fn snowflake(&self) -> Result<(), WireError> {
-        match &self.by {
-            By::Rule(rule) if !rule.snowflake => {
-                let why = format!("{} does not allow them", rule.label);
-                Err(self.forbidden("have snowflake IDs", &why))
-            }
-            _ => Ok(()),
-        }
+        if self.snowflake { Ok(()) } else { Err(self.no_snowflake()) }
+    }
+
+    #[cold]
+    fn no_snowflake(&self) -> WireError {
+        let why = match &self.by {
+            By::Rule(rule) => &format!("{} does not allow them", rule.label),
+            _ => "no rule names this user or its groups",
+        };
+        self.forbidden("have snowflake IDs", why)
     }
 
     /// Whether the caller may look at and change what is not only theirs.

@@ -124,10 +124,21 @@ impl Visitor {
         tag: Option<&Allowance>,
         now: Instant,
     ) -> Result<(), WireError> {
-        let rate = self.grant.quota().rate;
-        if rate.is_none() && tag.is_none() {
+        if self.grant.quota().rate.is_none() && tag.is_none() {
             return Ok(());
         }
+        self.charge_metered(service, count, tag, now)
+    }
+
+    #[inline(never)]
+    fn charge_metered(
+        &self,
+        service: &Service,
+        count: u32,
+        tag: Option<&Allowance>,
+        now: Instant,
+    ) -> Result<(), WireError> {
+        let rate = self.grant.quota().rate;
         let now = service.since_start(now);
         let ids = &self.visit.user.ids;
         if let Some(rate) = rate {

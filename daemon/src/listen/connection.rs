@@ -48,6 +48,8 @@ pub(super) struct Connection {
     output: Vec<u8>,
     /// Bytes of answers since it last had nothing to do.
     busy: usize,
+    /// The last read got all that was there.
+    drained: bool,
     /// Requests that wait.
     later: FuturesUnordered<Later>,
     state: State,
@@ -99,6 +101,7 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             busy: 0,
+            drained: false,
             later: FuturesUnordered::new(),
             state: State::Open,
             unfinished: true,
@@ -120,7 +123,8 @@ impl Connection {
             if self.flush().await.is_err() {
                 return;
             }
-            if self.busy >= TURN {
+            // Whoever has nothing left makes room for the others by itself.
+            if self.busy >= TURN && self.has_more() {
                 self.busy = 0;
                 tokio::task::yield_now().await;
             }
@@ -196,6 +200,11 @@ impl Connection {
         self.stream.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
+    /// Whether there may be something to do before the next event.
+    fn has_more(&self) -> bool {
+        !(self.drained && self.input.is_empty() && self.later.is_empty())
+    }
+
     fn has_frame(&self) -> bool {
         !matches!(split_frame(&self.input, self.caller.limits().max_request_bytes), Ok(None))
     }
@@ -207,6 +216,7 @@ impl Connection {
                 Ok(count) => count,
                 Err(_) => return Poll::Ready(Wake::Gone),
             };
+            self.drained = count < buffer.len();
             let read = buffer.get(..count).unwrap_or_default();
             if self.input.is_empty() {
                 self.answer(read);
@@ -290,11 +300,12 @@ impl Connection {
         let mut requests = 0;
         let most_waiting = self.later.len() + TURN_OF_WAITING;
         self.caller.keep_up();
+        let max_request_bytes = self.caller.limits().max_request_bytes;
         while self.output.len() < MOST_OUTPUT
             && self.later.len() < most_waiting
             && self.state == State::Open
         {
-            match split_frame(input, self.caller.limits().max_request_bytes) {
+            match split_frame(input, max_request_bytes) {
                 Ok(Some((body, rest))) => {
                     input = rest;
                     requests += 1;
@@ -306,7 +317,7 @@ impl Connection {
                 Ok(None) => break,
                 Err(error) => {
                     let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
-                        .with_detail(self.caller.limits().max_request_bytes as u64);
+                        .with_detail(max_request_bytes as u64);
                     self.unsolicited(Reply::Error(error));
                     self.state = State::Closing;
                 }
