@@ -10,8 +10,18 @@ use std::sync::OnceLock;
 /// # Panics
 /// When it cannot be built.
 pub fn program(name: &str) -> PathBuf {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(build).join(name)
+}
+
+static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has this process use the programs of another build, as those of a released version.
+///
+/// # Panics
+/// When a program was used before.
+pub fn use_programs_in(folder: &Path) {
+    let unused = DIRECTORY.set(folder.to_owned());
+    unused.unwrap_or_else(|_| panic!("a program was used before"));
 }
 
 /// The workspace.

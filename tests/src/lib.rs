@@ -7,6 +7,7 @@ pub mod clocked;
 pub mod daemon;
 pub mod database;
 pub mod faketime;
+pub mod fixture;
 pub mod fleet;
 pub mod host;
 mod instance;
