@@ -48,6 +48,7 @@ pub struct Issuer(Arc<Shared>);
 
 struct Shared {
     settings: Settings,
+    /// Read under the lock alone.
     clock: Clock,
     writer: Writer,
     inner: Mutex<Inner>,
@@ -239,7 +240,6 @@ impl Issuer {
             let error = WireError::new(ErrorCode::BadCount, text).with_detail(limit);
             return Outcome::Refused(error);
         }
-        let clock_ms = self.0.clock.now_ms();
         let mut guard = self.lock();
         let inner = &mut *guard;
         let sequencer = match &mut inner.phase {
@@ -250,7 +250,9 @@ impl Issuer {
         let mut runs = Runs::default();
         let mut left = count;
         if inner.waiters.is_empty() {
-            let stop = sequencer.take(clock_ms, count, &mut runs);
+            // Under the lock, here and below: a reading taken before it can be older than the time
+            // that another thread has issued with meanwhile, and would look like a clock set back.
+            let stop = sequencer.take(self.0.clock.now_ms(), count, &mut runs);
             let issued = runs.total();
             inner.issued += issued;
             left -= u32::try_from(issued).unwrap_or(left);
@@ -364,9 +366,9 @@ impl Issuer {
         &self,
         ahead_ms: u64,
     ) -> Option<(u64, u64, impl Future<Output = Result<(), String>> + Send + use<>)> {
-        let clock_ms = self.0.clock.now_ms();
         let mut guard = self.lock();
         let inner = &mut *guard;
+        let clock_ms = self.0.clock.now_ms();
         let Phase::On { sequencer, .. } = &inner.phase else { return None };
         let higher = sequencer.wanted_ceiling(clock_ms, ahead_ms).filter(|_| !inner.is_idle());
         let as_before = || inner.is_limit_old(clock_ms).then(|| inner.ceiling_ms());
@@ -380,9 +382,9 @@ impl Issuer {
 
     /// Serves the queue as far as it goes. Returns when to come again.
     fn serve(&self, ahead_ms: u64) -> Duration {
-        let clock_ms = self.0.clock.now_ms();
         let mut guard = self.lock();
         let inner = &mut *guard;
+        let clock_ms = self.0.clock.now_ms();
         let Phase::On { sequencer, .. } = &mut inner.phase else {
             return AWAKE;
         };
@@ -452,8 +454,8 @@ impl Issuer {
     /// How it is.
     #[must_use]
     pub fn status(&self) -> SnowflakeStatus {
-        let clock_ms = self.0.clock.now_ms();
         let inner = self.lock();
+        let clock_ms = self.0.clock.now_ms();
         let registration = &inner.registration;
         let mut status = SnowflakeStatus {
             state: SnowflakeState::Serving,
@@ -533,8 +535,8 @@ impl Waiting {
         if let Ok(Ok(outcome)) = tokio::time::timeout_at(self.deadline, self.receiver).await {
             return outcome;
         }
-        let clock_ms = self.issuer.0.clock.now_ms();
         let inner = self.issuer.lock();
+        let clock_ms = self.issuer.0.clock.now_ms();
         let behind = match &inner.phase {
             Phase::On { sequencer, .. } => sequencer.behind_ms(clock_ms),
             Phase::Soon(error) | Phase::Off(error) => return Err(error.clone()),

@@ -1,3 +1,6 @@
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
 use leaf_client::Layout;
 
 use super::*;
@@ -14,6 +17,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
+        Self::with(Clock::new(|| NOW))
+    }
+
+    fn with(clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
         let here = Owner::here(Some("m"), "", None);
@@ -21,7 +28,6 @@ impl Rig {
         let (place, fatal) = (state.place().unwrap(), CancellationToken::new());
         let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
         let settings = Settings { registry: "r", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
-        let clock = Clock::new(|| NOW);
         let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
         let file = WorkerRecord::fresh();
         let issuer = Issuer::start(settings, not_yet, file, clock, writer, &fatal);
@@ -29,11 +35,15 @@ impl Rig {
     }
 
     fn begin(&self, worker: u64, start_ms: u64) {
+        self.begin_with(worker, start_ms, 5);
+    }
+
+    fn begin_with(&self, worker: u64, start_ms: u64, tolerance_ms: u64) {
         let rules = crate::snowflake::sequencer::Rules {
             layout: Layout::LEAF,
             worker,
             max_lead_ms: 10,
-            tolerance_ms: 5,
+            tolerance_ms,
             start_wait_ms: 5000,
             random_start: 0,
         };
@@ -63,6 +73,47 @@ fn shared(limit_ms: u64) -> SharedClaim {
 
 fn why() -> WireError {
     WireError::new(ErrorCode::WorkerUnavailable, "gone")
+}
+
+#[tokio::test]
+async fn a_thread_that_is_held_up_does_not_take_the_time_of_another_for_a_clock_set_back() {
+    let (time, other_is_done) = (Arc::new(AtomicU64::new(NOW)), Arc::new(AtomicBool::new(false)));
+    let clock = Clock::new({
+        let (time, other_is_done) = (Arc::clone(&time), Arc::clone(&other_is_done));
+        move || {
+            let reading = time.fetch_add(1, SeqCst);
+            let is_held_up = std::thread::current().name() == Some("held up");
+            // As if it were preempted here. Nobody can come in between if the lock is held.
+            for _ in 0..100 {
+                if is_held_up && !other_is_done.load(SeqCst) {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            }
+            reading
+        }
+    });
+    let rig = Rig::with(clock);
+    rig.begin_with(3, 0, 0);
+    rig.issue().await;
+    let reads = time.load(SeqCst);
+    let issuer = rig.issuer.clone();
+    let ask = move || issuer.request(1, Instant::now(), Instant::now());
+    let held_up = std::thread::Builder::new().name("held up".into()).spawn(ask).unwrap();
+    while time.load(SeqCst) == reads {
+        tokio::task::yield_now().await;
+    }
+    let issuer = rig.issuer.clone();
+    let other = std::thread::spawn(move || {
+        let outcome = issuer.request(1, Instant::now(), Instant::now());
+        other_is_done.store(true, SeqCst);
+        outcome
+    });
+    for thread in [held_up, other] {
+        match thread.join().unwrap() {
+            Outcome::Now(_) | Outcome::Later(_) => {}
+            Outcome::Refused(error) => panic!("{error:?}"),
+        }
+    }
 }
 
 #[tokio::test]
