@@ -95,3 +95,16 @@ fn memory_kib(daemon: &Daemon, field: &str) -> u64 {
     let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{field} in {status}"))
 }
+
+/// How often the daemon's main thread has gone to sleep since the start: once per wake-up.
+///
+/// # Panics
+/// When the kernel does not say.
+#[must_use]
+pub fn main_thread_sleeps(daemon: &Daemon) -> u64 {
+    let pid = daemon.pid();
+    let path = format!("/proc/{pid}/task/{pid}/status");
+    let status = std::fs::read_to_string(path).expect("the status of the main thread");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).expect("its context switches")
+}

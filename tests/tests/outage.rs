@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leaf_client::Error;
+use leaf_client::wire::{Call, Reply};
 use leaf_client::wire::{ErrorCode, WireError};
 use leafd_tests::daemon::Home;
-use leafd_tests::watch::wait_logged;
+use leafd_tests::raw::Raw;
+use leafd_tests::watch::{main_thread_sleeps, wait_logged};
 use leafd_tests::{Daemon, Seen};
 
 fn database(home: &Home) -> PathBuf {
@@ -199,4 +201,46 @@ fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_
     assert!(error.message.contains("-5"), "{error}");
     home.sql("UPDATE leaf_alloc SET step = 1000");
     wait_served(&daemon, &seen);
+}
+
+/// Asks so many times, one request after the other, and returns how often that woke the main
+/// thread.
+fn wake_ups(daemon: &Daemon, requests: u64, tag: &str, answered: impl Fn(&Reply) -> bool) -> u64 {
+    let mut raw = Raw::greeted(&daemon.home().socket());
+    let before = main_thread_sleeps(daemon);
+    for id in 2..2 + requests {
+        let reply = raw.ask(id, Call::Segment { tag, count: 1, timeout_ms: 30_000 });
+        assert!(answered(&reply), "{reply:?}\n{}", daemon.home().log());
+    }
+    main_thread_sleeps(daemon) - before
+}
+
+#[test]
+fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outage_or_without() {
+    const REQUESTS: u64 = 10_000;
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SEGMENT_AUTO_CREATE", "false");
+    let home = home.with("SEGMENT_UNKNOWN_FOR", "1h");
+    let daemon = home.start();
+    daemon.client().tag_create("orders", 1_000_000, 1, "").unwrap();
+    let seen = Seen::default();
+    next(&daemon, &seen, 1).unwrap();
+    // A name that the store does not know is refused from memory.
+    let unknown = |reply: &Reply| matches!(reply, Reply::Error(error) if error.code() == ErrorCode::UnknownTag);
+    let client = daemon.client().next("none");
+    assert!(matches!(client, Err(Error::Refused(_))), "{client:?}");
+    let refused = wake_ups(&daemon, REQUESTS, "none", unknown);
+    daemon.stop();
+    hide(&home);
+    let daemon = home.start();
+    // More than a tenth is used, and the next range cannot be had.
+    next(&daemon, &seen, 100_000).unwrap();
+    next(&daemon, &seen, 100_000).unwrap();
+    wait_logged(&home, "the store fails");
+    let served = wake_ups(&daemon, REQUESTS, "orders", |reply| matches!(reply, Reply::Ids { .. }));
+    println!("{REQUESTS} requests: {refused} wake-ups when refused, {served} when served");
+    // What goes on beside them (probes, writes of the ceiling) is no matter of their number.
+    assert!(refused < REQUESTS / 10, "{refused} wake-ups");
+    assert!(served < REQUESTS / 10, "{served} wake-ups");
+    daemon.stop();
 }

@@ -227,12 +227,16 @@ impl Segment {
     /// [`Self::lease_failed`]; until then there is no other.
     pub fn poll_lease(&mut self, now: Duration) -> Option<LeaseAsk> {
         self.note_rate(now);
-        let may = match self.lease {
-            LeaseState::Idle => true,
-            LeaseState::InFlight { .. } | LeaseState::StoreDown => false,
-            LeaseState::Resting { until } | LeaseState::Absent { until } => now >= until,
-        };
-        if !may || matches!(self.persist, Persist::Closed) || !self.wants_lease() {
+        match self.lease {
+            LeaseState::Idle => {}
+            LeaseState::Resting { until } if now >= until => self.lease_is_possible(),
+            LeaseState::Absent { until } if now >= until => {}
+            LeaseState::InFlight { .. }
+            | LeaseState::StoreDown
+            | LeaseState::Resting { .. }
+            | LeaseState::Absent { .. } => return None,
+        }
+        if matches!(self.persist, Persist::Closed) || !self.wants_lease() {
             return None;
         }
         let wanted = self.step.next(now);
@@ -360,12 +364,18 @@ impl Segment {
     /// The store can be asked again.
     pub fn store_is_back(&mut self) {
         if matches!(self.lease, LeaseState::StoreDown) {
-            self.lease = LeaseState::Idle;
+            self.lease_is_possible();
             // What is not asked for is not in trouble.
             if !self.wants_lease() {
                 self.trouble = None;
             }
         }
+    }
+
+    /// A failure no longer holds up the next lease, so use has to be watched again.
+    fn lease_is_possible(&mut self) {
+        self.lease = LeaseState::Idle;
+        self.set_alarm();
     }
 
     /// Whether nothing is asked of the store until it is back.
@@ -403,16 +413,31 @@ impl Segment {
         }
     }
 
+    /// Whether the disk has to be told something; none when nothing can be written now.
+    fn persist_is_due(&self, now: Duration) -> Option<bool> {
+        match self.persist {
+            Persist::Clean => Some(false),
+            Persist::Due => Some(true),
+            Persist::Resting { until, .. } if now >= until => Some(true),
+            Persist::Resting { .. } | Persist::InFlight { .. } | Persist::Closed => None,
+        }
+    }
+
+    /// Whether [`Self::poll_persist`] has a record to write at `now`. Cheap, so that a thread that
+    /// writes need not be woken to find out that there is nothing to write.
+    pub fn wants_persist(&mut self, now: Duration) -> bool {
+        let wants = self.persist_is_due(now).map(|due| due || self.grant() > 0);
+        if wants == Some(false) {
+            self.set_alarm();
+        }
+        wants == Some(true)
+    }
+
     /// A record to write and sync. The outcome goes to [`Self::persisted`] or
     /// [`Self::persist_failed`]; until then there is no other.
     pub fn poll_persist(&mut self, now: Duration) -> Option<Record> {
         self.note_rate(now);
-        let due = match self.persist {
-            Persist::Clean => false,
-            Persist::Due => true,
-            Persist::Resting { until, .. } if now >= until => true,
-            Persist::Resting { .. } | Persist::InFlight { .. } | Persist::Closed => return None,
-        };
+        let due = self.persist_is_due(now)?;
         let grant = self.grant();
         if !due && grant == 0 {
             self.set_alarm();
@@ -445,10 +470,11 @@ impl Segment {
         let writing = matches!(self.persist, Persist::InFlight { .. });
         let for_grant =
             if writing || self.reserve.total() == 0 { 0 } else { self.window.size() / 2 };
-        // The last range is the current one, and used so far, when no more than this is left.
+        // The last range is the current one, and used so far, when no more than this is left. While
+        // a lease is under way or cannot be tried, nothing can be done about that.
         let behind = self.granting.total() + self.reserve.total();
         let for_lease = match self.leases.back() {
-            Some(last) if !matches!(self.lease, LeaseState::InFlight { .. }) => {
+            Some(last) if matches!(self.lease, LeaseState::Idle) => {
                 (last.end() - next_wanted_at(*last)).saturating_sub(behind)
             }
             _ => 0,

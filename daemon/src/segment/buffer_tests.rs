@@ -238,6 +238,36 @@ fn the_fast_path_raises_the_alarm_when_the_next_range_is_due() {
 }
 
 #[test]
+fn the_fast_path_raises_no_alarm_while_no_lease_can_be_tried() {
+    let alarm = |segment: &mut Segment| segment.take(1).map(|(_, more_to_do)| more_to_do);
+    for rests in [false, true] {
+        let mut segment = served();
+        // A single window, so that only the next range is left to do.
+        segment.request(T0, 1, 1000, NEVER);
+        segment.poll_lease(T0).unwrap();
+        segment.leased(T0, lease(1001, 1_000_001, 999_000));
+        flush(&mut segment, T0);
+        assert!(matches!(segment.poll_done(), Some((1, Ok(_)))));
+        segment.request(T0, 2, 900_000, NEVER);
+        flush(&mut segment, T0);
+        assert!(matches!(segment.poll_done(), Some((2, Ok(_)))));
+        flush(&mut segment, T0);
+        segment.poll_lease(T0).unwrap();
+        let failure = |text: &str| match rests {
+            true => LeaseFailure::Unavailable(text.into()),
+            false => LeaseFailure::NotTried(text.into()),
+        };
+        segment.lease_failed(T0, failure("down"));
+        assert!(!segment.wants_persist(T0));
+        assert_eq!(alarm(&mut segment), Some(false), "rests: {rests}");
+        // Nobody needs more than memory has: the lease is wanted all the same.
+        let later = T0 + Duration::from_secs(10);
+        segment.store_is_back();
+        assert!(segment.poll_lease(later).is_some(), "rests: {rests}");
+    }
+}
+
+#[test]
 fn the_current_range_is_drained_before_the_switch_and_a_request_may_be_filled_from_both() {
     let mut segment = served();
     drain(&mut segment, 100);

@@ -317,8 +317,11 @@ impl Segments {
     pub(super) fn attend(&self, tag: &Arc<Tag>) {
         let mut inner = tag.lock();
         inner.answer_callers();
-        let ask = inner.poll_lease(self.now());
-        let list = !std::mem::replace(&mut inner.listed, true);
+        let now = self.now();
+        let ask = inner.poll_lease(now);
+        // To list a tag wakes another thread, which a refused request must not do.
+        let list = !inner.listed && inner.segment.wants_persist(now);
+        inner.listed |= list;
         drop(inner);
         if let Some(ask) = ask {
             let lease = self.clone().lease(Arc::clone(tag), ask);
