@@ -11,6 +11,7 @@ mod frame;
 pub mod listen;
 pub mod log;
 pub mod manager;
+mod patience;
 pub mod runs;
 pub mod secret;
 pub mod segment;

@@ -4,11 +4,16 @@
 //! writes are covered where no other thread has done as many. A write cut off in its middle is
 //! tried at every byte in the unit tests of the files.)
 
+use std::io::Write;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use leaf_client::blocking::Client;
 use leafd_tests::Seen;
 use leafd_tests::daemon::{Daemon, Home};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,6 +31,16 @@ const FILES: [&str; 9] = [
     "leafd.db-journal",
 ];
 
+/// The writing end of a pipe that is full, and its reading end, which nobody reads.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("not blocking");
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).expect("blocking");
+    (reader, writer)
+}
+
 fn under_strace(home: &Home, injection: &str) -> Home {
     let paths: Vec<_> =
         FILES.iter().map(|file| home.state().join(file).display().to_string()).collect();
@@ -40,8 +55,7 @@ fn under_strace(home: &Home, injection: &str) -> Home {
 fn kill_holder(home: &Home) {
     let lock = std::fs::read_to_string(home.state().join("lock")).unwrap_or_default();
     if let Ok(pid) = lock.trim().parse() {
-        let pid = nix::unistd::Pid::from_raw(pid);
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
 }
 
@@ -148,4 +162,79 @@ fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers(
         daemon.stop();
         println!("{injection}: {refused} rounds refused, {} IDs", seen.total());
     }
+}
+
+/// What the trace of a life says of its end: the lock is released, or the process ends, before a
+/// rename that comes after.
+fn renames_after_the_lock(trace: &str) -> usize {
+    let released = trace.lines().position(|line| line.contains("LOCK_UN"));
+    let renames = |line: &&str| line.contains("rename(") || line.contains("<... rename resumed>");
+    released.map_or(0, |at| trace.lines().skip(at).filter(renames).count())
+}
+
+#[test]
+fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes_nothing_unlocked()
+{
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path())
+        .with("SHUTDOWN_GRACE", "100ms")
+        .with("SNOWFLAKE_CEILING_AHEAD", "100ms");
+    let seen = Seen::default();
+    let daemon = home.start();
+    assert!(use_it(&home, &seen, Duration::from_secs(20)), "{}", home.log());
+    daemon.stop();
+    let (_unread, stderr) = full_pipe();
+    let trace = folder.path().join("trace");
+    let worker = home.state().join("worker.properties.new");
+    // Longer than the last writes may take.
+    let slow = "inject=rename:delay_enter=4000000";
+    let words = ["-f", "-qqq", "-e", "trace=rename,flock", "-e", slow];
+    let mut strace = vec!["strace", "-o", trace.to_str().unwrap(), "-P", worker.to_str().unwrap()];
+    let state = home.state();
+    strace.extend(["-P", state.to_str().unwrap()]);
+    strace.extend(words);
+    let mut command = home.clone().through(&strace).command("leafd");
+    let mut child = command.stderr(Stdio::from(stderr)).stdout(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while Client::connect(home.options().timeout(Duration::from_secs(1))).is_err() {
+        assert!(began.elapsed() < PATIENCE, "it does not get ready");
+    }
+    let holder = std::fs::read_to_string(home.state().join("lock")).unwrap();
+    kill(Pid::from_raw(holder.trim().parse().unwrap()), Signal::SIGTERM).unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > PATIENCE {
+            kill_holder(&home);
+            let _ = child.wait();
+            panic!("it does not end\n{}", std::fs::read_to_string(&trace).unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    assert!(trace.contains("rename("), "the disk was not slow\n{trace}");
+    assert_eq!(renames_after_the_lock(&trace), 0, "{trace}");
+    let daemon = home.start();
+    assert!(use_it(&home, &seen, Duration::from_secs(20)), "{}", home.log());
+    daemon.stop();
+}
+
+#[test]
+fn every_directory_that_a_first_start_makes_is_on_disk_before_anything_is_issued() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, state) = (folder.path().join("trace"), folder.path().join("a/b/c"));
+    let mut home = Home::new(folder.path()).with("STATE_DIR", state.to_str().unwrap());
+    let file = trace.to_str().unwrap();
+    home = home.through(&["strace", "-f", "-y", "-qqq", "-e", "trace=fsync,rename", "-o", file]);
+    let daemon = home.start();
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    // The owner file is the last one that a start makes.
+    let before = trace.split("owner.properties.new").next().unwrap();
+    for made in [folder.path(), &folder.path().join("a"), &folder.path().join("a/b")] {
+        let synced = format!("<{}>)", made.canonicalize().unwrap().display());
+        assert!(before.contains(&synced), "{synced} is not synced\n{trace}");
+    }
+    if let Ok(pid) = std::fs::read_to_string(state.join("lock")).unwrap().trim().parse() {
+        kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    }
+    drop(daemon);
 }

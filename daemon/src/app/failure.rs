@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::config::{ConfigError, NoPassword, Problem};
 use crate::listen::inherited::InheritError;
 use crate::listen::socket::SocketError;
+use crate::patience::within;
 use crate::state::dir::StateError;
 
 /// The command line is wrong.
@@ -22,6 +24,9 @@ const EX_IOERR: u8 = 74;
 const EX_TEMPFAIL: u8 = 75;
 /// The configuration is wrong, or does not fit what is on disk.
 const EX_CONFIG: u8 = 78;
+
+/// How long standard error may take to accept why leafd ends: it may be a pipe that nobody reads.
+const LAST_LINE: Duration = Duration::from_secs(1);
 
 /// An end that is not a success.
 #[derive(Debug)]
@@ -79,8 +84,9 @@ impl Failure {
     /// Tells standard error, and gives the number to end with.
     #[must_use]
     pub fn exit(self) -> ExitCode {
+        let line = format!("leafd: {}\n", self.message);
         // When nobody reads it, the number has to do.
-        let _ = writeln!(std::io::stderr(), "leafd: {}", self.message);
+        within(LAST_LINE, move || drop(std::io::stderr().write_all(line.as_bytes())));
         ExitCode::from(self.code)
     }
 }

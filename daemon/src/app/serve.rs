@@ -243,7 +243,7 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
     let nothing_leased = journal_is_whole && remembered.is_empty();
     let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
     let fatal = CancellationToken::new();
-    let writer = Writer::start(state.place()?, generation, journal, &fatal)
+    let writer = Writer::start(state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
     let segments = Segments::start(
         segment_settings(config),

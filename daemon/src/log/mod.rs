@@ -5,6 +5,7 @@ mod journald;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::time::Duration;
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::{ParseError, Targets};
@@ -14,6 +15,10 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use self::journald::{Journal, Lines};
 use crate::config::{Log, LogFormat};
+use crate::patience::within;
+
+/// How long the last lines may take at the end. The worker's own guard gives up sooner.
+const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// What passes at a level of the configuration.
 ///
@@ -48,11 +53,25 @@ impl Handle {
     }
 }
 
+/// Dropping it writes the lines that are still unwritten, but takes no longer than [`LAST_LINES`]:
+/// nobody may read them.
+#[derive(Debug)]
+pub struct Guard(Option<WorkerGuard>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let guard = self.0.take();
+        // The worker's own guard waits for a bounded time too, unless its queue is full: then it
+        // prints to standard output, which may be the same pipe.
+        within(LAST_LINES, move || drop(guard));
+    }
+}
+
 /// Starts the log. Lines still unwritten are written when the guard is dropped.
 ///
 /// # Errors
 /// When the level is not one; [`crate::config`] has checked that.
-pub fn start(log: &Log) -> Result<(Handle, WorkerGuard), ParseError> {
+pub fn start(log: &Log) -> Result<(Handle, Guard), ParseError> {
     let (filter, handle) = reload::Layer::new(filter(&log.level)?);
     let (lines, guard) = match log.format {
         LogFormat::Auto if journald::is_standard_error() => journal(),
@@ -68,7 +87,7 @@ pub fn start(log: &Log) -> Result<(Handle, WorkerGuard), ParseError> {
         }
     };
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    Ok((Handle(handle), guard))
+    Ok((Handle(handle), Guard(Some(guard))))
 }
 
 fn journal() -> (Box<dyn Layer<Registry> + Send + Sync>, WorkerGuard) {

@@ -118,7 +118,7 @@ impl Host {
         let here = Owner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let fatal = CancellationToken::new();
-        let place = state.place().unwrap();
+        let place = state.place();
         let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
         let store = Arc::new(Slow {
             asked: Mutex::default(),

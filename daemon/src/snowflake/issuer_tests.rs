@@ -25,7 +25,7 @@ impl Rig {
         let state = StateDir::lock(folder.path()).unwrap();
         let here = Owner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
-        let (place, fatal) = (state.place().unwrap(), CancellationToken::new());
+        let (place, fatal) = (state.place(), CancellationToken::new());
         let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
         let settings = Settings { registry: "r", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
         let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
@@ -62,7 +62,7 @@ impl Rig {
     }
 
     fn disk(&self) -> WorkerRecord {
-        let text = std::fs::read(self.state.place().unwrap().worker_file()).unwrap();
+        let text = std::fs::read(self.state.place().worker_file()).unwrap();
         WorkerRecord::read(&text).unwrap().0
     }
 }

@@ -7,10 +7,11 @@ use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::durable::{keep_aside, replace, set_aside};
+use super::durable::{self, keep_aside, replace, set_aside};
 use super::journal::{self, Journal, Reading, TagRecord};
 use super::mark::Mark;
 use super::owner::{self, Owner};
@@ -91,14 +92,18 @@ pub enum WorkerPast {
 pub struct StateDir {
     path: PathBuf,
     /// The directory itself is locked, since a file in it could be removed and made anew.
-    lock: Flock<File>,
+    lock: Lock,
 }
+
+/// Held until the last owner drops it, or the process has ended: whoever writes owns it as well, so
+/// that no successor begins while a write is still under way.
+type Lock = Arc<Flock<File>>;
 
 /// Where the files are, as long as the directory is the one that was locked.
 #[derive(Debug)]
 pub struct Place {
     path: PathBuf,
-    directory: File,
+    lock: Lock,
 }
 
 impl Place {
@@ -113,7 +118,7 @@ impl Place {
     /// # Errors
     /// When it was removed or replaced: what is in its place is not ours to write to.
     pub fn check(&self) -> io::Result<()> {
-        let (ours, there) = (self.directory.metadata()?, std::fs::metadata(&self.path)?);
+        let (ours, there) = (self.lock.metadata()?, std::fs::metadata(&self.path)?);
         if (ours.dev(), ours.ino()) == (there.dev(), there.ino()) {
             return Ok(());
         }
@@ -175,16 +180,13 @@ impl StateDir {
             errno => io("lock", path)(errno.into()),
         })?;
         std::fs::write(&name, format!("{}\n", std::process::id())).map_err(io("write", &name))?;
-        Ok(Self { path: path.to_owned(), lock })
+        Ok(Self { path: path.to_owned(), lock: Arc::new(lock) })
     }
 
-    /// For the thread that writes.
-    ///
-    /// # Errors
-    /// When the operating system gives no descriptor.
-    pub fn place(&self) -> Result<Place, StateError> {
-        let directory = self.lock.try_clone().map_err(self.io("open", ""))?;
-        Ok(Place { path: self.path.clone(), directory })
+    /// For the thread that writes. The directory stays locked for as long as it exists.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { path: self.path.clone(), lock: Arc::clone(&self.lock) }
     }
 
     /// The directory.
@@ -224,6 +226,7 @@ impl StateDir {
             warnings: Vec::new(),
         };
         if self.is_new()? {
+            durable::sync_names(&self.path).map_err(self.io("sync the names above", ""))?;
             return self.make(here, files);
         }
         let difference = match self.owner(here)? {
@@ -425,7 +428,10 @@ impl StateDir {
             Reading::Whole { generation, tags, doubt } if generation >= files.generation => {
                 files.generation = generation;
                 files.tags = tags;
-                files.warnings.extend(doubt.map(|doubt| format!("{name}: {doubt}")));
+                if let Some(doubt) = doubt {
+                    files.journal_is_whole &= !doubt.forgets_a_tag;
+                    files.warnings.push(format!("{name}: {}", doubt.text));
+                }
                 return Ok(());
             }
             Reading::Whole { tags, .. } => {

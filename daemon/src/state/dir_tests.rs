@@ -28,7 +28,7 @@ fn used() -> tempfile::TempDir {
     let record = TagRecord { floor: 2001, used_s: 1, left };
     contents.journal.append(vec![(tag("a"), record)]).unwrap();
     let generation = contents.generation;
-    let path = state.place().unwrap().worker_file();
+    let path = state.place().worker_file();
     replace(&path, WORKER.write(generation).as_bytes()).unwrap();
     dir
 }
@@ -57,6 +57,17 @@ fn a_second_process_is_told_who_holds_the_directory() {
     let error = StateDir::lock(dir.path()).unwrap_err().to_string();
     assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
     drop(first);
+    StateDir::lock(dir.path()).unwrap();
+}
+
+#[test]
+fn a_directory_stays_locked_for_as_long_as_its_writer_may_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::lock(dir.path()).unwrap();
+    let place = state.place();
+    drop(state);
+    assert!(matches!(StateDir::lock(dir.path()), Err(StateError::Locked { .. })));
+    drop(place);
     StateDir::lock(dir.path()).unwrap();
 }
 
@@ -303,7 +314,7 @@ fn a_lock_file_that_somebody_removed_lets_no_second_process_in() {
 fn a_directory_that_was_replaced_is_not_written_to() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("state");
-    let place = StateDir::lock(&path).unwrap().place().unwrap();
+    let place = StateDir::lock(&path).unwrap().place();
     assert!(place.check().is_ok());
     std::fs::rename(&path, parent.path().join("moved")).unwrap();
     assert!(place.check().is_err());

@@ -2,9 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use nix::unistd::syncfs;
 
 /// Replaces (or makes) `path` as a whole: a crash leaves the old content or the new, never a mix.
 /// Returns the open file.
@@ -31,6 +33,32 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
 pub fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Makes the name of a directory durable, and those of the directories above it on the same file
+/// system: this start, or one that crashed, may have made any of them.
+///
+/// # Errors
+/// When one of them cannot be looked at or synced.
+pub fn sync_names(directory: &Path) -> io::Result<()> {
+    let directory = directory.canonicalize()?;
+    let device = directory.metadata()?.dev();
+    for path in directory.ancestors() {
+        let Some(parent) = path.parent().filter(|parent| is_on(parent, device)) else { break };
+        match File::open(parent) {
+            Ok(parent) => parent.sync_all()?,
+            // One that we may enter but not read. Syncing the whole file system does as well.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(syncfs(File::open(&directory)?)?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn is_on(path: &Path, device: u64) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.dev() == device)
 }
 
 /// Moves a file out of the way under a name that says why, and returns that name. It is kept for

@@ -10,8 +10,8 @@
 //! start, here and in the other files, so that an old copy that was put back is noticed.
 //!
 //! A bad end has two causes that look the same: a crash during the last write, which nobody was
-//! told of, or damage to a line that somebody was told of. So what is left of the tag in that line
-//! is given up, and of all tags when not even the tag can be read.
+//! told of, or damage to a line that somebody was told of. So leafd drops what was left of every tag
+//! that the line could have been about: the one it names, or those whose names begin as it does.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -65,8 +65,8 @@ pub enum Reading {
         generation: u64,
         /// Every tag.
         tags: HashMap<BizTag, TagRecord>,
-        /// What its last line was, when it was not whole.
-        doubt: Option<String>,
+        /// Set when its last line was not whole.
+        doubt: Option<Doubt>,
     },
     /// It cannot.
     Damaged {
@@ -75,6 +75,15 @@ pub enum Reading {
         /// The highest ends, from the lines that are whole: they can only make leafd stricter.
         floors: HashMap<BizTag, u64>,
     },
+}
+
+/// What leafd made of a last line that was cut off.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// For people.
+    pub text: String,
+    /// The line may have been the only one of its tag, so the journal may lack a highest end.
+    pub forgets_a_tag: bool,
 }
 
 impl Journal {
@@ -152,7 +161,7 @@ pub fn read(content: &[u8]) -> Reading {
     }
 }
 
-type Parsed = (u64, HashMap<BizTag, TagRecord>, Option<String>);
+type Parsed = (u64, HashMap<BizTag, TagRecord>, Option<Doubt>);
 
 fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     let end = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -174,25 +183,77 @@ fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     Ok((generation, tags, doubt))
 }
 
-/// A last line without its line break. Says in words what was made of it.
-fn take_in_rest(rest: &[u8], tags: &mut HashMap<BizTag, TagRecord>) -> String {
-    let text = std::str::from_utf8(rest).unwrap_or_default();
-    if let Some((tag, record)) = parse_line(text) {
+/// A last line without its line break.
+fn take_in_rest(rest: &[u8], tags: &mut HashMap<BizTag, TagRecord>) -> Doubt {
+    let whole = std::str::from_utf8(rest).ok().and_then(parse_line);
+    if let Some((tag, record)) = whole {
         tags.insert(tag, record);
-        return "its last line lacks the line break, and is right".into();
+        let text = "its last line lacks the line break, and is right".into();
+        return Doubt { text, forgets_a_tag: false };
     }
-    let name = text.split(' ').nth(1).filter(|name| text.contains(&format!(" {name} ")));
-    let tag = name.and_then(decode_tag).and_then(|name| BizTag::new(&name).ok());
-    if let Some(tag) = tag.filter(|tag| tags.contains_key(tag)) {
-        if let Some(record) = tags.get_mut(&tag) {
+    let name = NamePart::of(rest);
+    let mut doubtful = Vec::new();
+    for (tag, record) in tags.iter_mut() {
+        if name.may_be(tag) {
             record.left = Queue::default();
+            doubtful.push(tag.as_str());
         }
-        return format!("its last line was cut off; what was left of tag {tag} is given up");
     }
-    for record in tags.values_mut() {
-        record.left = Queue::default();
+    doubtful.sort_unstable();
+    let forgets_a_tag = match name {
+        NamePart::Whole(_) => doubtful.is_empty(),
+        NamePart::Start(_) | NamePart::Unreadable => true,
+    };
+    let text = match (&name, doubtful.as_slice()) {
+        (NamePart::Unreadable, _) => {
+            "its last line was cut off before the name of its tag; leafd drops what was left of \
+             all tags"
+                .into()
+        }
+        (_, []) => "its last line was cut off; it was of a tag that has no other line".into(),
+        (_, [tag]) => format!("its last line was cut off; leafd drops what was left of tag {tag}"),
+        (_, [tag, more @ ..]) => format!(
+            "its last line was cut off; leafd drops what was left of tag {tag} and of {} others \
+             whose names begin alike",
+            more.len()
+        ),
+    };
+    Doubt { text, forgets_a_tag }
+}
+
+/// What a cut line says of its tag, as the file has the name.
+enum NamePart<'a> {
+    Whole(&'a str),
+    /// The line ends within the name, or right after it.
+    Start(&'a str),
+    /// It ends before the name, or is not what leafd writes.
+    Unreadable,
+}
+
+impl<'a> NamePart<'a> {
+    fn of(line: &'a [u8]) -> Self {
+        let Some((sum, rest)) = line.split_at_checked(8) else { return Self::Unreadable };
+        let Some((b' ', rest)) = rest.split_first() else { return Self::Unreadable };
+        let end = rest.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(rest.len());
+        let (name, after) = rest.split_at_checked(end).unwrap_or_default();
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        match after.first() {
+            _ if name.is_empty() || !sum.iter().all(u8::is_ascii_hexdigit) => Self::Unreadable,
+            None => Self::Start(name),
+            Some(b' ') => Self::Whole(name),
+            Some(_) => Self::Unreadable,
+        }
     }
-    "its last line was cut off at the beginning; what was left of all tags is given up".into()
+
+    fn may_be(&self, tag: &BizTag) -> bool {
+        let mut encoded = String::with_capacity(tag.as_str().len());
+        encode_tag(tag.as_str(), &mut encoded);
+        match self {
+            Self::Whole(name) => encoded == *name,
+            Self::Start(start) => encoded.starts_with(start),
+            Self::Unreadable => true,
+        }
+    }
 }
 
 fn salvage(content: &[u8]) -> HashMap<BizTag, u64> {
@@ -346,7 +407,48 @@ mod tests {
             // Never what the line before it said: those may have been given out.
             assert!(a.left.total() == 0 || a.left.position() == Some(101), "cut at {cut}");
             let b = tags[&tag("b")].left.total();
-            assert!(b == 6 || cut < before + 11, "only when the tag cannot be read: {cut}");
+            assert!(b == 6 || cut < before + 10, "only when the tag cannot be read: {cut}");
+        }
+    }
+
+    #[test]
+    fn a_cut_line_of_a_new_tag_gives_up_nothing_of_other_tags_but_those_it_could_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = ["alpha", "beta", "be"].map(|name| (name, record(9, &[(3, 9)])));
+        let (mut journal, path) = journal(&dir, &known);
+        let before = std::fs::read(&path).unwrap().len();
+        journal.append(vec![(tag("beyond"), record(2001, &[(101, 2001)]))]).unwrap();
+        let content = std::fs::read(&path).unwrap();
+        let left = |cut: usize| {
+            let Reading::Whole { tags, doubt, .. } = read(&content[..cut]) else { panic!() };
+            let doubt = doubt.unwrap();
+            assert!(doubt.forgets_a_tag || tags.contains_key(&tag("beyond")), "cut at {cut}");
+            let mut left: Vec<_> =
+                tags.iter().filter(|(_, record)| record.left.total() > 0).collect();
+            left.sort_unstable_by_key(|(tag, _)| tag.as_str());
+            left.into_iter().map(|(tag, _)| tag.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        let name = before + "01234567 ".len();
+        for cut in before + 1..=name {
+            assert!(left(cut).is_empty(), "the line could be of any tag: {cut}");
+        }
+        assert_eq!(left(name + 1), ["alpha"]);
+        assert_eq!(left(name + 2), ["alpha"]);
+        for cut in name + 3..content.len() - 1 {
+            assert_eq!(left(cut), ["alpha", "be", "beta"], "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn an_end_that_leafd_did_not_write_gives_up_what_was_left_of_all_tags() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, path) = journal(&dir, &[("a", record(9, &[(3, 9)]))]);
+        let content = std::fs::read(&path).unwrap();
+        for end in ["\0\0\0\0\0\0\0\0\0\0\0\0", "01234567 \0\0", "0123456z b 5", "01234567 b\0"] {
+            let content = [&content, end.as_bytes()].concat();
+            let Reading::Whole { tags, doubt, .. } = read(&content) else { panic!() };
+            assert_eq!((tags[&tag("a")].left.total(), tags[&tag("a")].floor), (0, 9), "{end:?}");
+            assert!(doubt.unwrap().forgets_a_tag);
         }
     }
 

@@ -109,7 +109,7 @@ mod tests {
         let state = StateDir::lock(folder.path()).unwrap();
         let here = Owner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
-        let (place, fatal) = (state.place().unwrap(), CancellationToken::new());
+        let (place, fatal) = (state.place(), CancellationToken::new());
         let file = place.worker_file();
         let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
         let record = |ceiling_ms| WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };

@@ -46,7 +46,7 @@ async fn life(folder: &std::path::Path) -> bool {
     let state = StateDir::lock(folder).unwrap();
     let contents = state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
     let WorkerPast::Known(file) = contents.worker else { panic!("the worker file is lost") };
-    let (place, fatal) = (state.place().unwrap(), CancellationToken::new());
+    let (place, fatal) = (state.place(), CancellationToken::new());
     let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
     let settings = settings();
     let of_issuer =
@@ -101,7 +101,7 @@ async fn lives_that_never_reach_zookeeper_serve_from_the_file_and_leave_the_name
     let path = {
         let state = StateDir::lock(folder.path()).unwrap();
         state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
-        state.place().unwrap().worker_file()
+        state.place().worker_file()
     };
     std::fs::write(&path, file.write(1)).unwrap();
     for _ in 0..=MOST_NONCES {
