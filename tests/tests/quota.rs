@@ -254,3 +254,61 @@ fn whoever_lets_many_requests_wait_takes_no_place_from_others() {
         let _ = thread.join().unwrap();
     }
 }
+
+#[test]
+fn a_refused_request_costs_no_quota() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path())
+        .with("QUOTA_IDS_PER_SECOND", "1000")
+        .with("QUOTA_TAGS", "[{ tags = ['*'], ids-per-second = 1000 }]")
+        .with("SEGMENT_AUTO_CREATE", "false");
+    let daemon = home.start();
+    daemon.client().tag_create("orders", 0, 1, "").unwrap();
+    let mut raw = Raw::greeted(&home.socket());
+    for id in 2..20 {
+        let error = outcome(raw.ask(id, of("unknown", 1000))).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UnknownTag, "{error}");
+    }
+    assert_eq!(outcome(raw.ask(20, of("orders", 1000))), Ok(1000));
+}
+
+#[test]
+fn requests_in_flight_cannot_exceed_the_quota_together_and_give_it_back_when_they_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("QUOTA_IDS_PER_SECOND", "1000");
+    // A directory stands in the place of the database, so that requests for a segment wait.
+    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    let _daemon = home.start();
+    let mut raw = Raw::greeted(&home.socket());
+    raw.send(&frame(2, Call::Segment { tag: "orders", count: 600, timeout_ms: 3000 }));
+    let error = outcome(raw.ask(3, flakes(600))).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::QuotaExceeded, "{error}");
+    let (id, error) = raw.refusal();
+    assert_eq!((id, error.code()), (2, ErrorCode::StoreUnavailable), "{error}");
+    assert_eq!(outcome(raw.ask(4, flakes(1000))), Ok(1000));
+}
+
+#[test]
+fn what_memory_can_serve_needs_no_waiting_place_and_the_refusal_names_the_limit_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path())
+        .with("SOCKET_MAX_IN_FLIGHT", "65536")
+        .with("SEGMENT_MAX_WAITING", "100000")
+        .with("SEGMENT_MAX_WAIT", "10m");
+    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    let _daemon = home.start();
+    let mut full = Raw::greeted(&home.socket());
+    let waits = Call::Segment { tag: "orders", count: 1, timeout_ms: 600_000 };
+    let mut stream = full.stream().try_clone().unwrap();
+    let many = frame(2, waits).repeat(50_001);
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut stream, &many));
+    let (_, error) = full.refusal();
+    assert_eq!((error.code(), error.detail), (ErrorCode::TooManyInFlight, 50_000), "{error}");
+    assert!(error.message.contains("may have 50000 now"), "{error}");
+    writer.join().unwrap().unwrap();
+    let mut same_user = Raw::greeted(&home.socket());
+    for (id, raw) in (3..).zip([&mut full, &mut same_user]) {
+        assert_eq!(outcome(raw.ask(id, flakes(10))), Ok(10));
+        assert!(matches!(raw.ask(100 + id, Call::Time), Reply::Time { .. }));
+    }
+}

@@ -1,8 +1,12 @@
 //! A limit of IDs per second, as one number: the time at which everything that was taken would have
 //! been made at exactly the limit's pace (the "generic cell rate algorithm" of ATM, ITU-T I.371).
 //! It may lie one second ahead of the present, so a second's worth may be taken at once.
+//!
+//! A request that has to wait reserves its IDs first. The reservation counts against the limit, so
+//! requests in flight cannot exceed it together. It is spent when the IDs are issued and returned
+//! when the request is refused.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -41,43 +45,84 @@ impl Rate {
     }
 }
 
-/// What somebody has taken lately.
+/// What was issued lately, and what is reserved.
 #[derive(Debug, Default)]
-pub struct Bucket {
-    /// In nanoseconds of the caller's clock.
-    paid_until: AtomicU64,
+pub struct Bucket(Mutex<Account>);
+
+#[derive(Debug, Default)]
+struct Account {
+    /// Everything issued is paid for at this time, in nanoseconds of the caller's clock.
+    paid_until: u64,
+    /// Nanoseconds' worth of IDs that requests in flight have reserved.
+    reserved: u64,
 }
 
+/// IDs reserved in one bucket. Give it back to that bucket, by [`Bucket::spend_reserved`] or
+/// [`Bucket::cancel`].
+#[derive(Debug)]
+#[must_use]
+pub struct Reserved(u64);
+
 impl Bucket {
-    /// Whether `count` IDs may be taken at `now` (monotonic); see [`Bucket::take`].
+    /// Whether `count` IDs may be taken at `now` (monotonic). Check every bucket first, then call
+    /// [`Bucket::spend`] or [`Bucket::reserve`] on the same thread.
     ///
     /// # Errors
     /// When they may not.
     pub fn check(&self, count: u32, rate: Rate, now: Duration) -> Result<(), Over> {
-        self.after(count, rate, now).map(drop)
+        let time = rate.time_of(count).ok_or(Over::Never)?;
+        let now = nanoseconds(now);
+        let account = self.lock();
+        let after = account.paid_until.max(now).saturating_add(account.reserved);
+        drop(account);
+        match after.saturating_add(time).saturating_sub(now.saturating_add(SECOND_NS)) {
+            0 => Ok(()),
+            early => Err(Over::Wait(Duration::from_nanos(early))),
+        }
     }
 
-    /// Takes `count` IDs. Whoever has several buckets checks all of them first, on one thread.
-    pub fn take(&self, count: u32, rate: Rate, now: Duration) {
-        if let Ok(after) = self.after(count, rate, now) {
-            self.paid_until.store(after, Ordering::Relaxed);
-        }
+    /// Charges for `count` issued IDs.
+    pub fn spend(&self, count: u32, rate: Rate, now: Duration) {
+        self.lock().pay(rate.time_of(count).unwrap_or(SECOND_NS), now);
+    }
+
+    /// Reserves `count` IDs for a request that waits.
+    pub fn reserve(&self, count: u32, rate: Rate) -> Reserved {
+        let time = rate.time_of(count).unwrap_or(SECOND_NS);
+        let mut account = self.lock();
+        account.reserved = account.reserved.saturating_add(time);
+        Reserved(time)
+    }
+
+    /// Charges for reserved IDs that were issued.
+    pub fn spend_reserved(&self, Reserved(time): Reserved, now: Duration) {
+        let mut account = self.lock();
+        account.reserved = account.reserved.saturating_sub(time);
+        account.pay(time, now);
+    }
+
+    /// Returns reserved IDs that were not issued.
+    pub fn cancel(&self, Reserved(time): Reserved) {
+        let mut account = self.lock();
+        account.reserved = account.reserved.saturating_sub(time);
     }
 
     /// Whether it is as if nothing had ever been taken.
     #[must_use]
     pub fn is_at_rest(&self, now: Duration) -> bool {
-        self.paid_until.load(Ordering::Relaxed) <= nanoseconds(now)
+        let account = self.lock();
+        account.reserved == 0 && account.paid_until <= nanoseconds(now)
     }
 
-    fn after(&self, count: u32, rate: Rate, now: Duration) -> Result<u64, Over> {
-        let time = rate.time_of(count).ok_or(Over::Never)?;
-        let now = nanoseconds(now);
-        let after = self.paid_until.load(Ordering::Relaxed).max(now).saturating_add(time);
-        match after.saturating_sub(now.saturating_add(SECOND_NS)) {
-            0 => Ok(after),
-            early => Err(Over::Wait(Duration::from_nanos(early))),
-        }
+    fn lock(&self) -> MutexGuard<'_, Account> {
+        // Nothing in here panics half way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    fn pay(&mut self, time: u64, now: Duration) {
+        self.paid_until = self.paid_until.max(nanoseconds(now)).saturating_add(time);
     }
 }
 
@@ -95,7 +140,7 @@ mod tests {
 
     fn taken(bucket: &Bucket, count: u32, rate: Rate, now: Duration) -> Result<(), Over> {
         bucket.check(count, rate, now)?;
-        bucket.take(count, rate, now);
+        bucket.spend(count, rate, now);
         Ok(())
     }
 
@@ -143,5 +188,62 @@ mod tests {
         assert!(taken(&bucket, 1, rate, late).is_err());
         assert!(!bucket.is_at_rest(late));
         assert!(bucket.is_at_rest(late + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_refused_request_costs_nothing_and_one_in_flight_counts_until_it_is_answered() {
+        let (bucket, rate) = (Bucket::default(), rate(10));
+        let now = Duration::from_secs(5);
+        assert_eq!(bucket.check(10, rate, now), Ok(()));
+        let reserved = bucket.reserve(10, rate);
+        assert!(bucket.check(1, rate, now).is_err());
+        // Waiting does not wear it off: its IDs may still all come at once.
+        assert!(bucket.check(1, rate, now + Duration::from_secs(3600)).is_err());
+        assert!(!bucket.is_at_rest(Duration::MAX));
+        bucket.cancel(reserved);
+        assert!(bucket.is_at_rest(now));
+        assert_eq!(taken(&bucket, 10, rate, now), Ok(()));
+    }
+
+    #[test]
+    fn whatever_waits_and_is_refused_no_more_is_issued_than_the_rate_and_one_seconds_worth() {
+        let (bucket, rate) = (Bucket::default(), rate(1000));
+        let mut random = fastrand::Rng::with_seed(11);
+        let (mut now, mut waiting) = (Duration::ZERO, Vec::new());
+        let (mut issued, mut log) = (0_u64, Vec::new());
+        for _ in 0..50_000 {
+            now += Duration::from_micros(random.u64(0..3000));
+            let count = random.u32(1..=40);
+            if bucket.check(count, rate, now).is_ok() {
+                if random.bool() {
+                    bucket.spend(count, rate, now);
+                    issued += u64::from(count);
+                } else {
+                    waiting.push((count, bucket.reserve(count, rate)));
+                }
+            }
+            while random.u8(..) < 100 && !waiting.is_empty() {
+                let (count, reserved) = waiting.swap_remove(random.usize(..waiting.len()));
+                if random.bool() {
+                    bucket.spend_reserved(reserved, now);
+                    issued += u64::from(count);
+                } else {
+                    bucket.cancel(reserved);
+                }
+            }
+            log.push((now, issued));
+            // Over any stretch that ends now, not only from the beginning.
+            let (since, before) = log[random.usize(..log.len())];
+            let most = 1000 + (now - since).as_millis() + 40;
+            assert!(
+                u128::from(issued - before) <= most,
+                "{issued} - {before} in {since:?}..{now:?}"
+            );
+        }
+        assert!(u128::from(issued) * 2 > now.as_millis(), "{issued} in {now:?}");
+        for (_, reserved) in waiting {
+            bucket.cancel(reserved);
+        }
+        assert!(bucket.is_at_rest(now + Duration::from_secs(1)));
     }
 }

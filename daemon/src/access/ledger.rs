@@ -25,7 +25,7 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 pub struct User {
     connections: AtomicU32,
-    /// The IDs that it has had.
+    /// IDs issued to it, and reserved for it.
     pub ids: Bucket,
     /// Its requests that wait.
     pub waiting: AtomicUsize,
@@ -168,8 +168,8 @@ mod tests {
     fn what_a_user_and_a_tag_have_had_outlives_connections_and_many_others() {
         let ledger = Ledger::default();
         let rate = Rate::new(10).unwrap();
-        drop(ledger.visit(7, None, NOW).map(|visit| visit.user.ids.take(10, rate, NOW)));
-        ledger.tag("orders", NOW).take(10, rate, NOW);
+        drop(ledger.visit(7, None, NOW).map(|visit| visit.user.ids.spend(10, rate, NOW)));
+        ledger.tag("orders", NOW).spend(10, rate, NOW);
         for other in 1000..2000 {
             drop(ledger.visit(other, None, NOW));
             drop(ledger.tag(&other.to_string(), NOW));

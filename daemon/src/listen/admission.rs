@@ -4,13 +4,14 @@
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 
 use super::Service;
 use super::terms::Known;
-use crate::access::bucket::{Bucket, Over, Rate};
+use crate::access::bucket::{Bucket, Over, Rate, Reserved};
 use crate::access::ledger::{Kind, User, Visit};
 use crate::access::peer::Peer;
 use crate::access::rules::{Grant, TagQuota};
@@ -112,10 +113,51 @@ impl Visitor {
         Some(Allowance { tag: tag.to_owned(), bucket, rate })
     }
 
-    /// Takes `count` IDs from what the caller, and the tag, may still have.
+    /// Whether the quotas of the caller and of the tag leave room for `count` IDs.
     ///
     /// # Errors
-    /// When that is too little; nothing is taken then.
+    /// With the answer when they do not.
+    #[inline]
+    pub(super) fn check_quota(
+        &self,
+        service: &Service,
+        count: u32,
+        tag: Option<&Allowance>,
+        now: Instant,
+    ) -> Result<(), WireError> {
+        if self.has_no_quota(tag) {
+            return Ok(());
+        }
+        self.check_metered(count, tag, service.since_start(now))
+    }
+
+    #[inline]
+    const fn has_no_quota(&self, tag: Option<&Allowance>) -> bool {
+        self.grant.quota().rate.is_none() && tag.is_none()
+    }
+
+    #[inline(never)]
+    fn check_metered(
+        &self,
+        count: u32,
+        tag: Option<&Allowance>,
+        now: Duration,
+    ) -> Result<(), WireError> {
+        if let Some(rate) = self.grant.quota().rate {
+            let whose = || format!("uid {}", self.grant.uid());
+            let which = "ids-per-second in quota or access.rules";
+            let outcome = self.visit.user.ids.check(count, rate, now);
+            outcome.map_err(|over| too_much(over, count, rate, whose, which))?;
+        }
+        if let Some(Allowance { tag, bucket, rate }) = tag {
+            let whose = || format!("the tag {tag:?} (asked by uid {})", self.grant.uid());
+            let outcome = bucket.check(count, *rate, now);
+            outcome.map_err(|over| too_much(over, count, *rate, whose, "quota.tags"))?;
+        }
+        Ok(())
+    }
+
+    /// Charges for `count` IDs that were issued.
     #[inline]
     pub(super) fn charge(
         &self,
@@ -123,40 +165,74 @@ impl Visitor {
         count: u32,
         tag: Option<&Allowance>,
         now: Instant,
-    ) -> Result<(), WireError> {
-        if self.grant.quota().rate.is_none() && tag.is_none() {
-            return Ok(());
+    ) {
+        if !self.has_no_quota(tag) {
+            self.charge_metered(count, tag, service.since_start(now));
         }
-        self.charge_metered(service, count, tag, now)
     }
 
     #[inline(never)]
-    fn charge_metered(
+    fn charge_metered(&self, count: u32, tag: Option<&Allowance>, now: Duration) {
+        if let Some(rate) = self.grant.quota().rate {
+            self.visit.user.ids.spend(count, rate, now);
+        }
+        if let Some(Allowance { bucket, rate, .. }) = tag {
+            bucket.spend(count, *rate, now);
+        }
+    }
+
+    /// Reserves `count` IDs for a request that waits.
+    pub(super) fn reserve(
         &self,
         service: &Service,
         count: u32,
         tag: Option<&Allowance>,
-        now: Instant,
-    ) -> Result<(), WireError> {
-        let rate = self.grant.quota().rate;
-        let now = service.since_start(now);
-        let ids = &self.visit.user.ids;
-        if let Some(rate) = rate {
-            let whose = || format!("uid {}", self.grant.uid());
-            let which = "ids-per-second in quota or access.rules";
-            ids.check(count, rate, now)
-                .map_err(|over| too_much(over, count, rate, whose, which))?;
+    ) -> Reservation {
+        let of_user = self.grant.quota().rate.map(|rate| {
+            let user = Arc::clone(&self.visit.user);
+            let reserved = user.ids.reserve(count, rate);
+            (user, reserved)
+        });
+        let of_tag = tag.map(|Allowance { bucket, rate, .. }| {
+            (Arc::clone(bucket), bucket.reserve(count, *rate))
+        });
+        Reservation { of_user, of_tag, started: service.started }
+    }
+}
+
+/// What a request in flight has reserved. If nobody waits for the answer any more, it counts as
+/// issued: nobody can tell whether it was.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    of_user: Option<(Arc<User>, Reserved)>,
+    of_tag: Option<(Arc<Bucket>, Reserved)>,
+    started: Instant,
+}
+
+impl Reservation {
+    /// The request was refused.
+    pub(super) fn cancel(mut self) {
+        if let Some((user, reserved)) = self.of_user.take() {
+            user.ids.cancel(reserved);
         }
-        if let Some(Allowance { tag, bucket, rate }) = tag {
-            let whose = || format!("the tag {tag:?} (asked by uid {})", self.grant.uid());
-            let outcome = bucket.check(count, *rate, now);
-            outcome.map_err(|over| too_much(over, count, *rate, whose, "quota.tags"))?;
-            bucket.take(count, *rate, now);
+        if let Some((bucket, reserved)) = self.of_tag.take() {
+            bucket.cancel(reserved);
         }
-        if let Some(rate) = rate {
-            ids.take(count, rate, now);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.of_user.is_none() && self.of_tag.is_none() {
+            return;
         }
-        Ok(())
+        let now = self.started.elapsed();
+        if let Some((user, reserved)) = self.of_user.take() {
+            user.ids.spend_reserved(reserved, now);
+        }
+        if let Some((bucket, reserved)) = self.of_tag.take() {
+            bucket.spend_reserved(reserved, now);
+        }
     }
 }
 
@@ -185,7 +261,7 @@ fn too_much(
     error.with_detail(limit)
 }
 
-fn log(user: &User, refused: &WireError, now: std::time::Duration) {
+fn log(user: &User, refused: &WireError, now: Duration) {
     let kind = match refused.code() {
         ErrorCode::Forbidden => Kind::Forbidden,
         _ => Kind::Over,

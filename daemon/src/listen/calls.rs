@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::administration::{Turns, administrate};
-use super::admission::{Allowance, Visitor};
+use super::admission::{Allowance, Reservation, Visitor};
 use super::hello::Greeting;
 use super::terms::Limits;
 use super::{MOST_WAITING, Service};
@@ -102,7 +102,9 @@ impl Caller {
             call => {
                 if let Some(refused) = self.may_not_administer(&call) {
                     self.refuse(id, refused, output);
-                } else if self.may_wait(id, output, later) {
+                } else if let Err(full) = self.room_to_wait(later) {
+                    put(output, id, Reply::Error(full.error(self)));
+                } else {
                     let turns = Arc::clone(self.turns.get_or_insert_default());
                     let service = Arc::clone(&self.service);
                     later.push(administrate(service, self.counted(), turns, id, &call));
@@ -135,25 +137,33 @@ impl Caller {
             }
         }
         let Some(Chosen { tag, allowance }) = &self.last_tag else { return };
-        let paid = self.visitor.charge(&self.service, count, allowance.as_ref(), now);
-        if let Err(refused) = paid {
+        let allowance = allowance.as_ref();
+        let room = self.visitor.check_quota(&self.service, count, allowance, now);
+        if let Err(refused) = room {
             return self.refuse(id, refused, output);
         }
         if let Some(first) = self.service.segments.take(tag, count) {
+            self.visitor.charge(&self.service, count, allowance, now);
             return put(output, id, ids(Runs::one(first, count)));
         }
         // Kept only as long as it serves: one that the store does not know may be forgotten by
         // memory, and must not live on here beside its successor.
-        let Some(Chosen { tag, .. }) = self.last_tag.take() else { return };
-        if !self.may_wait(id, output, later) {
-            return;
+        let Some(Chosen { tag, allowance }) = self.last_tag.take() else { return };
+        let allowance = allowance.as_ref();
+        if let Err(full) = self.room_to_wait(later) {
+            return put(output, id, Reply::Error(full.error(self)));
         }
         match self.service.segments.request(&tag, count, self.deadline(now, timeout_ms)) {
-            SegmentOutcome::Now(runs) => put(output, id, ids(runs)),
+            SegmentOutcome::Now(runs) => {
+                self.visitor.charge(&self.service, count, allowance, now);
+                put(output, id, ids(runs));
+            }
             SegmentOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
-            SegmentOutcome::Later(waiting) => later.push(
-                self.aside(id, async { waiting.outcome().await.map_or_else(Reply::Error, ids) }),
-            ),
+            SegmentOutcome::Later(waiting) => {
+                let reserved = self.visitor.reserve(&self.service, count, allowance);
+                let work = async { waiting.outcome().await.map_or_else(Reply::Error, ids) };
+                later.push(self.aside(id, reserved, work));
+            }
         }
     }
 
@@ -171,19 +181,26 @@ impl Caller {
             return;
         }
         let may = self.visitor.grant().snowflake();
-        let paid = may.and_then(|()| self.visitor.charge(&self.service, count, None, now));
-        if let Err(refused) = paid {
+        let may = may.and_then(|()| self.visitor.check_quota(&self.service, count, None, now));
+        if let Err(refused) = may {
             return self.refuse(id, refused, output);
         }
-        if !self.may_wait(id, output, later) {
-            return;
-        }
-        match self.service.issuer.request(count, now, self.deadline(now, timeout_ms)) {
-            SnowflakeOutcome::Now(runs) => put(output, id, ids(runs)),
+        let issuer = &self.service.issuer;
+        let outcome = match self.room_to_wait(later) {
+            Ok(()) => issuer.request(count, now, self.deadline(now, timeout_ms)),
+            Err(full) => issuer.request_at_once(count, now, &|| full.error(self)),
+        };
+        match outcome {
+            SnowflakeOutcome::Now(runs) => {
+                self.visitor.charge(&self.service, count, None, now);
+                put(output, id, ids(runs));
+            }
             SnowflakeOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
-            SnowflakeOutcome::Later(waiting) => later.push(
-                self.aside(id, async { waiting.outcome().await.map_or_else(Reply::Error, ids) }),
-            ),
+            SnowflakeOutcome::Later(waiting) => {
+                let reserved = self.visitor.reserve(&self.service, count, None);
+                let work = async { waiting.outcome().await.map_or_else(Reply::Error, ids) };
+                later.push(self.aside(id, reserved, work));
+            }
         }
     }
 
@@ -228,31 +245,22 @@ impl Caller {
         right
     }
 
+    /// Whether one more request may wait.
     #[inline]
-    fn may_wait(&self, id: u64, output: &mut Vec<u8>, later: &FuturesUnordered<Later>) -> bool {
+    fn room_to_wait(&self, later: &FuturesUnordered<Later>) -> Result<(), Full> {
         let limit = self.greeting.max_in_flight() as usize;
-        // A user may take of what is left until that is as much as it has: there is always room
-        // for others.
-        let left = MOST_WAITING.saturating_sub(self.service.waiting.load(Ordering::Relaxed));
-        let own = self.visitor.user().waiting.load(Ordering::Relaxed);
-        let room = own < left;
-        let may = later.len() < limit && room;
-        if !may {
-            let text = if room {
-                format!("{limit} requests of this connection wait already (socket.max-in-flight)")
-            } else {
-                let uid = self.visitor.grant().uid();
-                format!(
-                    "{own} requests of uid {uid} wait already, with room for {left} of all users"
-                )
-            };
-            let limit = if room { limit } else { MOST_WAITING };
-            let refused = WireError::new(ErrorCode::TooManyInFlight, text)
-                .with_detail(limit as u64)
-                .with_retry_after_ms(10);
-            put(output, id, Reply::Error(refused));
+        if later.len() >= limit {
+            return Err(Full::Connection { limit });
         }
-        may
+        // A user may have half of the places that others do not use, so there is always room for
+        // another user.
+        let own = self.visitor.user().waiting.load(Ordering::Relaxed);
+        let others = self.service.waiting.load(Ordering::Relaxed).saturating_sub(own);
+        let limit = MOST_WAITING.saturating_sub(others).div_ceil(2);
+        if own >= limit {
+            return Err(Full::User { own, limit });
+        }
+        Ok(())
     }
 
     fn counted(&self) -> Counted {
@@ -260,12 +268,21 @@ impl Caller {
     }
 
     /// Has a request wait where timers are, which the serving thread has not.
-    fn aside(&self, id: u64, work: impl Future<Output = Reply> + Send + 'static) -> Later {
+    fn aside(
+        &self,
+        id: u64,
+        reserved: Reservation,
+        work: impl Future<Output = Reply> + Send + 'static,
+    ) -> Later {
         let counted = self.counted();
         let work = in_background(&self.service, work);
         Box::pin(async move {
             let _counted = counted;
-            (id, work.await)
+            let reply = work.await;
+            if matches!(reply, Reply::Error(_)) {
+                reserved.cancel();
+            }
+            (id, reply)
         })
     }
 
@@ -276,6 +293,38 @@ impl Caller {
             asked => Duration::from_millis(u64::from(asked)).min(limits.max_wait),
         };
         now + wait
+    }
+}
+
+/// Why no further request may wait, with the limit in force.
+#[derive(Clone, Copy)]
+enum Full {
+    Connection { limit: usize },
+    User { own: usize, limit: usize },
+}
+
+impl Full {
+    #[cold]
+    fn error(self, caller: &Caller) -> WireError {
+        let (limit, text) = match self {
+            Self::Connection { limit } => {
+                let text = format!(
+                    "{limit} requests of this connection wait already (socket.max-in-flight)"
+                );
+                (limit, text)
+            }
+            Self::User { own, limit } => {
+                let uid = caller.visitor.grant().uid();
+                let text = format!(
+                    "{own} requests of uid {uid} wait already; a user may have {limit} now, half \
+                     of what other users leave of {MOST_WAITING}"
+                );
+                (limit, text)
+            }
+        };
+        WireError::new(ErrorCode::TooManyInFlight, text)
+            .with_detail(limit as u64)
+            .with_retry_after_ms(10)
     }
 }
 

@@ -87,6 +87,9 @@ pub enum Outcome {
     Refused(WireError),
 }
 
+/// When to give up, or why a request may not wait at all.
+type Patience<'a> = Result<Instant, &'a dyn Fn() -> WireError>;
+
 /// A request that waits.
 pub struct Waiting {
     issuer: Issuer,
@@ -234,6 +237,21 @@ impl Issuer {
     /// `count` IDs now, or by `deadline`.
     #[must_use]
     pub fn request(&self, count: u32, now: Instant, deadline: Instant) -> Outcome {
+        self.ask(count, now, Ok(deadline))
+    }
+
+    /// `count` IDs, if there is no need to wait for them; `full` says why the request may not.
+    #[must_use]
+    pub fn request_at_once(
+        &self,
+        count: u32,
+        now: Instant,
+        full: &dyn Fn() -> WireError,
+    ) -> Outcome {
+        self.ask(count, now, Err(full))
+    }
+
+    fn ask(&self, count: u32, now: Instant, patience: Patience<'_>) -> Outcome {
         let limit = MOST_RUNS.saturating_mul(self.0.settings.layout.max_sequence() + 1);
         if u64::from(count) > limit {
             let text = format!("{count} IDs at once are too many for this layout; {limit} are not");
@@ -245,14 +263,22 @@ impl Issuer {
         let sequencer = match &mut inner.phase {
             Phase::On { sequencer, .. } => sequencer,
             Phase::Off(error) => return Outcome::Refused(error.clone()),
-            Phase::Soon(_) => return self.queue(inner, count, Runs::default(), now, deadline),
+            Phase::Soon(_) => return self.queue(inner, count, Runs::default(), now, patience),
         };
         let mut runs = Runs::default();
         let mut left = count;
         if inner.waiters.is_empty() {
+            // What a request that may not wait cannot use is left for others.
+            let before = patience.is_err().then(|| sequencer.clone());
             // Under the lock, here and below: a reading taken before it can be older than the time
             // that another thread has issued with meanwhile, and would look like a clock set back.
             let stop = sequencer.take(self.0.clock.now_ms(), count, &mut runs);
+            if let (Some(before), Err(full)) = (before, patience)
+                && matches!(stop, Stop::Until(_) | Stop::Ceiling)
+            {
+                *sequencer = before;
+                return Outcome::Refused(full());
+            }
             let issued = runs.total();
             inner.issued += issued;
             left -= u32::try_from(issued).unwrap_or(left);
@@ -272,7 +298,7 @@ impl Issuer {
                 }
             }
         }
-        self.queue(inner, left, runs, now, deadline)
+        self.queue(inner, left, runs, now, patience)
     }
 
     fn queue(
@@ -281,8 +307,12 @@ impl Issuer {
         left: u32,
         runs: Runs,
         now: Instant,
-        deadline: Instant,
+        patience: Patience<'_>,
     ) -> Outcome {
+        let deadline = match patience {
+            Ok(deadline) => deadline,
+            Err(full) => return Outcome::Refused(full()),
+        };
         inner.last_request = now;
         let (sender, receiver) = oneshot::channel();
         inner.waiters.push(left, runs, sender);

@@ -171,3 +171,19 @@ async fn reports_reach_the_disk_now_and_then_also_while_nobody_asks() {
     assert_eq!(rig.disk(), after);
     assert!(rig.issuer.raise(1000).is_none());
 }
+
+#[tokio::test]
+async fn a_request_that_may_not_wait_is_served_from_memory_or_takes_nothing_from_others() {
+    let rig = Rig::new();
+    rig.begin(3, 0);
+    rig.issue().await;
+    let full = || WireError::new(ErrorCode::TooManyInFlight, "full");
+    let at_once = |count| rig.issuer.request_at_once(count, Instant::now(), &full);
+    let Outcome::Now(first) = at_once(10) else { panic!("memory had them") };
+    // More than there is until the clock goes on.
+    let refused = at_once(1_000_000);
+    assert!(matches!(refused, Outcome::Refused(error) if error.message == "full"));
+    let Outcome::Now(second) = at_once(10) else { panic!("memory had them") };
+    let last = |runs: &Runs| runs.iter().last().map(|run| run.first + u64::from(run.count));
+    assert_eq!(last(&first), second.iter().next().map(|run| run.first));
+}

@@ -48,7 +48,7 @@ pub enum Stop {
 }
 
 /// The state between two calls.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sequencer {
     rules: Rules,
     /// The time unit in use, in units since the epoch; `None` before the first and only when the
