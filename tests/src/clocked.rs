@@ -3,7 +3,7 @@
 
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, Home};
+use crate::daemon::{Daemon, Ended, Home};
 use crate::faketime::FakeTime;
 use crate::proxy::Proxy;
 use crate::snowflakes::{Batch, Snowflakes};
@@ -72,11 +72,14 @@ impl Host {
     ///
     /// # Panics
     /// When it ends in another way.
-    pub fn ends(&mut self, how: How) {
+    pub fn ends(&mut self, how: How) -> Option<Ended> {
         match (how, self.daemon.take()) {
-            (How::Killed, Some(daemon)) => daemon.kill(),
-            (How::Stopped, Some(daemon)) => daemon.stop(),
-            (_, daemon) => self.daemon = daemon,
+            (How::Killed, Some(daemon)) => Some(daemon.kill()),
+            (How::Stopped, Some(daemon)) => Some(daemon.stop()),
+            (_, daemon) => {
+                self.daemon = daemon;
+                None
+            }
         }
     }
 

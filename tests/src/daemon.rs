@@ -1,5 +1,6 @@
 //! A real leafd in a folder of its own.
 
+use std::fmt;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,6 +17,7 @@ use crate::binaries::program;
 use crate::database::{Database, Kind};
 use crate::faketime::FakeTime;
 use crate::keeper;
+use crate::log::Log;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -122,10 +124,10 @@ impl Home {
         self.folder.join("state")
     }
 
-    /// The log of all daemons that were started here.
+    /// The log of all daemons that were started here. [`Ended`] has it as text.
     #[must_use]
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    pub fn log(&self) -> Log<'static> {
+        Log::file(self.folder.join("log"))
     }
 
     /// How clients of this daemon are made.
@@ -266,20 +268,22 @@ impl Daemon {
     }
 
     /// `kill -9`, as at a crash.
-    pub fn kill(mut self) {
+    pub fn kill(mut self) -> Ended {
         self.signal(Signal::SIGKILL);
-        let status = self.wait();
-        assert_eq!(status.signal(), Some(9), "{status}\n{}", self.home.log());
+        let ended = self.wait();
+        assert_eq!(ended.signal(), Some(9), "{ended}");
+        ended
     }
 
     /// Asks it to stop, and waits.
     ///
     /// # Panics
     /// When it does not stop with 0.
-    pub fn stop(mut self) {
+    pub fn stop(mut self) -> Ended {
         self.signal(Signal::SIGTERM);
-        let status = self.wait();
-        assert!(status.success(), "{status}\n{}", self.home.log());
+        let ended = self.wait();
+        assert_eq!(ended.code(), Some(0), "{ended}");
+        ended
     }
 
     /// Sends any signal.
@@ -300,12 +304,12 @@ impl Daemon {
     ///
     /// # Panics
     /// When it does not end.
-    pub fn wait(&mut self) -> ExitStatus {
+    pub fn wait(&mut self) -> Ended {
         let mut child = self.child.take().expect("it runs");
         let began = Instant::now();
         loop {
             if let Some(status) = child.try_wait().expect("wait") {
-                return status;
+                return Ended { status, log: self.home.log().to_string() };
             }
             if began.elapsed() > PATIENCE {
                 let _ = child.kill();
@@ -314,6 +318,45 @@ impl Daemon {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+}
+
+/// What a daemon that has ended left behind: the proof that it writes nothing more.
+#[derive(Debug)]
+pub struct Ended {
+    status: ExitStatus,
+    log: String,
+}
+
+impl Ended {
+    /// The number that it ended with, if no signal ended it.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// The signal that ended it.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        self.status.signal()
+    }
+
+    /// All that it and those before it in its folder logged.
+    #[must_use]
+    pub fn log(&self) -> &str {
+        &self.log
+    }
+
+    /// How many lines of the log contain `text`.
+    #[must_use]
+    pub fn count(&self, text: &str) -> usize {
+        self.log.lines().filter(|line| line.contains(text)).count()
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}\n{}", self.status, self.log)
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use leaf_client::blocking;
 use tempfile::TempDir;
 
-use crate::daemon::{Daemon, Home};
+use crate::daemon::{Daemon, Ended, Home};
 use crate::database::Database;
 use crate::load::{Load, add};
 use crate::seen::Seen;
@@ -142,29 +142,20 @@ impl Fleet {
         (self.kills, self.stops)
     }
 
-    /// Ends clients and daemons, and returns what the clients saw fail, and all ranges that the
-    /// daemons told that they leased.
+    /// Ends clients and daemons, and returns what the clients saw fail, and what the daemons left.
     ///
     /// # Panics
     /// When a client has seen an ID twice, or a daemon does not end well.
-    pub fn finish(self) -> (Failures, Vec<Leased>) {
+    pub fn finish(self) -> (Failures, Vec<Ended>) {
         let mut failures = Failures { patient: BTreeMap::new(), hasty: BTreeMap::new() };
-        let mut leases = Vec::new();
+        let mut ended = Vec::new();
         for member in self.members {
             add(&mut failures.patient, &member.patient.finish_with_names());
             add(&mut failures.hasty, &member.hasty.finish_with_names());
-            if let Some(daemon) = member.daemon {
-                daemon.stop();
-            }
-            leases.extend(leases_in(&member.home.log()));
+            let daemon = member.daemon.unwrap_or_else(|| member.home.start());
+            ended.push(daemon.stop());
         }
-        (failures, leases)
-    }
-
-    /// The logs of all daemons.
-    #[must_use]
-    pub fn logs(&self) -> String {
-        self.members.iter().map(|member| member.home.log()).collect()
+        (failures, ended)
     }
 }
 

@@ -5,7 +5,6 @@ mod client;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ use client::{Client, Tally};
 
 pub use client::Issued;
 
-use crate::daemon::{Daemon, Home};
+use crate::daemon::{Daemon, Ended, Home};
 use crate::faketime::FakeTime;
 use crate::load::SNOWFLAKE;
 use crate::raw::Raw;
@@ -131,17 +130,17 @@ impl Host {
     ///
     /// # Panics
     /// When it does not run, or does not end well.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self) -> Ended {
         self.wait_listening();
-        self.daemon.take().expect("it runs").stop();
+        self.daemon.take().expect("it runs").stop()
     }
 
     /// `kill -9`, frozen or not.
     ///
     /// # Panics
     /// When it does not run, or has ended by itself.
-    pub fn kill(&mut self) {
-        self.daemon.take().expect("it runs").kill();
+    pub fn kill(&mut self) -> Ended {
+        self.daemon.take().expect("it runs").kill()
     }
 
     /// Stops the daemon as it is, until it is thawed or killed.
@@ -160,14 +159,14 @@ impl Host {
         self.running().send(Signal::SIGCONT);
     }
 
-    /// Waits for a daemon that ends by itself, and returns the number that it ends with.
+    /// Waits for a daemon that ends by itself.
     ///
     /// # Panics
     /// When it does not, or is killed.
-    pub fn ends_with(&mut self) -> i32 {
-        let status = self.daemon.take().expect("it runs").wait();
-        assert_eq!(status.signal(), None, "{self}");
-        status.code().expect("it ended")
+    pub fn ends(&mut self) -> Ended {
+        let ended = self.daemon.take().expect("it runs").wait();
+        assert_eq!(ended.signal(), None, "{ended}");
+        ended
     }
 
     fn running(&self) -> &Daemon {

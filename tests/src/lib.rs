@@ -14,6 +14,7 @@ mod instance;
 pub mod java_leaf;
 mod keeper;
 pub mod load;
+pub mod log;
 pub mod manager;
 pub mod manifest;
 pub mod nspawn;

@@ -1,5 +1,5 @@
-//! What is watched while somebody misbehaves: the well-behaved clients beside them, the memory of
-//! the daemon, and its log.
+//! What is watched while somebody misbehaves: the well-behaved clients beside them, and the
+//! memory of the daemon.
 
 use std::time::{Duration, Instant};
 
@@ -54,18 +54,6 @@ impl Bystanders {
         self.are_served();
         let failures = self.load.finish();
         assert_eq!(failures, 0, "calls of well-behaved clients failed\n{}", self.home.log());
-    }
-}
-
-/// Waits until the log has `text`; it is written by a thread of its own.
-///
-/// # Panics
-/// When it does not come.
-pub fn wait_logged(home: &Home, text: &str) {
-    let began = Instant::now();
-    while !home.log().contains(text) {
-        assert!(began.elapsed() < PATIENCE, "{text:?} is not in the log\n{}", home.log());
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

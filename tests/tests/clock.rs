@@ -10,7 +10,6 @@ use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::load::{Load, SNOWFLAKE};
-use leafd_tests::watch::wait_logged;
 
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
@@ -74,7 +73,7 @@ fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
                         daemon.kill()
                     } else {
                         daemon.stop()
-                    }
+                    };
                     clock.set_offset_ms(offset);
                     home.start()
                 }
@@ -141,7 +140,7 @@ fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_c
     let (code, behind) = refusal(&mut client, &seen).unwrap();
     assert_eq!(code, ErrorCode::ClockBackwards);
     assert!(behind > 3_500_000, "{behind}");
-    wait_logged(&home, "the clock is behind");
+    home.log().wait_for("the clock is behind");
     client.next("orders").unwrap();
     clock.set_offset_ms(0);
     wait_served(&mut client, &seen);

@@ -8,7 +8,6 @@ use std::process::{Command, Output, Stdio};
 
 use leafd_tests::binaries::workspace;
 use leafd_tests::daemon::Home;
-use leafd_tests::watch::wait_logged;
 
 /// Runs leafd with nothing in its environment but what `home` says. Returns its exit code, what it
 /// printed, and what it complained of.
@@ -226,12 +225,13 @@ fn the_file_counts_and_the_environment_outranks_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "[worker]\nid = 3\n[socket]\nmax-in-flight = 5\n");
     let home = Home::new(folder.path()).with("CONFIG", path.to_str().unwrap());
-    for (home, worker) in [(home.clone(), 3), (home.with("WORKER_ID", "7"), 7)] {
+    let homes = [(home.clone(), 3), (home.with("WORKER_ID", "7"), 7)];
+    for (starts, (home, worker)) in (1..).zip(homes) {
         let folder = tempfile::tempdir().unwrap();
         let home = home.with("STATE_DIR", folder.path().to_str().unwrap());
         let daemon = home.start();
         assert_eq!(daemon.client().status().unwrap().snowflake.worker, Some(worker));
-        wait_logged(&home, path.to_str().unwrap());
+        home.log().wait_times(path.to_str().unwrap(), starts);
         daemon.stop();
     }
 }

@@ -7,7 +7,6 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Database, Seen, on_every_database};
 use nix::sys::signal::Signal;
 
@@ -24,9 +23,7 @@ on_every_database! {
     what_another_daemon_leased_is_protected_by_whoever_saw_it,
 }
 
-fn said(home: &Home) -> usize {
-    home.log().lines().filter(|line| line.contains("went backwards")).count()
-}
+const SAID: &str = "went backwards";
 
 fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
@@ -36,19 +33,19 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
     let seen = Seen::default();
     let orders = Caller::of(&daemon, "orders", &seen);
     let made_anew = format!("DELETE FROM leaf_alloc; {REFILL}");
-    for statement in [
+    for (number, statement) in (1..).zip([
         "UPDATE leaf_alloc SET max_id = 1",
         "UPDATE leaf_alloc SET max_id = 0",
         "UPDATE leaf_alloc SET max_id = max_id / 2, step = 7",
         "UPDATE leaf_alloc SET max_id = max_id - 1",
         &made_anew,
-    ] {
+    ]) {
         for _ in 0..10 {
             orders.gets(100);
         }
         orders.fills_memory();
         let highest = seen.highest("orders").unwrap();
-        let (before, leases) = (said(&home), orders.status().unwrap().leases);
+        let leases = orders.status().unwrap().leases;
         let mut session = database.session();
         session.execute("BEGIN");
         session.execute(statement);
@@ -57,11 +54,11 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
             orders.gets(100);
             orders.status().unwrap().leases > leases + 1
         });
-        wait_until(&home, "the log tells", || said(&home) > before);
+        home.log().wait_times(SAID, number);
         assert!(u64::try_from(database.max_id("orders")).unwrap() > highest, "{statement}");
     }
-    daemon.stop();
-    assert_eq!(said(&home), 5, "once each\n{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count(SAID), 5, "once each\n{ended}");
 }
 
 fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: Kind) {
@@ -85,13 +82,13 @@ fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: 
                 true
             }
         });
-        wait_logged(&home, "gone from the store");
+        home.log().wait_for("gone from the store");
         database.sql(REFILL);
         wait_until(&home, "orders is back", || orders.ask(1, SHORT).is_ok());
         orders.gets(5000);
-        wait_logged(&home, "went backwards");
-        daemon.stop();
-        assert_eq!(said(&home), 1, "{}", home.log());
+        home.log().wait_for(SAID);
+        let ended = daemon.stop();
+        assert_eq!(ended.count(SAID), 1, "{ended}");
     }
 }
 
@@ -108,9 +105,8 @@ fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
         let old = "(SELECT max_id FROM backup)";
         database.sql(&format!("UPDATE leaf_alloc SET max_id = {old}"));
     };
-    for down in [false, true, true] {
+    for (number, down) in (1..).zip([false, true, true]) {
         orders.gets(20_000);
-        let before = said(&home);
         if down {
             daemon.stop();
             restore();
@@ -124,10 +120,10 @@ fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
             u64::try_from(database.max_id("orders")).unwrap() > highest + 1
         });
         orders.gets(20_000);
-        wait_until(&home, "the log tells", || said(&home) > before);
+        home.log().wait_times(SAID, number);
     }
-    daemon.stop();
-    assert_eq!(said(&home), 3, "once each\n{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count(SAID), 3, "once each\n{ended}");
 }
 
 fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
@@ -139,11 +135,11 @@ fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
     orders.gets(50);
     orders.fills_memory();
     let (max_id, leases) = (database.max_id("orders"), orders.status().unwrap().leases);
-    for (count, back) in [1, 0, max_id - 1].into_iter().enumerate() {
+    for (number, back) in (1..).zip([1, 0, max_id - 1]) {
         database.sql(&format!("UPDATE leaf_alloc SET max_id = {back}"));
         wait_until(&home, "the row is moved forward", || database.max_id("orders") != back);
         assert_eq!(database.max_id("orders"), max_id);
-        wait_until(&home, "the log tells", || said(&home) > count);
+        home.log().wait_times(SAID, number);
     }
     // A row that others have moved on stays where it is.
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {}", max_id + 5000));
@@ -180,11 +176,11 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     // The other one notices nothing and does nothing meanwhile.
     daemons[1].send(Signal::SIGSTOP);
     let leases = here.status().unwrap().leases;
-    for statement in ["UPDATE leaf_alloc SET max_id = 1", "UPDATE leaf_alloc SET max_id = 300"] {
-        let before = said(&homes[0]);
+    for (number, back) in [(1, 1), (2, 300)] {
+        let statement = &format!("UPDATE leaf_alloc SET max_id = {back}");
         database.sql(statement);
         wait_until(&homes[0], "the row is moved forward", || database.max_id("orders") == max_id);
-        wait_until(&homes[0], "the log tells", || said(&homes[0]) > before);
+        homes[0].log().wait_times(SAID, number);
     }
     assert_eq!(here.status().unwrap().leases, leases, "by the refresh alone");
     // And by a lease, when that comes first.

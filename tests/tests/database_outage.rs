@@ -8,7 +8,6 @@ use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::load::Load;
-use leafd_tests::watch::wait_logged;
 use leafd_tests::{Database, Proxy, Seen, on_every_database};
 
 /// Longer than memory needs, and far shorter than a database that does not answer takes.
@@ -74,7 +73,7 @@ fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(ki
     database.thaw();
     waiter.is_served("frozen for long, and thawed", Instant::now());
     assert_eq!(store_error(&home), "");
-    wait_logged(&home, "the store works again");
+    home.log().wait_for("the store works again");
     daemon.stop();
 }
 

@@ -9,7 +9,6 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
 
 /// Longer than memory needs, and far shorter than a database that does not answer takes.
@@ -80,7 +79,7 @@ fn a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks(kind: Kind
 
     // Also when the database comes later than leafd.
     let daemon = home.start();
-    wait_logged(&home, "the store fails");
+    home.log().wait_for("the store fails");
     assert_eq!(orders.status().map_or(0, |status| status.remaining), 0);
     proxy.pass();
     orders.wait_status("it is leased", |status| status.remaining > 0);
@@ -124,7 +123,7 @@ fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: K
     let (original, clone) = twins(kind, folder.path(), &database, &seen);
     let clone = clone.with("WORKER_ID", "1").start();
     for told in ["another host's: machine ID original", "segments.journal is set aside as"] {
-        wait_logged(clone.home(), told);
+        clone.home().log().wait_for(told);
     }
     let daemons = [&original, &clone];
     std::thread::scope(|scope| {
@@ -185,8 +184,7 @@ fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(ki
         let first = client.next("orders").unwrap();
         seen.add_run("orders", first, 1);
         assert!(first > highest && first >= floor, "{first} after {highest}, below {floor}");
-        let told = || home.log().matches("are given up").count();
-        wait_until(home, "the log tells", || told() == number);
+        home.log().wait_times("are given up", number);
         orders.fills_memory();
         let mut end = 0;
         wait_until(home, "its highest end", || {

@@ -70,8 +70,8 @@ fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at
     for waiter in waiters {
         waiter.is_served("a lock", ended);
     }
-    daemon.stop();
-    assert_eq!(home.log().matches("a lease failed").count(), 1, "{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count("a lease failed"), 1, "{ended}");
 }
 
 /// How many of leafd's transactions in this database wait for a lock.
@@ -123,9 +123,8 @@ fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
         in_bounds(absurd, mended.elapsed());
         assert_eq!(orders.status().unwrap().lease_error, "");
     }
-    daemon.stop();
-    let told = home.log().matches("the row cannot be used").count();
-    assert_eq!(told, 4, "once each\n{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count("the row cannot be used"), 4, "once each\n{ended}");
 }
 
 fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back(
@@ -151,8 +150,8 @@ fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_
         waiter.is_served(what, Instant::now());
         assert_eq!(store_error(&home), "");
     }
-    daemon.stop();
-    assert!(!home.log().contains("secret"), "{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count("secret"), 0, "{ended}");
 }
 
 fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(kind: Kind) {
@@ -180,8 +179,8 @@ fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(k
     for _ in 0..50 {
         orders.gets(100);
     }
-    daemon.stop();
-    assert_eq!(home.log().matches("went backwards").count(), 1, "{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count("went backwards"), 1, "{ended}");
 }
 
 fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(kind: Kind) {
@@ -217,8 +216,8 @@ fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(ki
     set_password("secret");
     waiter.is_served("a password", Instant::now());
     assert_eq!(store_error(&home), "");
-    daemon.stop();
-    assert!(!home.log().contains("secret"), "{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count("secret"), 0, "{ended}");
 }
 
 /// Ends those of the user `leaf`, as a server does with idle ones.

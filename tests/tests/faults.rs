@@ -116,7 +116,11 @@ fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
                     "{injection}\n{}",
                     home.log()
                 );
-                if clean { daemon.stop() } else { daemon.kill() }
+                if clean {
+                    daemon.stop()
+                } else {
+                    daemon.kill()
+                };
             }
             ids += seen.total();
             if survived {
@@ -141,19 +145,22 @@ fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers(
         home.start().stop();
         let injection = format!("inject={call}:error={error}:when=8..13");
         let mut daemon = under_strace(&home, &injection).spawn();
-        let began = Instant::now();
-        let (mut refused, mut hit) = (0, false);
-        // Until it has been hit, and after that serves again.
-        loop {
+        let mut refused = 0;
+        let mut is_served = || {
             let served = use_it(&home, &seen, Duration::from_millis(700));
-            if served && hit {
-                break;
-            }
             refused += u32::from(!served);
-            let log = home.log();
-            hit = ["cannot be written", "the store fails"].iter().any(|told| log.contains(told));
-            assert!(began.elapsed() < Duration::from_secs(40), "{injection}, hit: {hit}\n{log}");
-            std::thread::sleep(Duration::from_millis(20));
+            served
+        };
+        // Until it has been hit, and after that serves again.
+        let is_hit = |line: &str| {
+            ["cannot be written", "the store fails"].iter().any(|told| line.contains(told))
+        };
+        home.log().wait_while(is_hit, || {
+            is_served();
+        });
+        let began = Instant::now();
+        while !is_served() {
+            assert!(began.elapsed() < PATIENCE, "{injection}\n{}", home.log());
         }
         kill_holder(&home);
         daemon.wait();

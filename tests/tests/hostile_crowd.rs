@@ -8,7 +8,7 @@ use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::watch::{Bystanders, peak_mib, wait_logged};
+use leafd_tests::watch::{Bystanders, peak_mib};
 use leafd_tests::{Daemon, Seen};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -154,7 +154,7 @@ fn with_few_descriptors_it_takes_fewer_connections_and_still_writes_its_state() 
     let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
     let home = home.through(&["sh", "-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
     let daemon = home.start();
-    wait_logged(&home, "allows fewer connections");
+    home.log().wait_for("allows fewer connections");
     let others = Bystanders::of(&home);
     let (mut inside, limit) = fill(&home);
     assert!((20..64).contains(&limit), "{limit}");
@@ -202,11 +202,10 @@ fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_so
     for raw in &mut outside {
         raw.send(&hello());
     }
-    let began = Instant::now();
-    while !home.log().contains("cannot accept a connection") {
-        assert!(began.elapsed() < Duration::from_secs(30), "{}", home.log());
+    let refused = |line: &str| line.contains("cannot accept a connection");
+    home.log().wait_while(refused, || {
         assert!(matches!(inside.ask(2, one_id()), Reply::Ids { .. }));
-    }
+    });
     for _ in 0..1000 {
         assert!(matches!(inside.ask(2, one_id()), Reply::Ids { .. }));
     }

@@ -164,7 +164,7 @@ impl Company {
                 scope.spawn(move || drain(daemon, tag, seen));
             }
         });
-        daemons.into_iter().for_each(Daemon::stop);
+        daemons.into_iter().for_each(|daemon| drop(daemon.stop()));
         (self.seen, lives)
     }
 }

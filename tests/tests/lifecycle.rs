@@ -23,8 +23,8 @@ fn sigterm_and_sigint_end_it_with_0_and_clients_are_told_goodbye() {
         client.next("orders").unwrap();
         client.snowflake().unwrap();
         daemon.send(signal);
-        let status = daemon.wait();
-        assert_eq!(status.code(), Some(0), "{signal}: {status}\n{}", home.log());
+        let ended = daemon.wait();
+        assert_eq!(ended.code(), Some(0), "{signal}: {ended}");
         for raw in [&mut idle, &mut silent] {
             let goodbye = Response { id: UNSOLICITED, reply: Reply::Goodbye };
             assert_eq!(raw.receive(), Some(goodbye));
@@ -45,8 +45,8 @@ fn signals_again_and_again_do_not_make_the_stop_unclean() {
         for _ in 0..100 {
             daemon.send(signal);
         }
-        let status = daemon.wait();
-        assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+        let ended = daemon.wait();
+        assert_eq!(ended.code(), Some(0), "{ended}");
     }
     let daemon = home.start();
     seen.add("orders", &daemon.client().next_many("orders", 7).unwrap());
@@ -119,8 +119,8 @@ fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
     let status = daemon.client().status().unwrap();
     assert_eq!(status.segments.waiting, 50);
     daemon.send(Signal::SIGTERM);
-    let status = daemon.wait();
-    assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    let ended = daemon.wait();
+    assert_eq!(ended.code(), Some(0), "{ended}");
     let mut told = 0;
     for raw in &mut waiting {
         let goodbye = Response { id: UNSOLICITED, reply: Reply::Goodbye };
@@ -155,8 +155,8 @@ fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop(
     // Until nothing more fits in.
     while unread.stream().write_all(&many).is_ok() {}
     daemon.send(Signal::SIGTERM);
-    let status = daemon.wait();
-    assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    let ended = daemon.wait();
+    assert_eq!(ended.code(), Some(0), "{ended}");
     assert_eq!(half.receive(), Some(Response { id: UNSOLICITED, reply: Reply::Goodbye }));
 }
 
@@ -184,8 +184,8 @@ fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() 
     });
     std::thread::sleep(Duration::from_millis(300));
     daemon.send(Signal::SIGTERM);
-    let status = daemon.wait();
-    assert_eq!(status.code(), Some(0), "{status}\n{}", home.log());
+    let ended = daemon.wait();
+    assert_eq!(ended.code(), Some(0), "{ended}");
     let mut goodbye = Vec::new();
     encode_response(&Response { id: UNSOLICITED, reply: Reply::Goodbye }, &mut goodbye);
     let last = last.join().unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leaf_client::blocking;
 use leafd_tests::daemon::Home;
-use leafd_tests::watch::{Bystanders, resident_kib, wait_logged};
+use leafd_tests::watch::{Bystanders, resident_kib};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid};
 
@@ -61,7 +61,8 @@ fn of_daemons_that_start_at_once_on_one_folder_one_serves_and_the_others_are_ref
     let pid = client.status().unwrap().pid;
     let (serving, refused): (Vec<_>, Vec<_>) = all.drain(..).partition(|one| one.pid() == pid);
     for mut one in refused {
-        assert_eq!(one.wait().code(), Some(75), "{}", home.log());
+        let ended = one.wait();
+        assert_eq!(ended.code(), Some(75), "{ended}");
     }
     client.next("orders").unwrap();
     for one in serving {
@@ -151,8 +152,7 @@ fn the_log_tells_the_socket_and_a_command_that_works_when_it_is_typed() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
-    wait_logged(&home, "get an ID: ");
-    let log = home.log();
+    let log = home.log().wait_for("get an ID: ");
     let ready = log.lines().find(|line| line.contains(" ready ")).unwrap();
     assert!(ready.contains(home.socket().to_str().unwrap()), "{ready}");
     assert!(ready.contains(home.state().to_str().unwrap()), "{ready}");
@@ -171,8 +171,8 @@ fn a_json_log_is_one_object_per_line_from_the_first_to_the_last() {
     let home = Home::new(folder.path()).with("LOG_FORMAT", "json").with("LOG_LEVEL", "debug");
     let daemon = home.start();
     daemon.client().next("a \"quoted\" tag\u{2028}").unwrap();
-    daemon.stop();
-    let log = home.log();
+    let ended = daemon.stop();
+    let log = ended.log();
     let mut messages = Vec::new();
     for line in log.lines() {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -9,7 +9,7 @@ use leaf_client::wire::{Call, Reply};
 use leaf_client::wire::{ErrorCode, WireError};
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::Raw;
-use leafd_tests::watch::{main_thread_sleeps, wait_logged};
+use leafd_tests::watch::main_thread_sleeps;
 use leafd_tests::{Daemon, Seen};
 
 fn database(home: &Home) -> PathBuf {
@@ -66,7 +66,7 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
             daemon.kill()
         } else {
             daemon.stop()
-        }
+        };
         hide(&home);
         let daemon = home.start();
         let mut served = 0;
@@ -81,13 +81,13 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
         // The first lease was 1..=1000: none is lost by a clean stop, a window by a crash.
         let lost = 1000 - 10 - served;
         assert!(if crash { lost <= 100 } else { lost == 0 }, "{lost} lost, crash: {crash}");
-        wait_logged(&home, "the store fails");
+        home.log().wait_for("the store fails");
         let status = daemon.client().status().unwrap().segments;
         assert!(status.store_error.contains("missing"), "{}", status.store_error);
         // The store comes back while leafd runs.
         bring_back(&home);
         wait_served(&daemon, &seen);
-        wait_logged(&home, "the store works again");
+        home.log().wait_for("the store works again");
         daemon.stop();
         println!("crash: {crash}; {served} IDs served without the store, {lost} lost");
     }
@@ -160,7 +160,7 @@ fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() 
             next(&daemon, &seen, 100).unwrap();
         }
     }
-    wait_logged(&home, "went backwards");
+    home.log().wait_for("went backwards");
     daemon.stop();
 }
 
@@ -236,7 +236,7 @@ fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outa
     // More than a tenth is used, and the next range cannot be had.
     next(&daemon, &seen, 100_000).unwrap();
     next(&daemon, &seen, 100_000).unwrap();
-    wait_logged(&home, "the store fails");
+    home.log().wait_for("the store fails");
     let served = wake_ups(&daemon, REQUESTS, "orders", |reply| matches!(reply, Reply::Ids { .. }));
     println!("{REQUESTS} requests: {refused} wake-ups when refused, {served} when served");
     // What goes on beside them (probes, writes of the ceiling) is no matter of their number.

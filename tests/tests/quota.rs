@@ -9,7 +9,6 @@ use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
 use leafd_tests::raw::{Raw, frame, hello};
 use leafd_tests::someone::{Someone, Theirs, open_to_all};
-use leafd_tests::watch::wait_logged;
 
 const GREEDY: u32 = 61_001;
 const POLITE: u32 = 61_002;
@@ -132,7 +131,7 @@ fn a_rule_gives_its_users_a_limit_of_their_own_or_none() {
     for id in 2..20 {
         assert_eq!(outcome(polite.raw.ask(id, of("orders", 10_000))), Ok(10_000));
     }
-    wait_logged(&home, &format!("uid {GREEDY} has had 10 IDs within a second"));
+    home.log().wait_for(&format!("uid {GREEDY} has had 10 IDs within a second"));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! SIGHUP: what can change without a restart changes, for connections that are open as well, and
 //! none of them ends. What is wrong changes nothing.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,7 +12,6 @@ use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
 use leafd_tests::raw::{Raw, frame, hello};
 use leafd_tests::someone::{Someone, Theirs, open_to_all};
-use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Seen};
 use nix::sys::signal::Signal;
 
@@ -26,6 +26,8 @@ struct Host {
     daemon: Daemon,
     file: std::path::PathBuf,
     reloads: usize,
+    /// How often each line was waited for.
+    waits: HashMap<String, usize>,
 }
 
 impl Host {
@@ -36,19 +38,16 @@ impl Host {
         let home = Home::new(folder).with("CONFIG", file.to_str().unwrap());
         let home = home.with("SOCKET_MODE", "0666");
         let daemon = home.start();
-        Self { home, daemon, file, reloads: 0 }
+        Self { home, daemon, file, reloads: 0, waits: HashMap::new() }
     }
 
     /// Waits until the daemon has said so once more.
     fn reload_logged(&mut self, text: &str, line: &str) {
         std::fs::write(&self.file, text).unwrap();
-        let before = self.home.log().matches(line).count();
         self.daemon.send(Signal::SIGHUP);
-        let began = Instant::now();
-        while self.home.log().matches(line).count() == before {
-            assert!(began.elapsed() < PATIENCE, "no {line:?}\n{}", self.home.log());
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let times = self.waits.entry(line.to_owned()).or_default();
+        *times += 1;
+        self.home.log().wait_times(line, *times);
         self.reloads += 1;
     }
 
@@ -58,7 +57,7 @@ impl Host {
 
     fn refuses(&mut self, text: &str, why: &str) {
         self.reload_logged(text, "not reloaded, nothing is changed");
-        wait_logged(&self.home, why);
+        self.home.log().wait_for(why);
     }
 
     fn connect(&self) -> Raw {
@@ -106,7 +105,7 @@ fn new_rules_hold_for_connections_that_are_open_and_none_of_them_ends() {
     host.reload(&format!("{}administer = true\n", rules("['*']")));
     assert_eq!(outcome(theirs.raw.ask(7, of("orders", 1))), Ok(()));
     assert_eq!(outcome(theirs.raw.ask(8, Call::TagShow { tag: "bills" })), Ok(()));
-    wait_logged(&host.home, "configuration reloaded: access.rules;");
+    host.home.log().wait_for("configuration reloaded: access.rules;");
 }
 
 #[test]
@@ -199,12 +198,12 @@ fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
     host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
     limit_is_100(4);
     host.reload(&format!("{right}[worker]\nid = 7\n[store]\ntimeout = '3s'\n"));
-    wait_logged(&host.home, "in force from the next start on: store.timeout, worker.id");
-    wait_logged(&host.home, "configuration reloaded: no key has changed");
+    host.home.log().wait_for("in force from the next start on: store.timeout, worker.id");
+    host.home.log().wait_for("configuration reloaded: no key has changed");
     limit_is_100(5);
     std::fs::remove_file(&host.file).unwrap();
     host.daemon.send(Signal::SIGHUP);
-    wait_logged(&host.home, "cannot read the configuration");
+    host.home.log().wait_for("cannot read the configuration");
     limit_is_100(6);
     host.daemon.stop();
 }
@@ -243,12 +242,13 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
 fn the_level_of_the_log_changes() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "[log]\nlevel = 'error'\n");
-    assert!(!host.home.log().contains(" INFO "), "{}", host.home.log());
     std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
     host.daemon.send(Signal::SIGHUP);
-    wait_logged(&host.home, "configuration reloaded: log.level;");
+    let before = host.home.log().wait_for("configuration reloaded: log.level;");
+    let told = before.matches(" INFO ").count();
+    assert!(told <= 1 && !before.contains("get an ID"), "{before}");
     assert_eq!(outcome(host.connect().ask(2, of("orders", 1))), Ok(()));
-    wait_logged(&host.home, "DEBUG leased a range");
+    host.home.log().wait_for("DEBUG leased a range");
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
 }
 
@@ -278,9 +278,9 @@ fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() 
     client.status().unwrap();
     writer.write_all(b"[socket]\nmax-count = 7\n").unwrap();
     drop(writer);
-    wait_logged(&host.home, "configuration reloaded: socket.max-count");
+    host.home.log().wait_for("configuration reloaded: socket.max-count");
     let _writer = being_read(&host);
     host.daemon.send(Signal::SIGTERM);
-    let status = host.daemon.wait();
-    assert_eq!(status.code(), Some(0), "{status}\n{}", host.home.log());
+    let ended = host.daemon.wait();
+    assert_eq!(ended.code(), Some(0), "{ended}");
 }

@@ -15,7 +15,6 @@ use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::manager::ServiceManager;
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::watch::wait_logged;
 use nix::sys::signal::Signal;
 
 /// How long anything may take before a test gives up. No test measures time by it.
@@ -287,16 +286,14 @@ fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
     let other = folder.path().join("other.sock");
     let home = manager.home().with("SOCKET_MODE", "0600").inheriting("peer", tcp());
     let daemon = home.with("SOCKET_PATH", other.to_str().unwrap()).start();
-    wait_logged(&manager.home(), "ListenStream=");
-    wait_logged(&manager.home(), "passes a peer port");
-    let log = manager.home().log();
-    assert!(log.contains(other.to_str().unwrap()), "{log}");
+    manager.home().log().wait_for("ListenStream=");
+    manager.home().log().wait_for("passes a peer port");
+    manager.home().log().wait_for(other.to_str().unwrap());
     assert!(!other.exists() && !folder.path().join("leafd.sock.lock").exists());
-    daemon.stop();
+    let ended = daemon.stop();
     let same = manager.home().socket();
-    let before = manager.home().log().matches("ListenStream=").count();
-    manager.home().with("SOCKET_PATH", same.to_str().unwrap()).start().stop();
-    assert_eq!(manager.home().log().matches("ListenStream=").count(), before);
+    let same = manager.home().with("SOCKET_PATH", same.to_str().unwrap()).start().stop();
+    assert_eq!(same.count("ListenStream="), ended.count("ListenStream="), "{same}");
 }
 
 #[test]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leafd_tests::daemon::Home;
-use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Seen};
 
 fn use_it(daemon: &Daemon, seen: &Seen) {
@@ -52,7 +51,7 @@ fn a_damaged_journal_is_set_aside_and_segments_go_on_above_it() {
     let daemon = home.start();
     use_it(&daemon, &seen);
     assert_eq!(set_aside(&home, "segments.journal.damaged-"), 1);
-    wait_logged(&home, "segments.journal is damaged");
+    home.log().wait_for("segments.journal is damaged");
     daemon.stop();
 }
 

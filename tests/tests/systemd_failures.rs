@@ -69,8 +69,9 @@ fn a_missing_credential_is_named() {
     container.ok("chmod -R go= /etc/credstore; systemctl start leafd.service");
     // The check before a reload sees it as well.
     container.ok("systemctl reload leafd.service");
-    assert!(!container.journal().contains("hunter2"), "{}", container.journal());
     container.ok("systemctl stop leafd.service");
+    let journal = container.journal().wait_for("Deactivated successfully");
+    assert!(!journal.contains("hunter2"), "{journal}");
     // A file that is named in the unit and does not exist: systemd does not even start leafd.
     let drop_in = "/etc/systemd/system/leafd.service.d/secret.conf";
     container.write(drop_in, "[Service]\nLoadCredential=store-password:/etc/no-such-secret\n");

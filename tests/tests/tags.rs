@@ -6,7 +6,6 @@ use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, blocking};
 use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
-use leafd_tests::watch::wait_logged;
 
 fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
     match outcome {
@@ -77,7 +76,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
         }
         Err(error) => panic!("{error}"),
     });
-    wait_logged(&home, "gone from the store");
+    home.log().wait_for("gone from the store");
     home.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)");
     wait_until("orders is back", || {
         client.next_many("orders", 1).is_ok_and(|ids| {

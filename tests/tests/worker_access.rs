@@ -12,7 +12,7 @@ use leaf_client::wire::{
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::{frame, frame_of, hello};
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
-use leafd_tests::watch::{Bystanders, wait_logged};
+use leafd_tests::watch::Bystanders;
 use leafd_tests::workers::instance;
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
 use leafd_tests::{Ensemble, Proxy};
@@ -77,7 +77,7 @@ fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
         let error = all.is_refused(&home, ErrorCode::WorkerUnavailable, text);
         println!("{error}");
         assert!(error.message.contains(server) && error.retry_after_ms > 0, "{error:?}");
-        wait_logged(&home, text);
+        home.log().wait_for(text);
         let (code, status) = leafctl(&home, &["status"]);
         assert_eq!(code, Some(0), "{status}");
         assert!(
@@ -110,15 +110,15 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
     let without = home("without").with("ZOOKEEPER_ACL", "anyone");
     let homes = [&by_file, &by_variable, &wrong, &without];
     // The first to come makes the tree.
-    let daemons = vec![by_file.start(), by_variable.start()];
+    let mut daemons = vec![by_file.start(), by_variable.start()];
     let workers = [all.works(&by_file).worker, all.works(&by_variable).worker];
     assert_ne!(workers[0], workers[1]);
-    let others = [wrong.start(), without.start()];
+    daemons.extend([wrong.start(), without.start()]);
     for home in [&wrong, &without] {
         let text = "no right to read or write the tree (zookeeper.auth, the nodes' ACL)";
         let error = all.is_refused(home, ErrorCode::WorkerUnavailable, text);
         println!("{error}");
-        wait_logged(home, text);
+        home.log().wait_for(text);
     }
     let authorized = Tree::at(&servers).with_auth(&user);
     let mut nodes = vec!["/snowflake".to_owned()];
@@ -133,18 +133,17 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
     assert!(count >= 6 + 6, "{count}");
     let anybody = Tree::at(&servers).call(async |client| client.list_children("/snowflake").await);
     assert_eq!(anybody, Err(Error::NoAuth));
-    for home in homes {
+    for (home, daemon) in homes.into_iter().zip(daemons) {
         let outputs = [&["status"][..], &["status", "--json"], &["worker", "list"]]
             .map(|arguments| leafctl(home, arguments).1)
             .concat();
         assert!(!outputs.contains(SECRET) && !outputs.is_empty(), "{outputs}");
-        let log = home.log();
+        let ended = daemon.stop();
         // The client's own words are there as well.
-        assert!(log.contains("sending request: (Auth") || home.socket() == without.socket());
-        let told: Vec<_> = log.lines().filter(|line| line.contains(SECRET)).collect();
-        assert!(told.is_empty(), "{told:?}");
+        let auth = ended.count("sending request: (Auth");
+        assert!(auth > 0 || home.socket() == without.socket(), "{ended}");
+        assert_eq!(ended.count(SECRET), 0, "{ended}");
     }
-    drop((daemons, others));
     // Nobody's ACL can be "creator" without a creator.
     let servers = ensemble.fresh_chroot();
     let nameless = instance(&folder.path().join("nameless"), &servers, "nameless");
@@ -267,8 +266,8 @@ fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
     bystanders.are_served();
     bystanders.noticed_nothing();
     drop(crowd);
-    daemon.stop();
-    assert!(!home.log().contains("mine"), "{}", home.log());
+    let ended = daemon.stop();
+    assert_eq!(ended.count("mine"), 0, "{ended}");
 }
 
 #[test]

@@ -15,7 +15,6 @@ use leafd_tests::clocked::{Host, How, START_WAIT};
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
-use leafd_tests::watch::wait_logged;
 
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
@@ -161,7 +160,7 @@ impl Lane {
             let state = all.customer(home).status().state;
             assert!(matches!(state, SnowflakeState::ClockBehind { .. }), "{state:?}");
             if how != How::Running {
-                wait_logged(home, "the clock is behind the times already used");
+                home.log().wait_for("the clock is behind the times already used");
             }
             // Nobody waits for an hour; for 4 s, yes.
             clock.set_offset_ms(self.offset);

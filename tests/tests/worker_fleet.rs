@@ -81,7 +81,7 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
         home.with_peer(&format!("{address}:{port}")).with("PEER_ADVERTISE", &address)
     });
     let homes: Vec<Home> = homes.collect();
-    let live = || -> Vec<u64> {
+    let live = || -> (Vec<u64>, Vec<usize>) {
         let daemons: Vec<Daemon> = homes.iter().map(Home::spawn).collect();
         let batches: Vec<Batches> =
             homes.iter().map(|home| Batches::of(home, Layout::LEAF, &seen)).collect();
@@ -93,19 +93,17 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
         });
         let workers = workers.collect();
         std::thread::scope(|scope| {
-            for daemon in daemons {
-                scope.spawn(|| daemon.stop());
-            }
-        });
-        workers
+            let stops = daemons.into_iter().map(|daemon| scope.spawn(|| daemon.stop()));
+            let stops: Vec<_> = stops.collect();
+            let new = "is new; used in a few seconds";
+            let new = stops.into_iter().map(|stop| stop.join().unwrap().count(new));
+            (workers, new.collect())
+        })
     };
-    let workers = live();
+    let (workers, new) = live();
     println!("worker IDs {workers:?}, {} IDs", seen.count(SNOWFLAKE));
     assert_eq!(workers.iter().collect::<BTreeSet<_>>().len(), 20, "{workers:?}");
-    let new = |home: &Home| home.log().matches("is new; used in a few seconds").count();
-    let before: Vec<usize> = homes.iter().map(new).collect();
-    assert_eq!(live(), workers);
-    assert_eq!(homes.iter().map(new).collect::<Vec<_>>(), before, "they are used at once");
+    assert_eq!(live(), (workers.clone(), new), "they are used at once");
     let identities = records(&ensemble.tree(), "leaf").unwrap();
     let identities = identities.into_iter().map(|record| (record.owner, record.worker));
     let identities: BTreeSet<_> = identities.collect();
@@ -317,8 +315,7 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
         add(&mut failures, &figures.failures);
         workers.push(figures.workers);
         let State::Runs(daemon) = host.state else { panic!("it was started") };
-        daemon.stop();
-        let (all, ended) = sessions(&host.home.log());
+        let (all, ended) = sessions(daemon.stop().log());
         (opened, lost) = (opened + all, lost + ended);
     }
     let mut hands = BTreeMap::<u64, u64>::new();

@@ -40,7 +40,7 @@ fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has
     second.start();
     let error = second.refuses(TWIN);
     assert!(error.message.contains("worker.identity"), "{error}");
-    assert!(second.home().log().contains(TWIN), "{second}");
+    second.home().log().wait_for(TWIN);
     second.serves_segments();
     assert_eq!(first.serves(), 0);
     assert_eq!((worker_ids(&tree).len(), live(&tree).len()), (1, 1));
@@ -155,7 +155,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     assert_eq!(first.serves(), 0);
     second.refuses("no worker ID yet, ZooKeeper has to give one");
     let copy = "worker.properties is another directory's, of which this one is a copy";
-    assert!(second.home().log().contains(copy), "{second}");
+    second.home().log().wait_for(copy);
     // Of two that come back at once, either may be the first to register.
     second.stop();
     proxies.iter().for_each(Proxy::pass);
@@ -211,9 +211,10 @@ fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_ses
         assert!(took < session_timeout / 2, "it waited for its own session: {took:?}");
         assert_ne!(session(), before);
     }
-    assert!(!host.home().log().contains("waiting for its end"), "{host}");
     assert_eq!(worker_ids(&tree), ["host-0000000001", "other-0000000000"]);
     host.gives_enough("restarts");
+    let ended = host.stop();
+    assert_eq!(ended.count("waiting for its end"), 0, "{ended}");
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
         match *end {
             "killed" => host.kill(),
             _ => host.stop(),
-        }
+        };
         lose(&host.home().state());
         host.start();
     }
@@ -278,8 +279,9 @@ fn another_identity_is_another_worker_id() {
 
     // Nobody else knows which ranges of an embedded store were used.
     embedded.start();
-    assert_eq!(embedded.ends_with(), 78, "{embedded}");
-    let log = embedded.home().log();
+    let ended = embedded.ends();
+    assert_eq!(ended.code(), Some(78), "{ended}");
+    let log = ended.log();
     assert!(log.contains(r#"identity "one" (configured is "another one")"#), "{log}");
     assert!(log.contains("leafd adopt"), "{log}");
     let adopted = embedded.home().command("leafd").arg("adopt").output().unwrap();
@@ -314,9 +316,10 @@ fn the_second_with_one_peer_port_does_not_start() {
     first.start();
     assert_eq!(first.serves(), 0);
     second.start();
-    assert_eq!(second.ends_with(), 71, "{second}");
+    let ended = second.ends();
+    assert_eq!(ended.code(), Some(71), "{ended}");
     let reason = format!("leafd: cannot listen on {address} (peer.listen): Address already in use");
-    assert!(second.home().log().contains(&reason), "{second}");
+    assert_eq!(ended.count(&reason), 1, "{ended}");
     assert_eq!(first.serves(), 0);
     let tree = Tree::at(&servers);
     assert_eq!(worker_ids(&tree), [format!("{address}-0000000000")]);
@@ -397,7 +400,7 @@ fn any_identity_works_and_java_leaf_can_read_its_node() {
             host.kill()
         } else {
             host.stop()
-        }
+        };
         host.start();
     }
     assert_eq!(hosts.each_ref().map(Host::serves), workers);

@@ -7,10 +7,9 @@ use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Layout, blocking};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::SNOWFLAKE;
-use leafd_tests::watch::wait_logged;
 use leafd_tests::workers::{Batches, Customer, instance};
 use leafd_tests::zookeeper::java_leaf::forever;
-use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
+use leafd_tests::{Ensemble, Proxy, Seen};
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +24,9 @@ const OUTAGES: [Fault<Ensemble>; 2] = [
     ("killed", Ensemble::kill_all, Ensemble::start_all),
     ("frozen", Ensemble::freeze_all, Ensemble::thaw_all),
 ];
+
+/// Logged by a start that does without ZooKeeper.
+const FROM_FILE: &str = "worker ID from the worker file";
 
 fn wait_until(what: &str, home: &Home, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -52,11 +54,10 @@ fn without_zookeeper_any_number_of_starts_and_stops_and_kills_serve_with_the_sam
         assert_eq!(customer.gets(1000), worker);
         daemon.stop();
         let kills = [false, true, true, false, false, true];
-        let told = || home.log().matches("worker ID from the worker file").count();
         for (number, killed) in (1..).zip(kills) {
             let daemon = home.start();
             assert_eq!(customer.gets(1000), worker, "{what}");
-            wait_until("the log", &home, || told() == number);
+            home.log().wait_times(FROM_FILE, number);
             assert!(customer.status().last_report_ms_ago.is_none(), "{what}");
             if killed {
                 daemon.kill();
@@ -106,7 +107,7 @@ fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zook
             end(&ensemble);
             assert_eq!(customer.gets(1000), 0);
             seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
-            wait_logged(&home, "ZooKeeper answers again");
+            home.log().wait_for("ZooKeeper answers again");
             daemon.stop();
         }
         println!("{what}: {} IDs once it came", seen.count(SNOWFLAKE));
@@ -183,8 +184,7 @@ fn whatever_hangs_or_breaks_at_a_start_with_the_usual_timeouts_the_worker_file_s
         let daemon = home.start();
         assert_eq!(customer.gets(1000), worker, "{what}");
         daemons += 1;
-        let told = || home.log().matches("worker ID from the worker file").count();
-        wait_until("the log", &home, || told() == daemons);
+        home.log().wait_times(FROM_FILE, daemons);
         end();
         customer.reports();
         assert_eq!(customer.gets(1000), worker, "{what}");
@@ -242,7 +242,7 @@ fn a_frozen_ensemble_slows_nobody_down_who_asks_for_ids() {
     assert!(!customer.status().registry_error.is_empty(), "it was not frozen for so long");
     ensemble.thaw_all();
     customer.reports();
-    daemons.into_iter().for_each(Daemon::stop);
+    daemons.into_iter().for_each(|daemon| drop(daemon.stop()));
 }
 
 #[test]
@@ -268,13 +268,12 @@ fn a_stop_while_zookeeper_hangs_is_in_good_order_however_long_its_calls_may_take
                     status.last_report_ms_ago.is_some_and(|ago| ago > 3500)
                 });
             }
-            daemon.stop();
+            let ended = daemon.stop();
             lives += 1;
-            let count = |text: &str| home.log().matches(text).count();
-            assert_eq!(count("INFO stopped"), lives, "{}", home.log());
+            assert_eq!(ended.count("INFO stopped"), lives, "{ended}");
             // Who has noticed that nobody answers does not try.
-            let tried = count("ZooKeeper was not told of the end");
-            assert!(what != "calls hang" || tried >= lives - 2, "{}", home.log());
+            let tried = ended.count("ZooKeeper was not told of the end");
+            assert!(what != "calls hang" || tried >= lives - 2, "{ended}");
             ensemble.thaw_all();
         }
     }
@@ -294,21 +293,21 @@ fn the_log_tells_of_an_outage_once_and_of_its_end_once() {
     let customer = Customer::of(&home, &seen);
     let daemon = home.start();
     assert_eq!(customer.gets(1000), 0);
-    let count = |text: &str| home.log().matches(text).count();
+    let (begins, ends) = ("; trying again", "ZooKeeper answers again");
     for outage in 1..=2 {
         proxies[0].cut();
         let before = proxies[0].accepted();
         wait_until("it tries again", &home, || proxies[0].accepted() > before + 8);
         customer.is_cut_off();
-        wait_until("the log", &home, || count("; trying again") == outage);
-        assert_eq!(count("ZooKeeper answers again"), outage - 1, "{}", home.log());
+        home.log().wait_times(begins, outage);
         proxies[0].pass();
         customer.reports();
-        wait_until("the log", &home, || count("ZooKeeper answers again") == outage);
-        assert_eq!(count("; trying again"), outage, "{}", home.log());
+        let log = home.log().wait_times(ends, outage);
+        assert_eq!(log.matches(begins).count(), outage, "{log}");
         assert_eq!(customer.gets(1000), 0);
     }
-    assert_eq!(count("no snowflake IDs: "), 0, "{}", home.log());
-    daemon.stop();
+    let ended = daemon.stop();
+    assert_eq!((ended.count(begins), ended.count(ends)), (2, 2), "{ended}");
+    assert_eq!(ended.count("no snowflake IDs: "), 0, "{ended}");
     println!("{} IDs, two outages", seen.count(SNOWFLAKE));
 }

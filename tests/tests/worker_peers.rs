@@ -5,10 +5,9 @@
 use std::time::Instant;
 
 use leaf_client::wire::{ErrorCode, SnowflakeState};
-use leafd_tests::daemon::Home;
+use leafd_tests::daemon::{Ended, Home};
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
-use leafd_tests::watch::wait_logged;
 use leafd_tests::{Daemon, Ensemble};
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
@@ -45,8 +44,8 @@ impl Instance {
         self.daemon = Some(self.home.start());
     }
 
-    fn stops(&mut self) {
-        self.daemon.take().unwrap().stop();
+    fn stops(&mut self) -> Ended {
+        self.daemon.take().unwrap().stop()
     }
 
     /// It issues IDs; its worker ID.
@@ -66,8 +65,7 @@ impl Instance {
         let error = self.all.is_refused(&self.home, refused, "the clock differs by");
         assert!(is_about(difference(&error.message), others_ms), "{error}, not {others_ms}");
         assert!(error.retry_after_ms > 0);
-        let log = self.home.log();
-        assert!(log.lines().any(|line| is_about(difference(line), others_ms)), "{log}");
+        self.home.log().wait_while(|line| is_about(difference(line), others_ms), || {});
     }
 }
 
@@ -79,11 +77,6 @@ fn difference(text: &str) -> Option<i64> {
 
 fn is_about(ms: Option<i64>, expected_ms: i64) -> bool {
     ms.is_some_and(|ms| ms.abs_diff(expected_ms) < 1000)
-}
-
-/// How often the log has this.
-fn count(home: &Home, text: &str) -> usize {
-    home.log().lines().filter(|line| line.contains(text)).count()
 }
 
 #[test]
@@ -110,13 +103,13 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
             status.clock_offset_ms.is_some_and(|ms| ms.abs_diff(expected) < 50)
         });
     }
-    let told = count(&fourth.home, "no snowflake IDs: the clock differs");
-    assert!((2..5).contains(&told), "{told} times\n{}", fourth.home.log());
     fourth.clock.set_offset_ms(0);
     let worker = fourth.works();
     assert!(!workers.contains(&worker));
+    let ended = fourth.stops();
+    let told = ended.count("no snowflake IDs: the clock differs");
+    assert!((2..5).contains(&told), "{told} times\n{ended}");
     // Not each difference counts, but their mean.
-    fourth.stops();
     others[0].clock.set_offset_ms(9000);
     fourth.starts(0);
     assert_eq!(fourth.works(), worker);
@@ -162,10 +155,10 @@ fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
     let mut second = Instance::new(&servers, &all, &[]);
     second.starts(7000);
     assert_ne!(second.works(), first);
-    wait_logged(&second.home, "no other instance has told its time");
+    second.home.log().wait_for("no other instance has told its time");
     let status = all.customer(&second.home).status();
     assert_eq!((status.clock_offset_ms, status.peers), (None, 0));
-    assert_eq!(count(&elsewhere.home, "no other instance"), 0, "it was the first");
+    assert_eq!(elsewhere.stops().count("no other instance"), 0, "it was the first");
     assert!(all.count() > 1000);
 }
 
@@ -186,14 +179,15 @@ fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
     let began = Instant::now();
     third.works();
     println!("served {:.1?} after the start, beside one that hangs", began.elapsed());
-    assert_eq!(count(&third.home, "instances=2 answered=1"), 1, "{}", third.home.log());
     // Again with a worker ID that is not new.
-    third.stops();
+    let ended = third.stops();
+    assert_eq!(ended.count("instances=2 answered=1"), 1, "{ended}");
     let began = Instant::now();
     third.starts(0);
     third.works();
     println!("and {:.1?} when its worker ID is not new", began.elapsed());
-    assert_eq!(count(&third.home, "instances=2 answered=1"), 2, "{}", third.home.log());
+    let ended = third.stops();
+    assert_eq!(ended.count("instances=2 answered=1"), 2, "{ended}");
     hanging.send(Signal::SIGCONT);
     for other in &others {
         other.works();

@@ -137,7 +137,7 @@ fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_
     let (reported_ms, limit) = (tree.get(&node).unwrap().mtime, limit_ms(&tree, &node));
     owner.start();
     assert_eq!(owner.serves(), 0);
-    assert!(owner.home().log().contains("worker ID from the worker file"), "{owner}");
+    owner.home().log().wait_for("worker ID from the worker file");
     heir.start();
     heir.refuses("all 2 worker IDs of the layout are taken");
     owner.refuses(FENCED);
@@ -209,7 +209,7 @@ fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goe
     assert_eq!(refused, connections.len());
     owner.refuses("all 2 worker IDs of the layout are taken, 2 of them live");
     let lost = "worker ID 0 is another instance's now";
-    assert!(owner.home().log().contains(lost), "{owner}");
+    owner.home().log().wait_for(lost);
     heir.serves();
     other.stop();
     assert_eq!(owner.serves(), 1);

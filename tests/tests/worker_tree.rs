@@ -9,7 +9,6 @@ use leafd_tests::Ensemble;
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::snowflakes::{Batch, Snowflakes};
-use leafd_tests::watch::wait_logged;
 use leafd_tests::workers::instance;
 use leafd_tests::zookeeper::java_leaf::{Record, Refusal, Running, forever, records};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
@@ -164,7 +163,7 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
         matches!(&state, SnowflakeState::Refused { reason } if reason.contains(text)),
         "{state:?}"
     );
-    wait_logged(&home, text);
+    home.log().wait_for(text);
     // As long as the other one lives.
     let reports = java.reports();
     wait_until("two reports", || {

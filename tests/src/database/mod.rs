@@ -17,6 +17,8 @@ pub use session::{Rows, Session};
 use product::Product;
 use server::Server;
 
+use crate::log::Log;
+
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -164,7 +166,7 @@ impl Database {
 
     /// What the server logged since it was last started.
     #[must_use]
-    pub fn log(&self) -> String {
+    pub fn log(&self) -> Log<'static> {
         self.server.log()
     }
 

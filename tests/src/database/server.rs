@@ -6,6 +6,7 @@ use super::product::Product;
 use super::session::Session;
 use super::{Extra, template};
 use crate::instance::{Home, PATIENCE, Port, Process};
+use crate::log::Log;
 
 /// How long a server may take to answer a single question while it is starting.
 const PROBE: Duration = Duration::from_secs(5);
@@ -48,7 +49,7 @@ impl Server {
     }
 
     /// Starts the process and waits until it answers; what it logged, if it ends instead.
-    fn try_start(&self) -> Result<(), String> {
+    fn try_start(&self) -> Result<(), Log<'static>> {
         let mut command = self.product.serve(self.home().folder(), self.port());
         command.args(&self.arguments);
         self.process.spawn(command);
@@ -88,7 +89,7 @@ impl Server {
         self.process.pid()
     }
 
-    pub(crate) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> Log<'static> {
         self.process.log()
     }
 

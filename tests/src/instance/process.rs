@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Home, PATIENCE};
+use crate::log::Log;
 
 /// A server, running or not. Dropping it kills it.
 #[derive(Debug)]
@@ -62,8 +63,8 @@ impl Process {
         self.child().as_ref().expect("it runs").id()
     }
 
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.home.folder().join("log")).unwrap_or_default()
+    pub(crate) fn log(&self) -> Log<'static> {
+        Log::file(self.home.folder().join("log"))
     }
 
     /// Stops every process, as it is, until `thaw`.

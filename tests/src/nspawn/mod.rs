@@ -14,6 +14,7 @@ use leaf_client::Options;
 
 use self::keeper::Keeper;
 pub use self::package::Package;
+use crate::log::Log;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -144,10 +145,12 @@ impl Container {
 
     /// What leafd and systemd have written about its units.
     #[must_use]
-    pub fn journal(&self) -> String {
-        self.sh("journalctl --no-pager --output=short-precise --lines=60 \
-                 --unit=leafd.service --unit=leafd.socket")
-            .text
+    pub fn journal(&self) -> Log<'_> {
+        Log::new(|| {
+            self.sh("journalctl --no-pager --output=short-precise --lines=400 \
+                     --unit=leafd.service --unit=leafd.socket")
+                .text
+        })
     }
 
     /// Waits until something is so.

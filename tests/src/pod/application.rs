@@ -63,7 +63,7 @@ impl<'a> Application<'a> {
     }
 
     fn report(self) -> Value {
-        let log = self.pod.log("orders");
+        let log = self.pod.output("orders");
         // The last line may be half there.
         let whole = log.rfind('\n').and_then(|end| log.get(..end)).unwrap_or_default();
         let Some(line) = whole.lines().next_back() else { return Value::Null };

@@ -17,6 +17,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::log::Log;
+
 pub use application::Application;
 pub use confined::Confined;
 pub use names::Names;
@@ -151,7 +153,11 @@ impl Pod {
 
     /// All that a container has said since it was made.
     #[must_use]
-    pub fn log(&self, container: &str) -> String {
+    pub fn log<'a>(&'a self, container: &'a str) -> Log<'a> {
+        Log::new(|| self.output(container))
+    }
+
+    fn output(&self, container: &str) -> String {
         let output = self.podman.attempt(["logs", &self.container(container)]);
         [output.stdout, output.stderr]
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

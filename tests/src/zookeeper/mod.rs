@@ -15,6 +15,7 @@ pub use tree::{Node, Tree};
 
 use crate::Proxy;
 use crate::instance::PATIENCE;
+use crate::log::Log;
 use server::Server;
 
 /// How long a server may take to open a session, at least: one that is asked while it starts may
@@ -108,7 +109,7 @@ impl Ensemble {
 
     /// What a server logged since it was last started.
     #[must_use]
-    pub fn log(&self, server: usize) -> String {
+    pub fn log(&self, server: usize) -> Log<'static> {
         self.servers[server].process().log()
     }
 
@@ -299,7 +300,7 @@ impl Ensemble {
     }
 
     fn logs(&self) -> String {
-        self.servers.iter().map(|server| server.process().log()).collect()
+        self.servers.iter().map(|server| server.process().log().to_string()).collect()
     }
 }
 

@@ -1,0 +1,129 @@
+//! The log of something that runs. Another thread writes it, so a line comes later than the change
+//! that it reports: a test that looks once fails on a busy machine. So there is no way to look, only
+//! to wait for a line, and to print the log in the message of an assertion that failed.
+//!
+//! To claim that a line is missing, read the log of a daemon that has [`Ended`](crate::daemon::Ended),
+//! or what a wait returned: the log up to a later line.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a line may take before the test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The log of something that may still write to it.
+pub struct Log<'a>(Box<dyn Fn() -> String + 'a>);
+
+impl<'a> Log<'a> {
+    /// A log that `read` returns as it is now.
+    pub(crate) fn new(read: impl Fn() -> String + 'a) -> Self {
+        Self(Box::new(read))
+    }
+
+    /// A log in a file. It is empty until there is one.
+    pub(crate) fn file(path: PathBuf) -> Self {
+        Self::new(move || {
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            // A kill may cut a line within a character.
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    }
+
+    /// Waits for a line that contains `text`. Returns the log up to this line.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn wait_for(&self, text: &str) -> String {
+        self.wait_times(text, 1)
+    }
+
+    /// Waits until this many lines contain `text`. Returns the log up to the last of them, whatever
+    /// follows.
+    ///
+    /// # Panics
+    /// When they do not come.
+    pub fn wait_times(&self, text: &str, times: usize) -> String {
+        self.wait(&format!("{times} × {text:?}"), times, |line| line.contains(text), || {})
+    }
+
+    /// Waits for a line for which `is_it` holds, and does something again and again until it comes.
+    /// Returns the log up to this line.
+    ///
+    /// # Panics
+    /// When it does not come.
+    pub fn wait_while(&self, is_it: impl Fn(&str) -> bool, action: impl FnMut()) -> String {
+        self.wait("the line", 1, is_it, action)
+    }
+
+    #[expect(clippy::panic, reason = "a test cannot go on")]
+    fn wait(
+        &self,
+        what: &str,
+        times: usize,
+        is_it: impl Fn(&str) -> bool,
+        mut action: impl FnMut(),
+    ) -> String {
+        let began = Instant::now();
+        loop {
+            let log = (self.0)();
+            if let Some(part) = up_to(&log, times, &is_it) {
+                return part.to_owned();
+            }
+            let waited = began.elapsed();
+            if waited > PATIENCE {
+                panic!("waited {waited:.0?} in vain for {what} in the log:\n{log}");
+            }
+            action();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// The log up to the line that is the last of so many, if they are there. A line that is still being
+/// written does not count.
+fn up_to(log: &str, times: usize, is_it: impl Fn(&str) -> bool) -> Option<&str> {
+    let (mut end, mut found) = (0, 0);
+    for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        if found == times {
+            break;
+        }
+        end += line.len();
+        found += usize::from(is_it(line));
+    }
+    (found == times).then(|| log.get(..end)).flatten()
+}
+
+/// All of it, for messages.
+impl fmt::Display for Log<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&(self.0)())
+    }
+}
+
+impl fmt::Debug for Log<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_the_line_however_late_it_comes_and_returns_what_is_before_it() {
+        let looks = Cell::new(0);
+        let log = Log::new(|| {
+            looks.set(looks.get() + 1);
+            ["", "one\n", "one\ntw", "one\ntwo\nthree\n"][looks.get().min(4) - 1].to_owned()
+        });
+        assert_eq!(log.wait_for("tw"), "one\ntwo\n");
+        assert_eq!(looks.get(), 4, "half a line is none");
+        assert_eq!(log.wait_times("o", 2), "one\ntwo\n");
+        assert_eq!(log.wait_times("o", 0), "", "what nobody waits for proves nothing");
+        assert_eq!(log.wait_while(|line| line.starts_with("th"), || {}), "one\ntwo\nthree\n");
+    }
+}
