@@ -1,16 +1,19 @@
 //! More connections than usual, than configured, or than the operating system allows: who is in is
 //! served, who is not is told so, and a place that becomes free is used again.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
 use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::someone::{Someone, open_to_all};
 use leafd_tests::watch::{Bystanders, peak_mib};
 use leafd_tests::{Daemon, Seen};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
 
 fn one_id() -> Call<'static> {
     Call::Segment { tag: "orders", count: 1, timeout_ms: 0 }
@@ -214,5 +217,76 @@ fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_so
         assert!(matches!(raw.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
     }
     assert_eq!(load.finish(), 0, "{}", home.log());
+    daemon.stop();
+}
+
+/// Opens connections, says hello on each, and sends a thousand requests for the status. Never reads an
+/// answer.
+const CROWD: &str = r"
+import resource, socket, sys
+path, number = sys.argv[1], int(sys.argv[2])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(number + 50, hard), hard))
+hello = bytes.fromhex('00000012010000000000000000000000') + b'LEAF' + b'\1\0'
+status = bytes.fromhex('0000000c020000000000000004000000')
+crowd = []
+for _ in range(number):
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(path)
+    connection.send(hello + status * 1000)
+    crowd.append(connection)
+print('sent', flush=True)
+sys.stdin.read()
+";
+
+#[test]
+fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() {
+    const CROWD_SIZE: u64 = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let home = Home::new(folder.path()).with("SOCKET_MODE", "0666");
+    let daemon = home.start();
+    let mut watcher = Raw::greeted(&home.socket());
+    let requests = |watcher: &mut Raw| match watcher.ask(9, Call::Status) {
+        Reply::Status(status) => status.requests,
+        other => panic!("{other:?}"),
+    };
+    // Stopped, so that it finds all of it at once.
+    daemon.send(Signal::SIGSTOP);
+    let mut crowd = Someone::new(61_001, 61_001)
+        .command()
+        .args(["/usr/bin/python3", "-c", CROWD])
+        .arg(home.socket())
+        .arg(CROWD_SIZE.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(crowd.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "sent");
+    let mut fresh = Raw::connect(&home.socket());
+    fresh.send(&[hello(), frame(2, Call::Status)].concat());
+    daemon.send(Signal::SIGCONT);
+    assert!(matches!(fresh.receive(), Some(Response { reply: Reply::Hello { .. }, .. })));
+    let Some(Response { reply: Reply::Status(status), .. }) = fresh.receive() else { panic!() };
+    let by_then = status.requests;
+    // All that the crowd gets before its sockets are full.
+    let (mut all, began) = (0, Instant::now());
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = requests(&mut watcher);
+        if now < all + 100 && all > by_then {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(120), "{now}");
+        all = now;
+    }
+    println!("{by_then} of {all} requests were answered before the fresh connection");
+    assert!(by_then < all / 4, "{by_then} of {all}");
+    let peak = peak_mib(&daemon);
+    println!("peak of {peak} MiB");
+    assert!(peak < 64, "{peak} MiB");
+    crowd.kill().unwrap();
+    crowd.wait().unwrap();
     daemon.stop();
 }

@@ -139,7 +139,7 @@ fn requests_that_wait_are_answered_also_behind_more_answers_than_are_written_at_
         let mut bytes = Vec::new();
         encode_response(&answer, &mut bytes);
         // So many answers are what is written at once.
-        let enough = (128 * 1024_usize).div_ceil(bytes.len());
+        let enough = (8 * 1024_usize).div_ceil(bytes.len());
         for (round, count) in (enough - 1..=enough + 1).enumerate() {
             // Stopped, so that it finds all of it at once.
             daemon.send(Signal::SIGSTOP);

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::bucket::Bucket;
+use super::turns::Share;
 
 /// The same user's refusals are told once in so long.
 const QUIET: Duration = Duration::from_secs(30);
@@ -29,6 +30,8 @@ pub struct User {
     pub ids: Bucket,
     /// Its requests that wait.
     pub waiting: AtomicUsize,
+    /// What it has used of the serving thread.
+    pub share: Share,
     /// One who is always over a quota is not to hide what else it tries.
     forbidden: Mutex<Refusals>,
     over: Mutex<Refusals>,

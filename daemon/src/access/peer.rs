@@ -34,6 +34,12 @@ impl Peer {
         Ok(Self { uid: credentials.uid(), gid: credentials.gid(), others })
     }
 
+    /// The user who is connected to `socket`, if the kernel tells.
+    #[must_use]
+    pub fn uid_of(socket: BorrowedFd<'_>) -> Option<u32> {
+        getsockopt(&socket, PeerCredentials).ok().map(|credentials| credentials.uid())
+    }
+
     /// Whether it is known to be in one of `groups`.
     pub(super) fn is_in(&self, groups: &[u32]) -> bool {
         let others = self.others.iter().flatten();

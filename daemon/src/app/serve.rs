@@ -21,6 +21,7 @@ use crate::config::{Config, Loaded, Registry as RegistryKind};
 use crate::listen::Service;
 use crate::listen::accept::accept;
 use crate::listen::inherited::Inherited;
+use crate::listen::linger::MAX_LINGERING;
 use crate::listen::peer;
 use crate::listen::serving::Serving;
 use crate::listen::socket::Socket;
@@ -325,7 +326,7 @@ fn other_descriptors(config: &Config) -> u64 {
         RegistryKind::Fixed => 0,
         RegistryKind::ZooKeeper => peer::MAX_CONNECTIONS + MAX_AT_ONCE,
     };
-    OTHER_DESCRIPTORS + peers as u64
+    OTHER_DESCRIPTORS + MAX_LINGERING as u64 + peers as u64
 }
 
 /// Every connection needs a descriptor, and the usual soft limit is 1024. Returns how many of

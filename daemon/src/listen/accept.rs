@@ -34,7 +34,14 @@ pub async fn accept(
     stop: CancellationToken,
 ) {
     let watching = tokio::spawn(watch(Arc::clone(&service), stop.clone()));
-    accept_all(&listener, &service, &serving, &tasks, &stop).await;
+    // Connections need it to the last, so it ends with the thread that serves.
+    let rounds = Arc::clone(&service);
+    let mut rounds = serving.spawn(async move { rounds.turns.run().await });
+    tokio::select! {
+        () = accept_all(&listener, &service, &serving, &tasks, &stop) => {}
+        // By a defect. Nobody would be served any more, so this ends the daemon.
+        _ = &mut rounds => return,
+    }
     service.pulses.stop();
     let _ = watching.await;
 }
@@ -96,13 +103,13 @@ async fn accept_all(
             if log.may_tell() {
                 tracing::warn!(limit, "refusing connections (socket.max-connections)");
             }
-            refuse(&stream, &no_room(limit, "socket.max-connections"));
+            refuse(service, stream, &no_room(limit, "socket.max-connections"));
             continue;
         }
         let visitor = match Visitor::admit(service, &stream) {
             Ok(visitor) => visitor,
             Err(refused) => {
-                refuse(&stream, &not_let_in(refused));
+                refuse(service, stream, &not_let_in(refused));
                 continue;
             }
         };
@@ -120,7 +127,10 @@ async fn accept_all(
     }
 }
 
-fn refuse(mut stream: &UnixStream, why: &[u8]) {
+fn refuse(service: &Service, mut stream: UnixStream, why: &[u8]) {
     // A new socket has room for it; if not, the close says enough.
-    let _ = stream.set_nonblocking(true).and_then(|()| stream.write(why));
+    let told = stream.set_nonblocking(true).and_then(|()| stream.write_all(why));
+    if told.is_ok() {
+        service.lingering.end(stream);
+    }
 }

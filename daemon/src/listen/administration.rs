@@ -121,7 +121,7 @@ pub(super) fn administrate(
 
 /// The call itself, once it has begun, has the time that the store has.
 async fn reply_by(due: Instant, service: Arc<Service>, task: Task) -> Reply {
-    let turn = timeout_at(due, task.turn(&service.turns).acquire()).await;
+    let turn = timeout_at(due, task.turn(&service.administration).acquire()).await;
     if turn.is_err() || Instant::now() >= due {
         let text = "calls of administration are done one at a time, and too many are ahead";
         let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);

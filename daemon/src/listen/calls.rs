@@ -23,6 +23,9 @@ use crate::segment::service::{Outcome as SegmentOutcome, Tag};
 use crate::segment::tag::{BadTag, BizTag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
+/// What a status costs beside the bytes of its answer, in bytes of answers.
+const STATUS_COST: usize = 512;
+
 /// A request that waits, and then its ID and answer.
 pub(super) type Later = Pin<Box<dyn Future<Output = (u64, Reply)> + Send>>;
 
@@ -53,6 +56,11 @@ impl Caller {
 
     pub(super) const fn has_said_hello(&self) -> bool {
         self.greeting.has_said_hello()
+    }
+
+    #[inline]
+    pub(super) const fn user(&self) -> &Arc<User> {
+        self.visitor.user()
     }
 
     #[inline]
@@ -98,6 +106,10 @@ impl Caller {
             }
             Call::Time => {
                 put(output, id, Reply::Time { unix_ms: self.service.clock.now_ms() });
+            }
+            Call::Status if self.service.has_status_at_hand() => {
+                self.user().share.spend(STATUS_COST);
+                put(output, id, Reply::Status(Box::new(self.service.status())));
             }
             call => {
                 if let Some(refused) = self.may_not_administer(&call) {
@@ -254,7 +266,7 @@ impl Caller {
         }
         // A user may have half of the places that others do not use, so there is always room for
         // another user.
-        let own = self.visitor.user().waiting.load(Ordering::Relaxed);
+        let own = self.user().waiting.load(Ordering::Relaxed);
         let others = self.service.waiting.load(Ordering::Relaxed).saturating_sub(own);
         let limit = MOST_WAITING.saturating_sub(others).div_ceil(2);
         if own >= limit {
@@ -264,7 +276,7 @@ impl Caller {
     }
 
     fn counted(&self) -> Counted {
-        Counted::new(&self.service, self.visitor.user())
+        Counted::new(&self.service, self.user())
     }
 
     /// Has a request wait where timers are, which the serving thread has not.

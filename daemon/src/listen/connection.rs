@@ -26,6 +26,7 @@ use super::calls::{Caller, Later};
 use super::pulse::Listed;
 use super::watched::watched;
 use super::{Service, scratch};
+use crate::access::turns::Place;
 
 /// After so many bytes of answers without a pause, it is somebody else's turn.
 const TURN: usize = 2 * 1024;
@@ -33,8 +34,12 @@ const TURN: usize = 2 * 1024;
 /// So many requests that have to wait are a turn as well: each takes as long as dozens of others.
 const TURN_OF_WAITING: usize = 16;
 
-/// With so many bytes of answers, they are written before more requests are looked at.
-const MOST_OUTPUT: usize = 128 * 1024;
+/// With so many bytes of answers, they are written before more requests are looked at. A client that
+/// does not read makes leafd keep no more than this, one answer, and one read of requests.
+const MOST_OUTPUT: usize = 8 * 1024;
+
+/// What waking up and reading costs, in bytes of answers.
+const WAKE_COST: usize = 64;
 
 pub(super) struct Connection {
     /// Watched for input alone, while there may be some: a peer that reads its answers would
@@ -46,8 +51,12 @@ pub(super) struct Connection {
     /// of answers was reached.
     input: Vec<u8>,
     output: Vec<u8>,
-    /// Bytes of answers since it last had nothing to do.
+    /// What it has cost since it last had nothing to do, in bytes of answers.
     busy: usize,
+    /// Its user has used up its share of the round, but it is this connection's turn.
+    granted: bool,
+    /// Where it queues; most never do.
+    place: Option<Arc<Place>>,
     /// The last read got all that was there.
     drained: bool,
     /// Requests that wait.
@@ -73,6 +82,8 @@ enum State {
     Finishing,
     /// Writes what it has and closes.
     Closing,
+    /// Writes the error that it has, closes, and leaves time to read it.
+    ThrownOut,
 }
 
 /// What woke the connection.
@@ -81,6 +92,8 @@ enum Wake {
     Work,
     Stop,
     Timer,
+    /// It has to queue.
+    Queue,
     /// The peer is gone.
     Gone,
 }
@@ -101,6 +114,8 @@ impl Connection {
             input: Vec::new(),
             output: Vec::new(),
             busy: 0,
+            granted: false,
+            place: None,
             drained: false,
             later: FuturesUnordered::new(),
             state: State::Open,
@@ -117,16 +132,23 @@ impl Connection {
                 Wake::Work => {}
                 Wake::Stop => self.say_goodbye(),
                 Wake::Timer => self.look_at_the_time(),
+                Wake::Queue => self.queue().await,
                 Wake::Gone => return,
             }
-            self.busy += self.output.len();
+            let cost = self.output.len() + WAKE_COST;
+            self.busy += cost;
+            self.caller.user().share.spend(cost);
             if self.flush().await.is_err() {
                 return;
             }
-            // Whoever has nothing left makes room for the others by itself.
-            if self.busy >= TURN && self.has_more() {
+            if self.busy >= TURN {
                 self.busy = 0;
-                tokio::task::yield_now().await;
+                self.granted = false;
+                // Whoever has nothing left makes room for the others by itself. Where the user has
+                // used up its share, this one queues.
+                if self.has_more() && !self.caller.user().share.is_used_up() {
+                    tokio::task::yield_now().await;
+                }
             }
             if self.state == State::Open && self.listed.pulse.is_stopping() {
                 // Whoever asks without a pause is never found with nothing to do.
@@ -136,16 +158,39 @@ impl Connection {
             let done = match self.state {
                 State::Open => false,
                 State::Leaving | State::Finishing => self.later.is_empty(),
-                State::Closing => true,
+                State::Closing | State::ThrownOut => true,
             };
             if done {
-                let _ = self.stream().and_then(|stream| stream.get_ref().shutdown(Shutdown::Write));
-                return;
+                return self.end();
             }
         }
     }
 
+    /// Waits for its turn among the connections of its user.
+    #[cold]
+    fn queue(&mut self) -> impl Future<Output = ()> + use<> {
+        self.granted = true;
+        scratch::give_output(std::mem::take(&mut self.output));
+        let place = Arc::clone(self.place.get_or_insert_default());
+        let (service, user) = (Arc::clone(&self.service), Arc::clone(self.caller.user()));
+        let is_fresh = !self.caller.has_said_hello();
+        async move { service.turns.wait(&user, &place, is_fresh).await }
+    }
+
+    fn end(self) {
+        let Some(stream) = self.stream else { return };
+        let stream = stream.into_inner();
+        if self.state == State::ThrownOut {
+            self.service.lingering.end(stream);
+        } else {
+            let _ = stream.shutdown(Shutdown::Write);
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+        if self.caller.user().share.is_used_up() && !self.granted {
+            return Poll::Ready(Wake::Queue);
+        }
         if self.output.capacity() == 0 {
             self.output = scratch::take_output();
         }
@@ -169,7 +214,7 @@ impl Connection {
                 return Poll::Ready(wake);
             }
         }
-        if !self.output.is_empty() || self.state == State::Closing {
+        if !self.output.is_empty() || matches!(self.state, State::Closing | State::ThrownOut) {
             return Poll::Ready(Wake::Work);
         }
         if self.state == State::Leaving
@@ -190,6 +235,7 @@ impl Connection {
             return Poll::Ready(Wake::Stop);
         }
         self.busy = 0;
+        self.granted = false;
         // Nothing to hold memory for.
         scratch::give_output(std::mem::take(&mut self.output));
         Poll::Pending
@@ -260,7 +306,7 @@ impl Connection {
     const fn interest(&self) -> Interest {
         match self.state {
             State::Finishing => Interest::WRITABLE,
-            State::Open | State::Leaving | State::Closing => Interest::READABLE,
+            State::Open | State::Leaving | State::Closing | State::ThrownOut => Interest::READABLE,
         }
     }
 
@@ -298,7 +344,8 @@ impl Connection {
     fn answer(&mut self, mut input: &[u8]) {
         let now = Instant::now();
         let mut requests = 0;
-        let most_waiting = self.later.len() + TURN_OF_WAITING;
+        let before = self.later.len();
+        let most_waiting = before + TURN_OF_WAITING;
         self.caller.keep_up();
         let max_request_bytes = self.caller.limits().max_request_bytes;
         while self.output.len() < MOST_OUTPUT
@@ -311,7 +358,7 @@ impl Connection {
                     requests += 1;
                     let go_on = self.caller.call(body, now, &mut self.output, &mut self.later);
                     if !go_on {
-                        self.state = State::Closing;
+                        self.state = State::ThrownOut;
                     }
                 }
                 Ok(None) => break,
@@ -319,12 +366,14 @@ impl Connection {
                     let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
                         .with_detail(max_request_bytes as u64);
                     self.unsolicited(Reply::Error(error));
-                    self.state = State::Closing;
+                    self.state = State::ThrownOut;
                 }
             }
         }
-        if self.later.len() >= most_waiting {
-            self.busy = TURN;
+        let cost = (self.later.len() - before) * (TURN / TURN_OF_WAITING);
+        if cost > 0 {
+            self.busy += cost;
+            self.caller.user().share.spend(cost);
         }
         self.service.requests.fetch_add(requests, Ordering::Relaxed);
         if requests > 0 || !self.unfinished {

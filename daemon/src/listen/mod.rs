@@ -10,6 +10,7 @@ mod calls;
 mod connection;
 mod hello;
 pub mod inherited;
+pub(crate) mod linger;
 pub mod peer;
 mod pulse;
 mod scratch;
@@ -26,10 +27,12 @@ use leaf_client::wire::{DaemonStatus, SegmentTotals};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use self::administration::Turns;
+use self::administration::Turns as AdministrationTurns;
+use self::linger::Lingering;
 use self::pulse::Pulses;
 use self::terms::{Current, Terms};
 use crate::access::ledger::Ledger;
+use crate::access::turns::Turns;
 use crate::clock::Clock;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
@@ -60,9 +63,11 @@ pub struct Service {
     requests: AtomicU64,
     /// Requests that wait, of all connections.
     waiting: Arc<AtomicUsize>,
-    /// For administration.
+    /// Whose requests are served next.
     turns: Turns,
-    /// The totals over very many tags, as last added up.
+    administration: AdministrationTurns,
+    lingering: Lingering,
+    /// The totals over many tags, as last added up.
     totals: Mutex<Option<Totals>>,
 }
 
@@ -74,8 +79,11 @@ struct Totals {
     segments: SegmentTotals,
 }
 
+/// With fewer tags, adding up takes a few microseconds.
+const FEW_TAGS: u64 = 64;
+
 /// With fewer tags, adding up takes less than a tenth of a millisecond.
-const MANY_TAGS: u64 = 1000;
+const MANY_TAGS: usize = 1000;
 
 impl Service {
     /// A service that is ready from now on. What has to wait does so on the runtime that this is
@@ -103,6 +111,8 @@ impl Service {
             requests: AtomicU64::new(0),
             waiting: Arc::default(),
             turns: Turns::default(),
+            administration: AdministrationTurns::default(),
+            lingering: Lingering::new(Handle::current()),
             totals: Mutex::default(),
         }
     }
@@ -132,8 +142,13 @@ impl Service {
         }
     }
 
-    /// Whoever may connect may ask for the status, and gets very many tags added up again only when
-    /// ten times as long has passed as that took.
+    /// Whether [`Self::status`] takes so little time that the serving thread can do it.
+    pub(crate) fn has_status_at_hand(&self) -> bool {
+        self.segments.tags_in_memory() < MANY_TAGS
+    }
+
+    /// Whoever may connect may ask for the status, so leafd adds many tags up again only when ten
+    /// times as long has passed as that took.
     fn totals(&self) -> SegmentTotals {
         let mut last = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();
@@ -144,11 +159,8 @@ impl Service {
         }
         let segments = self.segments.totals();
         let took = began.elapsed();
-        *last = (segments.tags >= MANY_TAGS).then(|| Totals {
-            began,
-            took,
-            segments: segments.clone(),
-        });
+        *last =
+            (segments.tags >= FEW_TAGS).then(|| Totals { began, took, segments: segments.clone() });
         segments
     }
 }

@@ -347,6 +347,12 @@ impl Segments {
         }
     }
 
+    /// How many tags memory has, those that the store does not know included.
+    #[must_use]
+    pub fn tags_in_memory(&self) -> usize {
+        lock(&self.0.tags).len()
+    }
+
     /// Figures over all tags.
     #[must_use]
     pub fn totals(&self) -> SegmentTotals {

@@ -1,0 +1,153 @@
+//! Connections that leafd refuses: the client learns why, whatever it does first, and a flood of them
+//! costs the others nothing.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{Call, ErrorCode, MAGIC, Reply, WireError};
+use leafd_tests::Daemon;
+use leafd_tests::daemon::Home;
+use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::someone::{Someone, open_to_all};
+use leafd_tests::watch::Bystanders;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+const GREEDY: u32 = 61_001;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The refusal as a naive client sees it that writes `late` before it reads: its write must not fail.
+/// leafd waits for such a client for 250 ms, which a busy machine may exceed; so there are some tries.
+fn refusal(connect: impl Fn() -> Raw, late: &[u8]) -> WireError {
+    for _ in 0..50 {
+        let mut raw = connect();
+        let mut watched = [PollFd::new(raw.stream().as_fd(), PollFlags::POLLIN)];
+        assert!(poll(&mut watched, PollTimeout::from(60_000_u16)).unwrap() > 0, "no word");
+        std::thread::sleep(Duration::from_millis(5));
+        if raw.stream().write_all(late).is_ok() {
+            let (_, error) = raw.refusal();
+            assert_eq!(raw.receive(), None, "the connection goes on after {error}");
+            return error;
+        }
+    }
+    panic!("each time the write failed, so the error was lost");
+}
+
+#[test]
+fn an_error_before_hello_reaches_a_client_that_writes_hello_first() {
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let rules = format!("[{{ users = [{GREEDY}], connect = false }}, {{ users = ['*'] }}]");
+    let home = Home::new(folder.path())
+        .with("SOCKET_MODE", "0666")
+        .with("ACCESS_RULES", &rules)
+        .with("SOCKET_MAX_CONNECTIONS", "1");
+    let _daemon = home.start();
+    let inside = Raw::greeted(&home.socket());
+    let error = refusal(|| Raw::connect(&home.socket()), &hello());
+    assert_eq!((error.code(), error.detail), (ErrorCode::TooManyConnections, 1), "{error}");
+    drop(inside);
+    // Through a relay, which writes as soon as it can.
+    let (_, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+    let Reply::Error(error) = answer.reply else { panic!("{answer:?}") };
+    assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
+}
+
+#[test]
+fn an_error_that_ends_the_connection_reaches_a_client_that_is_still_writing() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    let more = frame(2, Call::Time).repeat(10);
+    for (first, code) in [
+        (frame(1, Call::Hello { magic: *b"FAEL", version: 1 }), ErrorCode::BadMagic),
+        (frame(1, Call::Hello { magic: MAGIC, version: 0 }), ErrorCode::VersionUnsupported),
+        (frame(1, Call::Time), ErrorCode::HelloExpected),
+        (5000_u32.to_be_bytes().to_vec(), ErrorCode::FrameTooLarge),
+    ] {
+        let connect = || {
+            let mut raw = Raw::connect(&home.socket());
+            raw.send(&first);
+            raw
+        };
+        assert_eq!(refusal(connect, &more).code(), code);
+    }
+}
+
+fn descriptors(daemon: &Daemon) -> usize {
+    std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap().count()
+}
+
+fn wait_for_descriptors(daemon: &Daemon, at_most: usize) {
+    let began = Instant::now();
+    while descriptors(daemon) > at_most {
+        assert!(began.elapsed() < PATIENCE, "{} are open", descriptors(daemon));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Opens connections as fast as it can and keeps the last hundred. Says so with a line for each
+/// thousand.
+const FLOOD: &str = r"
+import socket, sys
+kept = []
+for number in range(10**9):
+    if number % 1000 == 0:
+        print(number, flush=True)
+    try:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(sys.argv[1])
+        connection.send(b'\0' * 100)
+    except OSError:
+        pass
+    kept.append(connection)
+    del kept[:-100]
+";
+
+fn flood(path: &Path) -> std::process::Child {
+    let mut command = Someone::new(GREEDY, GREEDY).command();
+    command.args(["/usr/bin/python3", "-c", FLOOD]).arg(path);
+    command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_flood_of_refused_connections_holds_few_descriptors_and_nobody_else_notices() {
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path());
+    let rules = format!("[{{ users = [{GREEDY}], connect = false }}, {{ users = ['*'] }}]");
+    let home = Home::new(folder.path()).with("SOCKET_MODE", "0666").with("ACCESS_RULES", &rules);
+    let daemon = home.start();
+    let others = Bystanders::of(&home);
+    let before = descriptors(&daemon);
+    let mut flood = flood(&home.socket());
+    let mut most = 0;
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(flood.stdout.take().unwrap()));
+    for _ in 0..5 {
+        lines.next().unwrap().unwrap();
+        most = most.max(descriptors(&daemon));
+        // The refusal of another connection reaches its client meanwhile, and others are served.
+        let mut root = Raw::greeted(&home.socket());
+        assert!(matches!(root.ask(2, Call::Time), Reply::Time { .. }));
+    }
+    // Eight that linger, one that is being refused, one of this test, and files for a moment.
+    assert!(most <= before + 20, "{most} descriptors, {before} before");
+    flood.kill().unwrap();
+    flood.wait().unwrap();
+    others.noticed_nothing();
+    daemon.stop();
+}
+
+#[test]
+fn a_refused_connection_that_its_client_keeps_open_is_closed_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "1");
+    let daemon = home.start();
+    let _inside = Raw::greeted(&home.socket());
+    let before = descriptors(&daemon);
+    let _kept: Vec<_> = (0..50).map(|_| Raw::connect(&home.socket())).collect();
+    wait_for_descriptors(&daemon, before);
+    daemon.stop();
+}
