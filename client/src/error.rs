@@ -148,9 +148,17 @@ pub enum Invalid {
     /// A step of 0.
     #[error("a step of 0; it is 1 or more")]
     StepZero,
-    /// A first ID above `i64::MAX`.
-    #[error("the first ID {0} is above i64::MAX")]
-    FirstTooHigh(u64),
+    /// A first ID of 0, or one above which not even one step fits below the highest ID.
+    #[error(
+        "the first ID {first} is not between 1 and 2^63 - 2, or has no room for a step (of {step}; \
+         0 is the daemon's default) below 2^63"
+    )]
+    FirstOutOfRange {
+        /// The first ID.
+        first: u64,
+        /// The step.
+        step: u32,
+    },
     /// More characters than [`crate::wire::MAX_DESCRIPTION_CHARS`].
     #[error("the description has {0} characters; at most 256 are allowed")]
     DescriptionTooLong(usize),

@@ -77,6 +77,19 @@ fn tags_are_made_listed_shown_and_changed() {
     });
 }
 
+#[test]
+fn a_tag_that_is_deleted_and_made_again_begins_where_it_ended() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        client.next_many("order", 5).unwrap();
+        assert_eq!(client.tag_delete("order").unwrap().max_id, 6);
+        let again = client.tag_delete("order").unwrap_err();
+        assert_eq!(again.code(), Some(ErrorCode::UnknownTag));
+        assert_eq!(client.tag_create("order", 50, 1, "").unwrap().max_id, 6);
+        assert_eq!(client.next("order").unwrap(), 6);
+    });
+}
+
 /// A worker ID whose owner has not been seen for an hour.
 fn left_behind(worker: u64) -> WorkerStatus {
     WorkerStatus {
@@ -142,6 +155,9 @@ fn what_can_never_be_right_is_refused_without_asking() {
         assert_eq!(invalid(client.next_many("a", 0).map(drop)), Invalid::CountZero);
         assert_eq!(invalid(client.tag_list("", 101).map(drop)), Invalid::PageSize(101));
         assert_eq!(invalid(client.tag_set_step("a", 0).map(drop)), Invalid::StepZero);
+        assert_eq!(invalid(client.tag_delete("").map(drop)), Invalid::EmptyTag);
+        let refused = Invalid::FirstOutOfRange { first: 0, step: 50 };
+        assert_eq!(invalid(client.tag_create("a", 50, 0, "").map(drop)), refused);
         assert_eq!(invalid(client.worker_list(0, 101).map(drop)), Invalid::PageSize(101));
         let long = "x".repeat(257);
         assert_eq!(invalid(client.worker_release(1, &long).map(drop)), Invalid::OwnerTooLong(257));

@@ -14,6 +14,7 @@ from leaf_wire import (
     Segment,
     Snowflake,
     TagCreate,
+    TagDelete,
     TagList,
     TagSetStep,
     TagShow,
@@ -34,8 +35,8 @@ class Errors(DaemonTest):
         for limit in (0, 101):
             cases += [(TagList("", limit), ErrorCode.BAD_COUNT, 100)]
             cases += [(WorkerList(0, limit), ErrorCode.BAD_COUNT, 100)]
-        for first in (TOP, 2**63, 2**64 - 1):
-            cases += [(TagCreate(other, first=first), ErrorCode.BAD_COUNT, TOP - 1)]
+        for first in (0, TOP - 49, TOP, 2**63, 2**64 - 1):
+            cases += [(TagCreate(other, step=50, first=first), ErrorCode.BAD_COUNT, TOP - 50)]
         cases += [(TagCreate(other, description="é" * 257), ErrorCode.BAD_DESCRIPTION, 0)]
         cases += [(TagCreate(tag), ErrorCode.TAG_EXISTS, 0)]
         for call, code, detail in cases:
@@ -69,7 +70,7 @@ class Errors(DaemonTest):
         peer = self.connect()
         bad = ["", "x" * 129, "é" * 129, *(f"a{chr(c)}b" for c in (0x00, 0x0A, 0x1F, 0x7F, 0x80, 0x9F))]
         for tag in bad:
-            for call in (Segment(tag), TagShow(tag), TagCreate(tag), TagSetStep(tag, 5)):
+            for call in (Segment(tag), TagShow(tag), TagCreate(tag), TagSetStep(tag, 5), TagDelete(tag)):
                 with self.subTest(call=call):
                     self.assert_refused(peer.ask(call), ErrorCode.BAD_TAG)
                     self.assert_open_or_closed(peer, ErrorCode.BAD_TAG)
@@ -109,7 +110,7 @@ class Errors(DaemonTest):
 
     def test_an_unknown_call_is_refused_with_its_number(self) -> None:
         peer = self.connect()
-        for number, fields in ((11, b""), (77, b"whatever"), (2**32 - 1, b"\xff" * 100)):
+        for number, fields in ((1000, b""), (77, b"whatever"), (2**32 - 1, b"\xff" * 100)):
             with self.subTest(number=number):
                 peer.send_body(body(5, number, fields))
                 response = peer.response()

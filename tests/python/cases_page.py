@@ -32,6 +32,7 @@ from leaf_wire import (
     SnowflakeStatus,
     Span,
     TagCreate,
+    TagDelete,
     Tags,
     TagStatus,
     TimeReply,
@@ -57,6 +58,7 @@ EXAMPLES: list[Request | Response] = [
     Request(9, TagCreate("a", description="é")),
     Request(10, WorkerList()),
     Request(11, WorkerRelease(3, "a:1")),
+    Request(12, TagDelete("a")),
     Response(7, Tags((TagStatus(
         tag="a", row_step=2_000, step=4_000, max_id=8_001, description="é", current=Span(1, 2_001), next=None,
         position=17, remaining=1_984, issued=16, leases=1, last_lease_ms_ago=5, last_lease_size=2_000,

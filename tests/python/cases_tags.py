@@ -1,4 +1,4 @@
-"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`."""
+"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from leaf_wire import (
     Segment,
     Span,
     TagCreate,
+    TagDelete,
     TagList,
     Tags,
     TagSetStep,
@@ -75,6 +76,17 @@ class TagCalls(DaemonTest):
         everything = self.expect(Tags, peer.ask(TagList("", 100))).tags
         self.assertEqual(len(everything), 100)
         self.assertEqual(peer.ask(TagList("\U0010ffff", 100)), Tags(()))
+
+    def test_a_deleted_tag_is_unknown_and_a_new_one_begins_where_it_ended(self) -> None:
+        peer, tag = self.connect(), fresh("deleted")
+        self.one_tag(peer.ask(TagCreate(tag, step=50, first=1_000)))
+        seen = self.ids(peer, Segment(tag, count=2))
+        ended = self.one_tag(peer.ask(TagDelete(tag))).max_id
+        self.assertGreater(ended, max(seen))
+        for call in (TagShow(tag), TagDelete(tag)):
+            self.assert_refused(peer.ask(call), ErrorCode.UNKNOWN_TAG)
+        self.assertEqual(self.one_tag(peer.ask(TagCreate(tag, step=50))).max_id, ended)
+        self.assertEqual(self.ids(peer, Segment(tag)), [ended])
 
     def test_show_and_set_step_make_no_tag(self) -> None:
         peer, tag = self.connect(), fresh("absent")

@@ -96,6 +96,10 @@ class WorkerRelease(Struct):
     owner: str
 
 
+class TagDelete(Struct):
+    tag: str
+
+
 class Run(Struct):
     first: U64
     count: U32
@@ -262,6 +266,7 @@ Call = (
     | TagSetStep
     | WorkerList
     | WorkerRelease
+    | TagDelete
 )
 Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers
 

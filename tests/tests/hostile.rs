@@ -124,7 +124,7 @@ fn an_unknown_call_and_a_damaged_one_are_refused_with_their_id_and_the_connectio
     beside_others(|socket| {
         let mut raw = Raw::greeted(socket);
         for (call, rest, code, detail) in [
-            (11_u32, "", ErrorCode::UnknownCall, 11),
+            (1000_u32, "", ErrorCode::UnknownCall, 1000),
             (u32::MAX, "whatever follows", ErrorCode::UnknownCall, u64::from(u32::MAX)),
             // Too short, too long, and a tag that is longer than the frame.
             (1, "\u{6}\0\0\0\0\0\0\0ord", ErrorCode::Malformed, 0),
@@ -225,6 +225,7 @@ fn a_name_that_no_tag_can_have_is_refused_in_every_call_and_the_connection_goes_
             is_refused(&mut raw, segment(tag, 1), ErrorCode::BadTag, 0);
             is_refused(&mut raw, Call::TagShow { tag }, ErrorCode::BadTag, 0);
             is_refused(&mut raw, Call::TagSetStep { tag, step: 1 }, ErrorCode::BadTag, 0);
+            is_refused(&mut raw, Call::TagDelete { tag }, ErrorCode::BadTag, 0);
             let call = Call::TagCreate { tag, step: 0, first: 1, description: "" };
             is_refused(&mut raw, call, ErrorCode::BadTag, 0);
         }

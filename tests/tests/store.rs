@@ -1,7 +1,7 @@
 //! What every store promises of its rows: Leaf's convention, administration, and rows that make no
 //! sense.
 
-use leafd::segment::store::{Row, StoreError};
+use leafd::segment::store::{NewTag, Row, StoreError};
 use leafd::segment::terms::LeaseAsk;
 use leafd_tests::on_every_store;
 use leafd_tests::stores::{ASK, Bench, run, span, tag};
@@ -86,7 +86,8 @@ fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &Bench)
 fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
     bench.create_table();
     let store = bench.open();
-    run(store.create(&tag("orders"), 1, 2000, "für 'Bestellungen' \\ 订单 🦀")).unwrap();
+    run(store.create(&tag("orders"), NewTag::new(1, 2000, "für 'Bestellungen' \\ 订单 🦀")))
+        .unwrap();
     bench.insert("other", "5", "6");
     let old = "2001-02-03 04:05:06";
     let times = || {
@@ -115,10 +116,10 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
     bench.create_table();
     let store = bench.open();
     assert_eq!(run(store.list()).unwrap(), []);
-    run(store.create(&tag("orders"), 1, 2000, "")).unwrap();
+    run(store.create(&tag("orders"), NewTag::new(1, 2000, ""))).unwrap();
     let long = "🦀".repeat(256);
-    run(store.create(&tag("users"), 1_000_000, 7, &long)).unwrap();
-    let again = run(store.create(&tag("orders"), 5, 6, "another"));
+    run(store.create(&tag("users"), NewTag::new(1_000_000, 7, &long))).unwrap();
+    let again = run(store.create(&tag("orders"), NewTag::new(5, 6, "another")));
     assert_eq!(again, Err(StoreError::Exists));
     let (orders, users) = (row("orders", 1, 2000, ""), row("users", 1_000_000, 7, &long));
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), orders);
@@ -130,7 +131,7 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
     // An operator takes it out and puts it back.
     bench.sql("DELETE FROM leaf_alloc WHERE biz_tag = 'orders'");
     assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
-    run(store.create(&tag("orders"), 3, 4, "")).unwrap();
+    run(store.create(&tag("orders"), NewTag::new(3, 4, ""))).unwrap();
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), row("orders", 3, 4, ""));
 }
 
@@ -185,7 +186,7 @@ fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
     works(21);
     assert_eq!(run(store.set_step(missing, 50)), Err(StoreError::NoSuchTag));
     works(31);
-    assert_eq!(run(store.create(&tag("orders"), 1, 1, "")), Err(StoreError::Exists));
+    assert_eq!(run(store.create(&tag("orders"), NewTag::new(1, 1, ""))), Err(StoreError::Exists));
     works(41);
     assert_eq!(run(store.list()).unwrap(), [row("orders", 51, 10, "")]);
 }
@@ -289,7 +290,7 @@ fn a_value_that_does_not_fit_its_column_is_the_rows_fault_alone(bench: &Bench) {
         run(store.lease(&tag("full"), ASK)).map(drop),
         run(store.raise(&tag("full"), 40_000)).map(drop),
         run(store.set_step(&tag("full"), 40_000)),
-        run(store.create(&tag("new"), 1, 40_000, "")),
+        run(store.create(&tag("new"), NewTag::new(1, 40_000, ""))).map(drop),
     ] {
         assert!(matches!(outcome, Err(StoreError::BadRow(_))), "{outcome:?}");
         run(store.lease(&tag("good"), ASK)).unwrap();

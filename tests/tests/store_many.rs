@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leafd::segment::store::{Leased, Store, StoreError};
+use leafd::segment::store::{Leased, NewTag, Store, StoreError};
 use leafd::segment::terms::LeaseAsk;
 use leafd_tests::database::{Database, Extra, Kind};
 use leafd_tests::on_every_store;
@@ -117,13 +117,13 @@ fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &Bench) {
                         done.push((*name, Done::Raised { from: from.unsigned_abs(), to }));
                     }
                     patiently(|| store.set_step(&row, 1 + round % 20)).await.unwrap();
-                    let again = patiently(|| store.create(&row, 1, 1, "")).await;
+                    let again = patiently(|| store.create(&row, NewTag::new(1, 1, ""))).await;
                     assert_eq!(again, Err(StoreError::Exists));
                     let missing = tag(&format!("missing {name}"));
                     let missing = patiently(|| store.raise(&missing, to)).await;
                     assert_eq!(missing, Err(StoreError::NoSuchTag));
                     let new = tag(&format!("{host} {round} {name}"));
-                    patiently(|| store.create(&new, 1, 1, "")).await.unwrap();
+                    patiently(|| store.create(&new, NewTag::new(1, 1, ""))).await.unwrap();
                 }
             }
             done
@@ -152,8 +152,8 @@ fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &Bench) {
                     let ask = LeaseAsk { at_least: 0, floor: 0 };
                     let leased = patiently(|| store.lease(&name, ask)).await;
                     if leased == Err(StoreError::NoSuchTag) {
-                        match patiently(|| store.create(&name, 1, 10, "")).await {
-                            Ok(()) => made += 1,
+                        match patiently(|| store.create(&name, NewTag::new(1, 10, ""))).await {
+                            Ok(_) => made += 1,
                             outcome => assert_eq!(outcome, Err(StoreError::Exists)),
                         }
                         patiently(|| store.lease(&name, ask)).await.unwrap();
@@ -208,7 +208,7 @@ fn a_server_that_is_not_strict_does_not_cut_off_what_does_not_fit() {
     let ask = LeaseAsk { at_least: 0, floor: 0 };
     let error = run(store.lease(&tag("orders"), ask)).unwrap_err();
     assert!(matches!(error, StoreError::BadRow(_)), "{error:?}");
-    let error = run(store.create(&tag("longer than it"), 1, 10, "")).unwrap_err();
+    let error = run(store.create(&tag("longer than it"), NewTag::new(1, 10, ""))).unwrap_err();
     assert!(matches!(error, StoreError::BadRow(_)), "{error:?}");
     assert_eq!(run(store.list()).unwrap().len(), 1);
     assert_eq!(bench.max_id("orders"), 32760);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leafd::secret::Secret;
 use leafd::segment::store::{
-    Address, IfMissing, Server, Store, StoreError, mysql, postgres, sqlite,
+    Address, IfMissing, NewTag, Server, Store, StoreError, mysql, postgres, sqlite,
 };
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{ASK, Bench, LIMITS, open_at, run, span, tag};
@@ -166,7 +166,7 @@ fn a_password_is_in_no_text(bench: &Bench) {
             run(store.lease(name, ASK)).map(drop),
             run(store.probe()),
             run(store.list()).map(drop),
-            run(store.create(name, 1, 1, "")),
+            run(store.create(name, NewTag::new(1, 1, ""))).map(drop),
         ] {
             let error = outcome.unwrap_err();
             assert!(matches!(error, StoreError::Down(_)), "{error:?}");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafd::segment::store::{Limits, StoreError};
+use leafd::segment::store::{Limits, NewTag, StoreError};
 use leafd_tests::database::{Database, Kind, Session};
 use leafd_tests::stores::{ASK, Bench, LIMITS, PATIENCE, run, span, spawn, tag, wait_until};
 use leafd_tests::{on_every_server, on_every_store};
@@ -123,7 +123,7 @@ fn a_locked_row_holds_up_no_other(bench: &Bench) {
             run(store.set_step(&tag(name), 5)).unwrap();
             run(store.raise(&tag(name), 700)).unwrap();
         }
-        run(store.create(&tag("new"), 1, 10, "")).unwrap();
+        run(store.create(&tag("new"), NewTag::new(1, 10, ""))).unwrap();
         run(store.show(&tag("orders"))).unwrap();
         holder.execute("UPDATE leaf_alloc SET max_id = 100 WHERE biz_tag = 'orders'");
         holder.execute("COMMIT");
@@ -151,7 +151,7 @@ fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) 
             store.lease(orders, ASK),
             store.list(),
             store.show(orders),
-            store.create(new, 1, 10, ""),
+            store.create(new, NewTag::new(1, 10, "")),
             store.probe(),
         )
     });
@@ -193,7 +193,7 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
     check("a raise of a row that is not behind");
     assert_eq!(run(store.set_step(&missing, 5)), Err(StoreError::NoSuchTag));
     check("a step of no row");
-    assert_eq!(run(store.create(&tag("orders"), 1, 1, "")), Err(StoreError::Exists));
+    assert_eq!(run(store.create(&tag("orders"), NewTag::new(1, 1, ""))), Err(StoreError::Exists));
     check("a tag that is there");
     assert!(run(store.show(&tag("orders"))).is_ok() && run(store.list()).is_ok());
     check("a look");

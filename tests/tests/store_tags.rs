@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use leafd::segment::store::StoreError;
+use leafd::segment::store::{NewTag, StoreError};
 use leafd_tests::database::Kind;
 use leafd_tests::on_every_store;
 use leafd_tests::stores::{ASK, Bench, run, span, tag};
@@ -145,8 +145,13 @@ fn tell_all_tags_apart(bench: &Bench) {
     let tags = odd_tags();
     for name in &tags {
         assert_eq!(run(store.lease(&tag(name), ASK)), Err(StoreError::NoSuchTag), "{name:?}");
-        run(store.create(&tag(name), 1, 10, name)).unwrap_or_else(|e| panic!("{name:?}: {e}"));
-        assert_eq!(run(other.create(&tag(name), 1, 10, "")), Err(StoreError::Exists), "{name:?}");
+        run(store.create(&tag(name), NewTag::new(1, 10, name)))
+            .unwrap_or_else(|e| panic!("{name:?}: {e}"));
+        assert_eq!(
+            run(other.create(&tag(name), NewTag::new(1, 10, ""))),
+            Err(StoreError::Exists),
+            "{name:?}"
+        );
     }
     // Each its own number of times, so that one served from another's row would show.
     for (number, name) in (1..).zip(&tags) {
@@ -188,8 +193,8 @@ fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench
     let store = bench.open();
     for column in columns {
         bench.create_table_of(column, "bigint", "int");
-        run(store.create(&tag("Orders"), 1, 10, "")).unwrap();
-        run(store.create(&tag("users"), 1, 10, "")).unwrap();
+        run(store.create(&tag("Orders"), NewTag::new(1, 10, ""))).unwrap();
+        run(store.create(&tag("users"), NewTag::new(1, 10, ""))).unwrap();
         let before = bench.query("SELECT * FROM leaf_alloc ORDER BY biz_tag");
         for name in same {
             let name = &tag(name);
@@ -201,7 +206,7 @@ fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench
             assert_eq!(run(store.show(name)), Err(StoreError::NoSuchTag));
             assert_eq!(run(store.set_step(name, 99)), Err(StoreError::NoSuchTag));
             assert_eq!(run(store.raise(name, 99)), Err(StoreError::NoSuchTag));
-            let error = run(store.create(name, 1, 10, "")).unwrap_err();
+            let error = run(store.create(name, NewTag::new(1, 10, ""))).unwrap_err();
             assert!(
                 matches!(&error, StoreError::BadRow(why) if why.contains("collation")),
                 "{error}"
@@ -209,7 +214,7 @@ fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench
         }
         assert_eq!(bench.query("SELECT * FROM leaf_alloc ORDER BY biz_tag"), before);
         let orders = &tag("Orders");
-        assert_eq!(run(store.create(orders, 1, 10, "")), Err(StoreError::Exists));
+        assert_eq!(run(store.create(orders, NewTag::new(1, 10, ""))), Err(StoreError::Exists));
         run(store.set_step(orders, 20)).unwrap();
         assert_eq!(run(store.raise(orders, 50)).unwrap(), Some(1));
         assert_eq!(span(&run(store.lease(orders, ASK)).unwrap()), (50, 70));
@@ -231,11 +236,11 @@ fn a_tag_that_the_table_cannot_hold_harms_no_other(bench: &Bench) {
     let (store, unheard, long) = (bench.open(), tag("🦀"), tag(&"long".repeat(32)));
     for column in columns {
         bench.create_table_of(column, "bigint", "int");
-        run(store.create(&tag("orders"), 1, 10, "")).unwrap();
+        run(store.create(&tag("orders"), NewTag::new(1, 10, ""))).unwrap();
         for name in [&unheard, &long] {
             assert_eq!(run(store.lease(name, ASK)), Err(StoreError::NoSuchTag), "{column} {name}");
             assert_eq!(run(store.show(name)), Err(StoreError::NoSuchTag), "{column} {name}");
-            let error = run(store.create(name, 1, 10, "")).unwrap_err();
+            let error = run(store.create(name, NewTag::new(1, 10, ""))).unwrap_err();
             assert!(matches!(error, StoreError::BadRow(_)), "{column}: {error:?}");
         }
         assert_eq!(run(store.list()).unwrap().len(), 1);

@@ -149,6 +149,17 @@ impl Client {
         session::tag(self.call(Ask::tag_set_step(tag, step)?).await?)
     }
 
+    /// Deletes a tag. Where it ended is remembered: a new tag of this name begins there or above,
+    /// at the `max_id` of the answer.
+    ///
+    /// # Errors
+    /// See [`Error`]; `UnknownTag` is the one to expect, also when the connection broke before the
+    /// answer of a first try that went well, and `NotConfigured` where the database has no place
+    /// to remember deleted tags.
+    pub async fn tag_delete(&self, tag: &str) -> Result<TagStatus, Error> {
+        session::tag(self.call(Ask::tag_delete(tag)?).await?)
+    }
+
     /// A page of at most `limit` worker IDs (1 to 100) of the registry, ascending, from `from` on;
     /// an empty page is the end.
     ///

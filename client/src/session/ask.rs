@@ -9,6 +9,9 @@ use crate::wire::{
     MAX_WORKERS_PER_PAGE, Request, encode_request,
 };
 
+/// The highest end of a range: IDs are positive as signed 64-bit numbers.
+const MAX_END: u64 = i64::MAX as u64;
+
 /// A checked call; `S` is `&str`, or `Box<str>` where the call outlives its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ask<S> {
@@ -22,6 +25,7 @@ pub(crate) enum Ask<S> {
     TagSetStep { tag: S, step: u32 },
     WorkerList { from: u64, limit: u32 },
     WorkerRelease { worker: u64, owner: S },
+    TagDelete { tag: S },
 }
 
 impl<'a> Ask<&'a str> {
@@ -56,8 +60,10 @@ impl<'a> Ask<&'a str> {
         description: &'a str,
     ) -> Result<Self, Invalid> {
         check_tag(tag)?;
-        if i64::try_from(first).is_err() {
-            return Err(Invalid::FirstTooHigh(first));
+        // One step has to fit below the highest ID; where the daemon knows the step, it is 1 or more.
+        let fits = first.checked_add(u64::from(step.max(1))).is_some_and(|end| end <= MAX_END);
+        if first == 0 || !fits {
+            return Err(Invalid::FirstOutOfRange { first, step });
         }
         let chars = description.chars().count();
         if chars > MAX_DESCRIPTION_CHARS {
@@ -87,6 +93,11 @@ impl<'a> Ask<&'a str> {
         Ok(Self::WorkerRelease { worker, owner })
     }
 
+    pub(crate) fn tag_delete(tag: &'a str) -> Result<Self, Invalid> {
+        check_tag(tag)?;
+        Ok(Self::TagDelete { tag })
+    }
+
     /// The same call with texts of its own.
     #[cfg(feature = "async")]
     pub(crate) fn into_owned(self) -> Ask<Box<str>> {
@@ -105,6 +116,7 @@ impl<'a> Ask<&'a str> {
             Self::WorkerRelease { worker, owner } => {
                 Ask::WorkerRelease { worker, owner: owner.into() }
             }
+            Self::TagDelete { tag } => Ask::TagDelete { tag: tag.into() },
         }
     }
 }
@@ -123,6 +135,7 @@ impl<S: AsRef<str>> Ask<S> {
             Self::TagSetStep { .. } => "TagSetStep",
             Self::WorkerList { .. } => "WorkerList",
             Self::WorkerRelease { .. } => "WorkerRelease",
+            Self::TagDelete { .. } => "TagDelete",
         }
     }
 
@@ -151,6 +164,7 @@ impl<S: AsRef<str>> Ask<S> {
             Self::WorkerRelease { worker, owner } => {
                 Call::WorkerRelease { worker: *worker, owner: owner.as_ref() }
             }
+            Self::TagDelete { tag } => Call::TagDelete { tag: tag.as_ref() },
         };
         encode_request(&Request { id, call }, out);
     }
@@ -201,7 +215,16 @@ mod tests {
         assert_eq!(Ask::tag_list("", 0), Err(Invalid::PageSize(0)));
         assert_eq!(Ask::tag_list("", 101), Err(Invalid::PageSize(101)));
         assert_eq!(Ask::tag_show(""), Err(Invalid::EmptyTag));
-        assert_eq!(Ask::tag_create("a", 0, 1 << 63, ""), Err(Invalid::FirstTooHigh(1 << 63)));
+        let end = i64::MAX as u64;
+        for (first, step) in
+            [(0, 10), (1 << 63, 0), (u64::MAX, u32::MAX), (end, 0), (end - 9, 10), (end - 1, 2)]
+        {
+            let refused = Err(Invalid::FirstOutOfRange { first, step });
+            assert_eq!(Ask::tag_create("a", step, first, ""), refused);
+        }
+        for (first, step) in [(1, 0), (end - 1, 0), (end - 1, 1), (end - 10, 10)] {
+            assert!(Ask::tag_create("a", step, first, "").is_ok(), "{first} {step}");
+        }
         let long = "x".repeat(257);
         assert_eq!(Ask::tag_create("a", 0, 1, &long), Err(Invalid::DescriptionTooLong(257)));
         assert_eq!(Ask::tag_set_step("a", 0), Err(Invalid::StepZero));

@@ -26,6 +26,8 @@ struct Tag {
 #[derive(Debug)]
 pub(super) struct Model {
     tags: BTreeMap<String, Tag>,
+    /// Where deleted tags ended.
+    tombstones: BTreeMap<String, u64>,
     /// Time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
     snowflake: (u64, u64),
     snowflakes_issued: u64,
@@ -36,6 +38,7 @@ impl Default for Model {
     fn default() -> Self {
         Self {
             tags: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
             snowflake: (0, 0),
             snowflakes_issued: 0,
             workers: BTreeMap::from([(WORKER, own_worker())]),
@@ -72,12 +75,14 @@ impl Model {
             Call::TagSetStep { tag, step } => self.set_step(tag, *step),
             Call::WorkerList { from, limit } => Ok(self.list_workers(*from, *limit)),
             Call::WorkerRelease { worker, owner } => self.release_worker(*worker, owner),
+            Call::TagDelete { tag } => self.delete(tag),
         };
         reply.unwrap_or_else(Reply::Error)
     }
 
     fn segment(&mut self, tag: &str, count: u32) -> Reply {
-        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| Tag::new(0, 1, ""));
+        let begin = self.tombstones.get(tag).copied().unwrap_or(1);
+        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| Tag::new(0, begin, ""));
         let first = tag.next;
         tag.next = first.saturating_add(u64::from(count));
         Reply::Ids { first: Run { first, count }, more: Vec::new() }
@@ -131,6 +136,7 @@ impl Model {
         if self.tags.contains_key(name) {
             return Err(error(ErrorCode::TagExists, "the tag exists already"));
         }
+        let first = first.max(self.tombstones.get(name).copied().unwrap_or(0));
         self.tags.insert(name.to_owned(), Tag::new(step, first, description));
         self.show(name)
     }
@@ -138,6 +144,12 @@ impl Model {
     fn set_step(&mut self, name: &str, step: u32) -> Result<Reply, WireError> {
         self.tags.get_mut(name).ok_or_else(|| unknown(name))?.step = step;
         self.show(name)
+    }
+
+    fn delete(&mut self, name: &str) -> Result<Reply, WireError> {
+        let tag = self.tags.remove(name).ok_or_else(|| unknown(name))?;
+        self.tombstones.insert(name.to_owned(), tag.next);
+        Ok(Reply::Tags(vec![tag.status(name)]))
     }
 
     /// Puts a worker ID into the registry, or another status in place of the one it has.

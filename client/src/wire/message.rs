@@ -89,6 +89,11 @@ pub enum Call<'a> {
         /// this one is gone. An ID that has changed hands meanwhile is not freed.
         owner: &'a str,
     },
+    /// 11. Deletes a tag. Answer: `Tags` with one element; a new tag begins at its `max_id`.
+    TagDelete {
+        /// The tag.
+        tag: &'a str,
+    },
 }
 
 /// What the daemon sends.

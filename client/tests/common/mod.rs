@@ -49,6 +49,7 @@ api! {
     tag_set_step(tag: &str, step: u32) -> TagStatus;
     worker_list(from: u64, limit: u32) -> Vec<WorkerStatus>;
     worker_release(worker: u64, owner: &str) -> WorkerStatus;
+    tag_delete(tag: &str) -> TagStatus;
 }
 
 /// Makes a client.

@@ -133,9 +133,10 @@ pub enum TagCommand {
         /// IDs per lease [default: the daemon's]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         step: Option<u32>,
-        /// The first ID that the tag gives
+        /// The lowest ID that the tag may give; where a tag of this name was deleted, it goes on
+        /// above that
         #[arg(long, value_name = "N", default_value_t = 1,
-            value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+            value_parser = clap::value_parser!(u64).range(1..i64::MAX as u64))]
         first: u64,
         /// For people, up to 256 characters
         #[arg(long, value_name = "TEXT", default_value = "")]
@@ -151,6 +152,24 @@ pub enum TagCommand {
         /// IDs per lease
         #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         step: u32,
+        /// Prints one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Deletes a tag, and remembers where it ended
+    ///
+    /// A tag that is made with this name later begins there, whichever host makes it. IDs in the
+    /// memory of this leafd are dropped; other hosts stop serving the tag when they read their
+    /// tags again (segment.refresh). Where tags are made on first use, the next request makes it
+    /// again.
+    ///
+    /// Without --yes, shows the tag, and asks for its name to be typed.
+    Delete {
+        /// The tag
+        tag: String,
+        /// Asks for nothing
+        #[arg(long)]
+        yes: bool,
         /// Prints one JSON object
         #[arg(long)]
         json: bool,

@@ -34,6 +34,7 @@ enum Task {
     SetStep { tag: String, step: u32 },
     Workers { from: u64, limit: u32 },
     Release { worker: u64, owner: String },
+    Delete(String),
 }
 
 impl Task {
@@ -50,6 +51,7 @@ impl Task {
             Call::WorkerRelease { worker, owner } => {
                 Self::Release { worker, owner: owner.to_owned() }
             }
+            Call::TagDelete { tag } => Self::Delete(tag.to_owned()),
             // The others have been answered.
             _ => Self::Status,
         }
@@ -81,6 +83,7 @@ impl Task {
                 one(segments.create(&tag, step, first, &description).await)
             }
             Self::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
+            Self::Delete(tag) => one(segments.delete(&tag).await),
             Self::Workers { from, limit } => service
                 .workers
                 .list(from, limit as usize)

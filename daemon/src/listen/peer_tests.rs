@@ -122,6 +122,7 @@ async fn what_belongs_on_the_unix_socket_is_forbidden_and_the_connection_goes_on
         Call::TagShow { tag },
         Call::TagCreate { tag, step: 0, first: 1, description },
         Call::TagSetStep { tag, step: 1 },
+        Call::TagDelete { tag },
     ] {
         talk.send(&frame(7, call)).await;
         let (id, error) = talk.refusal().await;

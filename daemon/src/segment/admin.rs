@@ -1,12 +1,13 @@
 //! The tags as people administer them: list, show, create, change.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use leaf_client::wire::{ErrorCode, MAX_DESCRIPTION_CHARS, Span, TagStatus, WireError};
 
 use super::range::{MAX_END, Range};
 use super::service::{Segments, Tag, lock};
-use super::store::{Row, StoreError};
+use super::store::{Made, NewTag, Row, StoreError};
 use super::tag::BizTag;
 
 /// Longest text of an error within a status, in bytes: a full page has to fit into an answer.
@@ -29,7 +30,9 @@ impl Segments {
         names.sort_unstable();
         names.dedup();
         names.truncate(limit);
-        names.iter().map(|name| self.status_of(name)).collect()
+        let rows = lock(&self.0.rows);
+        let rows: Vec<_> = names.iter().map(|name| rows.get(name).cloned()).collect();
+        names.iter().zip(rows).map(|(name, row)| self.status_of(name, row)).collect()
     }
 
     /// One tag.
@@ -40,13 +43,16 @@ impl Segments {
         let name = checked(name)?;
         match self.0.store.show(&name).await {
             Ok(row) => {
-                lock(&self.0.rows).insert(name.clone(), row);
+                lock(&self.0.rows).insert(name.clone(), row.clone());
+                Ok(self.status_of(&name, Some(row)))
             }
             Err(StoreError::Down(_) | StoreError::Busy(_))
-                if self.find(name.as_str()).is_some_and(|tag| has_something(&tag)) => {}
-            Err(error) => return Err(to_wire(&name, &error)),
+                if self.find(name.as_str()).is_some_and(|tag| has_something(&tag)) =>
+            {
+                Ok(self.status_of(&name, None))
+            }
+            Err(error) => Err(to_wire(&name, &error)),
         }
-        Ok(self.status_of(&name))
     }
 
     /// Makes a tag whose first ID is `first`; `step` 0 is the default.
@@ -62,10 +68,7 @@ impl Segments {
     ) -> Result<TagStatus, WireError> {
         let name = checked(name)?;
         let step = if step == 0 { self.0.settings.default_step } else { self.step(step)? };
-        if !(1..MAX_END).contains(&first) {
-            let text = format!("the first ID {first} is not between 1 and 2^63 - 2");
-            return Err(WireError::new(ErrorCode::BadCount, text).with_detail(MAX_END - 1));
-        }
+        first_fits(first, step)?;
         let chars = description.chars().count();
         if chars > MAX_DESCRIPTION_CHARS {
             let text = format!(
@@ -73,13 +76,68 @@ impl Segments {
             );
             return Err(WireError::new(ErrorCode::BadDescription, text));
         }
-        let made = self.0.store.create(&name, first, step, description).await;
-        made.map_err(|error| to_wire(&name, &error))?;
-        tracing::info!(tag = name.as_str(), step, first, "made a tag");
+        let first = first.max(self.seen(&name));
+        let made = self.make(&name, NewTag { first, step, description }).await;
+        let made = made.map_err(|error| to_wire(&name, &error))?;
+        tracing::info!(tag = name.as_str(), step, first = made.first, "made a tag");
         if let Some(tag) = self.find(name.as_str()) {
             tag.lock().segment.appeared();
         }
-        self.show(name.as_str()).await
+        let row = Row {
+            tag: name.as_str().to_owned(),
+            max_id: made.first.cast_signed().into(),
+            step: step.cast_signed().into(),
+            description: description.to_owned(),
+        };
+        lock(&self.0.rows).insert(name.clone(), row.clone());
+        // What the row has, and nothing that only this host knows.
+        Ok(TagStatus { max_id: made.first, ..self.status_of(&name, Some(row)) })
+    }
+
+    /// Makes a row, for an administrator or on first use.
+    pub(super) async fn make(&self, tag: &BizTag, new: NewTag<'_>) -> Result<Made, StoreError> {
+        let made = self.0.store.create(tag, new).await?;
+        if !made.knows_deleted && !self.0.told_of_tombstones.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                tag = tag.as_str(),
+                "tags are made in a database without the table leafd_tombstone: where a deleted \
+                 tag of the same name ended is known only to hosts that used it, so a tag made \
+                 anew can repeat IDs. `leafd schema` prints the table"
+            );
+        }
+        Ok(made)
+    }
+
+    /// Deletes a tag. What it gave is remembered: a new tag of this name begins above.
+    ///
+    /// # Errors
+    /// When the store does not know it, cannot be asked, or cannot remember where the tag ended.
+    pub async fn delete(&self, name: &str) -> Result<TagStatus, WireError> {
+        let name = checked(name)?;
+        let deleted = self.0.store.delete(&name, self.seen(&name)).await;
+        let deleted = deleted.map_err(|error| to_wire(&name, &error))?;
+        let mut dropped = 0;
+        if let Some(tag) = self.find(name.as_str()) {
+            let mut inner = tag.lock();
+            dropped = inner.segment.view().remaining;
+            inner.segment.removed(self.now());
+            inner.segment.row_is_at(deleted.tombstone);
+            drop(inner);
+            self.attend(&tag);
+        }
+        let first = deleted.tombstone;
+        tracing::info!(
+            tag = name.as_str(),
+            dropped,
+            "deleted a tag; a new one of this name begins at {first} or above"
+        );
+        lock(&self.0.rows).remove(&name);
+        Ok(TagStatus { max_id: first, ..self.status_of(&name, Some(deleted.row)) })
+    }
+
+    /// The highest end of a tag that this host has seen.
+    fn seen(&self, name: &BizTag) -> u64 {
+        self.find(name.as_str()).map_or(0, |tag| tag.lock().segment.view().floor)
     }
 
     /// Changes the step of a tag.
@@ -108,14 +166,8 @@ impl Segments {
         Err(WireError::new(ErrorCode::BadStep, text).with_detail(most))
     }
 
-    fn status_of(&self, name: &BizTag) -> TagStatus {
-        let row = lock(&self.0.rows).get(name).cloned();
-        let row = row.unwrap_or_else(|| Row {
-            tag: name.as_str().to_owned(),
-            max_id: 0.into(),
-            step: 0.into(),
-            description: String::new(),
-        });
+    /// Without a row, what memory knows stands in for it.
+    fn status_of(&self, name: &BizTag, row: Option<Row>) -> TagStatus {
         let view = self.find(name.as_str()).map(|tag| {
             let (inner, now) = (tag.lock(), self.now());
             let segment = &inner.segment;
@@ -126,13 +178,18 @@ impl Segments {
             }
             (view, segment.next_step(now), segment.seconds_left(now))
         });
-        let row_step = row.step.natural();
+        let known = view.as_ref().map_or((0, 0), |(view, ..)| (view.row_step, view.floor));
+        let (row_step, max_id, description) = match row {
+            // A row that went backwards is moved forward to what this host has seen.
+            Some(row) => (row.step.natural(), row.max_id.natural().max(known.1), row.description),
+            None => (known.0, known.1, String::new()),
+        };
         let mut status = TagStatus {
-            tag: row.tag,
+            tag: name.as_str().to_owned(),
             row_step,
             step: row_step,
-            max_id: row.max_id.natural(),
-            description: row.description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
+            max_id,
+            description: description.chars().take(MAX_DESCRIPTION_CHARS).collect(),
             current: None,
             next: None,
             position: 0,
@@ -149,10 +206,7 @@ impl Segments {
         let span = |range: &Range| Span { start: range.start(), end: range.end() };
         let current = |range: &&Range| view.position.is_some_and(|at| at < range.end());
         let mut ranges = view.leases.iter().filter(current);
-        status.row_step = row_step.max(view.row_step);
         status.step = step.max(row_step);
-        // Between a lease and the next look at the list, memory knows better.
-        status.max_id = status.max_id.max(view.floor);
         status.current = ranges.next().map(span);
         status.next = ranges.next().map(span);
         status.position = view.position.unwrap_or(0);
@@ -185,6 +239,19 @@ fn shortened(mut text: String) -> String {
     text
 }
 
+/// Whether a tag with this first ID can give a single range.
+fn first_fits(first: u64, step: u64) -> Result<(), WireError> {
+    if (1..MAX_END).contains(&first) && first.checked_add(step).is_some_and(|end| end <= MAX_END) {
+        return Ok(());
+    }
+    let most = MAX_END.saturating_sub(step).max(1);
+    let text = format!(
+        "the first ID {first} is not between 1 and {most}: with step {step} the tag could give \
+         no range below 2^63"
+    );
+    Err(WireError::new(ErrorCode::BadCount, text).with_detail(most))
+}
+
 fn checked(name: &str) -> Result<BizTag, WireError> {
     BizTag::new(name).map_err(|bad| WireError::new(ErrorCode::BadTag, bad.to_string()))
 }
@@ -195,6 +262,7 @@ fn to_wire(name: &BizTag, error: &StoreError) -> WireError {
         StoreError::NoSuchTag => ErrorCode::UnknownTag,
         StoreError::Exists => ErrorCode::TagExists,
         StoreError::BadRow(_) => ErrorCode::BadRow,
+        StoreError::NotSetUp(_) => ErrorCode::NotConfigured,
     };
     WireError::new(code, format!("tag {:?}: {error}", name.as_str()))
 }

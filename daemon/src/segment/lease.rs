@@ -8,7 +8,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::service::{Segments, Tag, lock};
-use super::store::{Leased, StoreError};
+use super::store::{Leased, NewTag, StoreError};
 use super::terms::{Lease, LeaseAsk, LeaseFailure, View};
 
 /// People are told of requests that had to wait not more often than this, over all tags.
@@ -149,10 +149,12 @@ impl Segments {
         match store.lease(&tag.name, ask).await {
             Err(StoreError::NoSuchTag) if settings.auto_create => {
                 let first = ask.floor.max(1);
-                match store.create(&tag.name, first, settings.default_step, "").await {
-                    Ok(()) => tracing::info!(
+                let new = NewTag { first, step: settings.default_step, description: "" };
+                match self.make(&tag.name, new).await {
+                    Ok(made) => tracing::info!(
                         tag = tag.name(),
                         step = settings.default_step,
+                        first = made.first,
                         "made the tag on its first use (segment.auto-create)"
                     ),
                     // Somebody else was faster.

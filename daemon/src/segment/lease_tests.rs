@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::segment::range::{Queue, Range};
 use crate::segment::service::{Outcome, Settings, unix_seconds};
-use crate::segment::store::{BoxFuture, Row, Store};
+use crate::segment::store::{BoxFuture, Deleted, Made, Row, Store};
 use crate::segment::tag::BizTag;
 use crate::segment::terms::Rules;
 use crate::state::dir::{ForeignPolicy, StateDir};
@@ -74,11 +74,13 @@ impl Store for Slow {
     fn create<'a>(
         &'a self,
         _: &'a BizTag,
-        _: u64,
-        _: u64,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        _: NewTag<'a>,
+    ) -> BoxFuture<'a, Result<Made, StoreError>> {
         Box::pin(async { Err(StoreError::Exists) })
+    }
+
+    fn delete<'a>(&'a self, _: &'a BizTag, _: u64) -> BoxFuture<'a, Result<Deleted, StoreError>> {
+        Box::pin(async { Err(StoreError::NoSuchTag) })
     }
 
     fn raise<'a>(

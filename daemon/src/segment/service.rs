@@ -2,7 +2,7 @@
 //! cannot be answered wait. Locks are short and never held over an await.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -72,6 +72,8 @@ pub(super) struct Shared {
     pub(super) open: watch::Sender<bool>,
     pub(super) refresh_now: Notify,
     pub(super) told_of_starvation: Mutex<Option<Instant>>,
+    /// People know that the database keeps no tombstones.
+    pub(super) told_of_tombstones: AtomicBool,
     /// Failed leases of names of which nothing was ever leased, since those were last forgotten.
     unknown: AtomicUsize,
     /// Turns for leases of tags that have been leased before.
@@ -180,6 +182,7 @@ impl Segments {
             open: watch::Sender::new(true),
             refresh_now: Notify::new(),
             told_of_starvation: Mutex::default(),
+            told_of_tombstones: AtomicBool::new(false),
             unknown: AtomicUsize::new(0),
             leasing: Semaphore::new(leases - first_leases),
             leasing_ahead: Semaphore::new((leases - first_leases - 1).max(1)),

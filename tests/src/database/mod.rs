@@ -282,6 +282,15 @@ impl Database {
         self.sql("GRANT SELECT, INSERT, UPDATE ON leaf_alloc TO leaf");
     }
 
+    /// Gives the user `leaf` the rights that deleting tags needs.
+    ///
+    /// # Panics
+    /// When there is no table for tombstones.
+    pub fn grant_deleting(&self) {
+        self.sql("GRANT DELETE ON leaf_alloc TO leaf");
+        self.sql("GRANT SELECT, INSERT, UPDATE ON leafd_tombstone TO leaf");
+    }
+
     /// Stops every process of the server (SIGSTOP): connections stay, and nothing answers. Returns
     /// when all of them stand still.
     ///

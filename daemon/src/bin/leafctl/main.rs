@@ -1,6 +1,7 @@
 //! leafctl: the operator's tool for leafd. A client like any other; what it can do, any program
 //! that speaks the protocol can do.
 
+mod ask;
 mod bench;
 mod connect;
 mod decode;
@@ -45,7 +46,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
         Command::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
-        Command::Tag(command) => tag::run(&mut connect::prompt(&cli.daemon)?, command, &mut out),
+        Command::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         Command::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         Command::Bench(args) => bench::run(&cli.daemon, args, &mut out),
     };

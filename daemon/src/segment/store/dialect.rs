@@ -23,6 +23,14 @@ pub(super) struct Statements {
     pub(super) set_step: &'static str,
     /// Values: tag, `max_id`, step, description.
     pub(super) insert: &'static str,
+    /// Values: the tag, the `max_id` that was read.
+    pub(super) delete: &'static str,
+    /// The latest tombstone of a tag that was committed, as a row without a step.
+    pub(super) tombstone: &'static str,
+    /// Values: the tag, its `max_id`.
+    pub(super) insert_tombstone: &'static str,
+    /// Values: the new `max_id`, the tag.
+    pub(super) raise_tombstone: &'static str,
     /// Changes no row, and fails where a lease would: without the right, without the table, or on
     /// a server that takes no writes.
     pub(super) probe: &'static str,
@@ -60,6 +68,15 @@ impl Blame {
     }
 }
 
+/// What a statement failed for lack of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lack {
+    /// The table, or the right to know that it is there.
+    Table,
+    /// A right to a table that is there.
+    Right,
+}
+
 /// A database.
 pub(super) trait Dialect: Connect {
     const STATEMENTS: Statements;
@@ -93,6 +110,9 @@ pub(super) trait Dialect: Connect {
     /// What an error of a statement about one row says of other calls. In doubt nothing: nobody
     /// may stop the leases of others with a tag that the database cannot take.
     fn blame(error: &dyn DatabaseError) -> Blame;
+
+    /// What the statement lacks that failed with this error, if it is a table or a right.
+    fn lack(error: &dyn DatabaseError) -> Option<Lack>;
 }
 
 /// The calls of a [`Dialect`] that read alike for every database of `sqlx` and that no bound on a

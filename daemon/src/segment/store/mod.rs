@@ -137,18 +137,59 @@ pub enum StoreError {
     /// The row cannot be used as it is.
     #[error("{0}")]
     BadRow(String),
+    /// The database is not set up for the call: a table or a right is missing.
+    #[error("{0}")]
+    NotSetUp(String),
 }
 
 impl From<StoreError> for LeaseFailure {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::NoSuchTag => Self::UnknownTag,
-            StoreError::BadRow(error) => Self::BadRow(error),
+            StoreError::BadRow(error) | StoreError::NotSetUp(error) => Self::BadRow(error),
             StoreError::Exists | StoreError::Down(_) | StoreError::Busy(_) => {
                 Self::Unavailable(error.to_string())
             }
         }
     }
+}
+
+/// A row to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTag<'a> {
+    /// The lowest ID that the tag may give.
+    pub first: u64,
+    /// IDs per lease.
+    pub step: u64,
+    /// For people.
+    pub description: &'a str,
+}
+
+impl<'a> NewTag<'a> {
+    /// A row that begins at `first`.
+    #[must_use]
+    pub const fn new(first: u64, step: u64, description: &'a str) -> Self {
+        Self { first, step, description }
+    }
+}
+
+/// A row that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Made {
+    /// The first ID that the tag gives, as the row has it.
+    pub first: u64,
+    /// Whether the database keeps tombstones. Without them, nothing says where a tag of this name
+    /// ended that was deleted earlier.
+    pub knows_deleted: bool,
+}
+
+/// A row that was deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deleted {
+    /// The row as it was.
+    pub row: Row,
+    /// A new tag of this name begins here or above.
+    pub tombstone: u64,
 }
 
 /// A database with a table `leaf_alloc`. No call takes longer than two and a half times
@@ -174,14 +215,20 @@ pub trait Store: Send + Sync {
     /// One row.
     fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>>;
 
-    /// Makes a row.
+    /// Makes a row in one transaction, by [`plan_creation`]: never below the tag's tombstone.
     fn create<'a>(
         &'a self,
         tag: &'a BizTag,
-        first: u64,
-        step: u64,
-        description: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+        new: NewTag<'a>,
+    ) -> BoxFuture<'a, Result<Made, StoreError>>;
+
+    /// Deletes a row, and in the same transaction writes its tombstone, by [`plan_deletion`].
+    /// `floor` is the highest end that this host has seen.
+    fn delete<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        floor: u64,
+    ) -> BoxFuture<'a, Result<Deleted, StoreError>>;
 
     /// Moves a row forward to `floor` if it is below, and says where it was then. Never moves it
     /// backward. Reads the row as a lease does, locked, and so from nowhere but where it is written.
@@ -225,6 +272,39 @@ pub fn plan_lease(max_id: i64, step: i64, ask: LeaseAsk) -> Result<Leased, Store
         }),
         None => bad(format!("max_id {start} and step {row_step} pass the highest ID, 2^63 - 1")),
     }
+}
+
+/// Where a new tag begins: not below `first`, and not below where a tag of the same name ended that
+/// was deleted.
+///
+/// # Errors
+/// `BadRow` when not even one step fits between there and the highest ID.
+pub fn plan_creation(first: u64, tombstone: Option<u64>, step: u64) -> Result<u64, StoreError> {
+    let start = first.max(1).max(tombstone.unwrap_or(0));
+    if start.checked_add(step).and_then(|end| Range::new(start, end)).is_some() {
+        return Ok(start);
+    }
+    let why = if start > first { "; a tag of this name was deleted there" } else { "" };
+    Err(StoreError::BadRow(format!(
+        "a tag that begins at {start} with step {step} passes the highest ID, 2^63 - 1{why}"
+    )))
+}
+
+/// The tombstone of a row: the end of everything that any host leased of it. Hosts that hold ranges
+/// go on issuing below it.
+///
+/// # Errors
+/// `BadRow` when the row does not tell.
+pub fn plan_deletion(row: &Row, tombstone: Option<u64>, floor: u64) -> Result<u64, StoreError> {
+    let max_id = row.max_id.get().and_then(|max_id| u64::try_from(max_id).ok());
+    let max_id = max_id.ok_or_else(|| {
+        let text = row.max_id.0.as_deref().unwrap_or("NULL");
+        StoreError::BadRow(format!(
+            "max_id is {text}, which does not tell what was issued; set it above the highest ID \
+             ever issued, then delete the tag"
+        ))
+    })?;
+    Ok(max_id.max(floor).max(tombstone.unwrap_or(0)))
 }
 
 #[cfg(test)]
@@ -288,6 +368,38 @@ mod tests {
             assert!(error.contains(text.unwrap_or("NULL")), "{error}");
             assert_eq!(row.leasable(), None);
         }
+    }
+
+    #[test]
+    fn a_new_tag_begins_above_its_tombstone_and_has_room_for_a_step() {
+        assert_eq!(plan_creation(1, None, 1000), Ok(1));
+        assert_eq!(plan_creation(0, None, 1000), Ok(1));
+        assert_eq!(plan_creation(1, Some(1001), 1000), Ok(1001));
+        assert_eq!(plan_creation(5000, Some(1001), 1000), Ok(5000));
+        let end = i64::MAX as u64;
+        assert_eq!(plan_creation(end - 1000, None, 1000), Ok(end - 1000));
+        for (first, tombstone) in [(end - 999, None), (1, Some(end)), (u64::MAX, None)] {
+            let Err(StoreError::BadRow(text)) = plan_creation(first, tombstone, 1000) else {
+                panic!()
+            };
+            assert!(text.contains(&first.max(tombstone.unwrap_or(0)).to_string()), "{text}");
+            assert_eq!(text.contains("deleted"), tombstone.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tombstone_is_the_highest_of_row_host_and_earlier_tombstone() {
+        let row = |max_id: i64| Row {
+            tag: "a".into(),
+            max_id: max_id.into(),
+            step: 10.into(),
+            description: String::new(),
+        };
+        assert_eq!(plan_deletion(&row(500), None, 0), Ok(500));
+        assert_eq!(plan_deletion(&row(500), Some(400), 900), Ok(900));
+        assert_eq!(plan_deletion(&row(500), Some(1000), 900), Ok(1000));
+        let Err(StoreError::BadRow(text)) = plan_deletion(&row(-5), Some(7), 9) else { panic!() };
+        assert!(text.contains("-5"), "{text}");
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
 use super::connections::Connect;
-use super::dialect::{Blame, Dialect, Statements, calls_by_sqlx};
+use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
 use super::sql::Sql;
 use super::{Address, IDLE, Limits, Store};
 use crate::secret::Secret;
@@ -31,6 +31,10 @@ const GENERAL: [u16; 37] = [
 /// Collations that cannot be compared; a string that cannot be converted to the column's letters,
 /// in a comparison and in a value: they have no SQLSTATE of their own.
 const NO_ROOM: [u16; 3] = [1267, 3854, 1366];
+
+/// No such table; and no right to it, which users without a right to the whole database are told
+/// of tables that are not there as well.
+const NO_TABLE: [u16; 3] = [1142, 1143, 1146];
 
 /// A silent connection is closed by the server after this, and what it locks is free again: a host
 /// that freezes in the middle of a lease must not hold up the others for long.
@@ -100,6 +104,12 @@ impl Dialect for MySql {
         set_max_id: "UPDATE leaf_alloc SET max_id = ? WHERE biz_tag = ? AND max_id = ?",
         set_step: "UPDATE leaf_alloc SET step = ? WHERE biz_tag = ?",
         insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+        delete: "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?",
+        // Locked, since only a locking read sees what others have committed by now.
+        tombstone: "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), NULL, NULL \
+                    FROM leafd_tombstone WHERE biz_tag = ? FOR UPDATE",
+        insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES (?, ?)",
+        raise_tombstone: "UPDATE leafd_tombstone SET max_id = ? WHERE biz_tag = ?",
         probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = '' AND 1 = 0",
     };
 
@@ -119,6 +129,13 @@ impl Dialect for MySql {
             Some(number) if GENERAL.contains(&number) => Blame::Server,
             Some(number) if NO_ROOM.contains(&number) => Blame::Value,
             _ => Blame::by_standard(error),
+        }
+    }
+
+    fn lack(error: &dyn DatabaseError) -> Option<Lack> {
+        match error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number) {
+            Some(number) if NO_TABLE.contains(&number) => Some(Lack::Table),
+            _ => None,
         }
     }
 }

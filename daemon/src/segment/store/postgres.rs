@@ -12,7 +12,7 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use super::connections::Connect;
-use super::dialect::{Blame, Dialect, Statements, calls_by_sqlx};
+use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
 use super::sql::Sql;
 use super::{Address, IDLE, LONG_READ, Limits, Store};
 use crate::secret::Secret;
@@ -93,6 +93,12 @@ impl Dialect for Postgres {
                    WHERE biz_tag = $2",
         insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
                  VALUES ($1, $2, $3::bigint, $4)",
+        delete: "DELETE FROM leaf_alloc WHERE biz_tag = $1 AND max_id = $2",
+        tombstone: "SELECT biz_tag::text COLLATE \"C\", max_id::text, NULL::text, NULL::text \
+                    FROM leafd_tombstone WHERE biz_tag = $1",
+        insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES ($1, $2)",
+        raise_tombstone: "UPDATE leafd_tombstone SET max_id = $1, deleted = CURRENT_TIMESTAMP \
+                          WHERE biz_tag = $2",
         probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE false",
     };
 
@@ -119,5 +125,13 @@ impl Dialect for Postgres {
             return Blame::Server;
         }
         Blame::by_standard(error)
+    }
+
+    fn lack(error: &dyn DatabaseError) -> Option<Lack> {
+        match error.code().as_deref() {
+            Some("42P01") => Some(Lack::Table),
+            Some("42501") => Some(Lack::Right),
+            _ => None,
+        }
     }
 }

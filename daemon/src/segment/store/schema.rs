@@ -1,5 +1,6 @@
 //! Leaf's table in each dialect. Its names and types are Leaf's, so that Java Leaf works on it; the
-//! collation is such that tags which differ in a byte are two tags.
+//! collation is such that tags which differ in a byte are two tags. Beside it is a table of leafd's
+//! own, which Java Leaf does not touch: where deleted tags ended.
 
 /// SQLite; leafd makes it itself.
 pub const SQLITE: &str = "\
@@ -9,6 +10,11 @@ CREATE TABLE IF NOT EXISTS leaf_alloc (
   step        int          NOT NULL,
   description varchar(256)          DEFAULT NULL,
   update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
+);
+CREATE TABLE IF NOT EXISTS leafd_tombstone (
+  biz_tag     varchar(128) NOT NULL PRIMARY KEY,
+  max_id      bigint       NOT NULL,
+  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
 );
 ";
 
@@ -20,6 +26,12 @@ CREATE TABLE IF NOT EXISTS leaf_alloc (
   step        int          NOT NULL,
   description varchar(256)          DEFAULT NULL,
   update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS leafd_tombstone (
+  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL,
+  max_id      bigint       NOT NULL,
+  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
   PRIMARY KEY (biz_tag)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 ";
@@ -34,6 +46,12 @@ CREATE TABLE IF NOT EXISTS leaf_alloc (
   update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
   PRIMARY KEY (biz_tag)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS leafd_tombstone (
+  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL,
+  max_id      bigint       NOT NULL,
+  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 ";
 
 /// PostgreSQL; leafd writes `update_time` itself.
@@ -44,5 +62,10 @@ CREATE TABLE IF NOT EXISTS leaf_alloc (
   step        int          NOT NULL,
   description varchar(256)          DEFAULT NULL,
   update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
+);
+CREATE TABLE IF NOT EXISTS leafd_tombstone (
+  biz_tag     varchar(128) COLLATE \"C\" NOT NULL PRIMARY KEY,
+  max_id      bigint       NOT NULL,
+  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
 );
 ";

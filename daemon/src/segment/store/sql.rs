@@ -5,10 +5,38 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::connections::{Connections, Lent};
-use super::dialect::{Blame, Dialect, Value};
-use super::{BoxFuture, LONG_READ, Leased, Limits, Row, Store, StoreError};
+use super::dialect::{Blame, Dialect, Lack, Value};
+use super::{
+    BoxFuture, Deleted, LONG_READ, Leased, Limits, Made, NewTag, Row, Store, StoreError,
+    plan_creation, plan_deletion,
+};
 use crate::segment::tag::BizTag;
 use crate::segment::terms::LeaseAsk;
+
+/// Set before a statement that may fail without ending the transaction.
+const SAVE: &str = "SAVEPOINT leafd";
+
+/// Goes back to [`SAVE`].
+const GO_BACK: &str = "ROLLBACK TO SAVEPOINT leafd";
+
+/// What the database knows of a tag that was deleted.
+enum Tombstone {
+    /// It has no table for it.
+    NotKept,
+    /// No tag of this name was deleted.
+    None,
+    /// One was; a new one begins here or above.
+    At(u64),
+}
+
+impl Tombstone {
+    const fn at(&self) -> Option<u64> {
+        match *self {
+            Self::At(at) => Some(at),
+            Self::NotKept | Self::None => None,
+        }
+    }
+}
 
 /// A store in a database.
 pub(super) struct Sql<D: Dialect> {
@@ -153,11 +181,15 @@ impl<D: Dialect> Sql<D> {
         if changed.map_err(|error| self.failed(&error))? == 1 {
             return Ok(());
         }
-        Err(StoreError::Busy(format!(
+        Err(self.changed_while_locked(row))
+    }
+
+    fn changed_while_locked(&self, row: &Row) -> StoreError {
+        StoreError::Busy(format!(
             "{}: the row of tag {:?} was changed while it was locked; does the table support \
              transactions?",
             self.described, row.tag
-        )))
+        ))
     }
 
     async fn lease_on(
@@ -192,6 +224,118 @@ impl<D: Dialect> Sql<D> {
             Err(error) if is_duplicate(&error) => Err(StoreError::Exists),
             Err(error) => Err(self.failed(&error)),
         }
+    }
+
+    /// The tombstone of a tag. The caller holds the lock of the tag's row, so that nobody writes one
+    /// until the end of the transaction.
+    async fn tombstone_on(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+    ) -> Result<Tombstone, StoreError> {
+        D::execute(lent, SAVE).await.map_err(|error| self.failed(&error))?;
+        match D::read(lent, D::STATEMENTS.tombstone, Some(tag.as_str())).await {
+            Ok(rows) => {
+                // As with tags: what a collation takes for equal is not the same.
+                let Some(row) = rows.into_iter().find(|row| row.tag == tag.as_str()) else {
+                    return Ok(Tombstone::None);
+                };
+                let max_id = row.max_id.required("leafd_tombstone.max_id")?;
+                u64::try_from(max_id).map(Tombstone::At).map_err(|_| {
+                    StoreError::BadRow(format!("leafd_tombstone.max_id is {max_id}; set it right"))
+                })
+            }
+            Err(error) => {
+                let known = match lack::<D>(&error) {
+                    Some(Lack::Table) => Tombstone::NotKept,
+                    Some(Lack::Right) => return Err(self.not_set_up(&error)),
+                    // What the column cannot even be compared with is not in it.
+                    None if blame::<D>(&error) == Blame::Value => Tombstone::None,
+                    None => return Err(self.failed(&error)),
+                };
+                D::execute(lent, GO_BACK).await.map_err(|error| self.failed(&error))?;
+                Ok(known)
+            }
+        }
+    }
+
+    /// The row is made first and the tombstone read after it. Otherwise a host could read that
+    /// there is none, another one delete the tag, and the first make it anew at the beginning.
+    async fn create_on(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+        new: NewTag<'_>,
+    ) -> Result<Made, StoreError> {
+        let values = [
+            Value::Text(tag.as_str()),
+            Value::Number(new.first.cast_signed()),
+            Value::Number(new.step.cast_signed()),
+            Value::Text(new.description),
+        ];
+        self.insert_on(lent, &values).await?;
+        let tombstone = self.tombstone_on(lent, tag).await?;
+        let first = plan_creation(new.first, tombstone.at(), new.step)?;
+        if first > new.first {
+            let row = Row {
+                tag: tag.as_str().to_owned(),
+                max_id: new.first.cast_signed().into(),
+                step: new.step.cast_signed().into(),
+                description: String::new(),
+            };
+            self.set_max_id(lent, &row, first).await?;
+        }
+        Ok(Made { first, knows_deleted: !matches!(tombstone, Tombstone::NotKept) })
+    }
+
+    async fn delete_on(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+        floor: u64,
+    ) -> Result<Deleted, StoreError> {
+        let row = self.locked(lent, tag).await?;
+        let known = self.tombstone_on(lent, tag).await?;
+        if matches!(known, Tombstone::NotKept) {
+            return Err(self.not_set_up("the table leafd_tombstone is missing"));
+        }
+        let tombstone = plan_deletion(&row, known.at(), floor)?;
+        let at = Value::Number(tombstone.cast_signed());
+        let name = Value::Text(tag.as_str());
+        let written = match known {
+            Tombstone::At(_) => D::change(lent, D::STATEMENTS.raise_tombstone, &[at, name]).await,
+            _ => D::change(lent, D::STATEMENTS.insert_tombstone, &[name, at]).await,
+        };
+        match written {
+            Ok(1) => {}
+            Ok(_) => return Err(self.not_set_up("the tombstone was not written")),
+            Err(error) if is_duplicate(&error) => {
+                return Err(self.not_set_up(
+                    "leafd_tombstone has a tag that its collation takes for the same",
+                ));
+            }
+            Err(error) => return Err(self.lacks_or_failed(&error)),
+        }
+        let read = Value::Number(row.max_id.get().unwrap_or_default());
+        let deleted = D::change(lent, D::STATEMENTS.delete, &[Value::Text(&row.tag), read]).await;
+        if deleted.map_err(|error| self.lacks_or_failed(&error))? == 1 {
+            return Ok(Deleted { row, tombstone });
+        }
+        Err(self.changed_while_locked(&row))
+    }
+
+    fn lacks_or_failed(&self, error: &sqlx::Error) -> StoreError {
+        if lack::<D>(error).is_some() { self.not_set_up(error) } else { self.failed(error) }
+    }
+
+    fn not_set_up(&self, why: impl std::fmt::Display) -> StoreError {
+        StoreError::NotSetUp(format!(
+            "{}: {why}. Tags that are deleted leave their highest end in the table \
+             leafd_tombstone, so that a new tag of the same name repeats no ID. `leafd schema` \
+             prints the table. leafd needs SELECT, INSERT and UPDATE on it, and to delete tags \
+             DELETE on leaf_alloc",
+            self.described
+        ))
     }
 
     async fn set_step_on(
@@ -252,37 +396,53 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
-    async fn insert(
-        &self,
-        tag: &BizTag,
-        first: u64,
-        step: u64,
-        description: &str,
-    ) -> Result<(), StoreError> {
-        let values = [
-            Value::Text(tag.as_str()),
-            Value::Number(first.cast_signed()),
-            Value::Number(step.cast_signed()),
-            Value::Text(description),
-        ];
+    async fn insert(&self, tag: &BizTag, new: NewTag<'_>) -> Result<Made, StoreError> {
         let mut lent = self.lend().await?;
         let made = self.within(async {
             self.begin(&mut lent).await?;
-            let outcome = self.insert_on(&mut lent, &values).await;
+            let outcome = self.create_on(&mut lent, tag, new).await;
             self.end(lent, outcome).await
         });
         match made.await {
-            Err(StoreError::Exists) => match self.row(tag).await {
-                Err(StoreError::NoSuchTag) => Err(StoreError::BadRow(
-                    "the table has a tag that its collation takes for the same; give the column \
-                     biz_tag the collation that `leafd schema` shows"
-                        .into(),
-                )),
-                Ok(_) => Err(StoreError::Exists),
-                Err(error) => Err(error),
-            },
+            Err(StoreError::Exists) => Err(self.why_exists(tag).await),
             outcome => outcome,
         }
+    }
+
+    /// The database has refused a second row of this name.
+    async fn why_exists(&self, tag: &BizTag) -> StoreError {
+        let read = async {
+            let mut lent = self.lend().await?;
+            self.within(async {
+                self.begin_reading(&mut lent).await?;
+                let rows = D::read(&mut lent, D::STATEMENTS.one, Some(tag.as_str())).await;
+                self.end(lent, rows.map_err(|error| self.failed(&error))).await
+            })
+            .await
+        };
+        match read.await {
+            Ok(rows) if rows.iter().any(|row| row.tag == tag.as_str()) => StoreError::Exists,
+            Ok(rows) if rows.is_empty() => StoreError::Busy(format!(
+                "{}: another host deleted the tag just now",
+                self.described
+            )),
+            Ok(_) => StoreError::BadRow(
+                "the table has a tag that its collation takes for the same; give the column \
+                 biz_tag the collation that `leafd schema` shows"
+                    .into(),
+            ),
+            Err(error) => error,
+        }
+    }
+
+    async fn delete_row(&self, tag: &BizTag, floor: u64) -> Result<Deleted, StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.delete_on(&mut lent, tag, floor).await;
+            self.end(lent, outcome).await
+        })
+        .await
     }
 
     async fn update_step(&self, tag: &BizTag, step: u64) -> Result<(), StoreError> {
@@ -323,6 +483,10 @@ fn blame<D: Dialect>(error: &sqlx::Error) -> Blame {
     }
 }
 
+fn lack<D: Dialect>(error: &sqlx::Error) -> Option<Lack> {
+    error.as_database_error().and_then(D::lack)
+}
+
 fn is_duplicate(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| error.is_unique_violation())
 }
@@ -355,11 +519,17 @@ impl<D: Dialect> Store for Sql<D> {
     fn create<'a>(
         &'a self,
         tag: &'a BizTag,
-        first: u64,
-        step: u64,
-        description: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        Box::pin(self.insert(tag, first, step, description))
+        new: NewTag<'a>,
+    ) -> BoxFuture<'a, Result<Made, StoreError>> {
+        Box::pin(self.insert(tag, new))
+    }
+
+    fn delete<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        floor: u64,
+    ) -> BoxFuture<'a, Result<Deleted, StoreError>> {
+        Box::pin(self.delete_row(tag, floor))
     }
 
     fn raise<'a>(

@@ -9,7 +9,7 @@ use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 
 use super::connections::Connect;
-use super::dialect::{Blame, Dialect, Statements, calls_by_sqlx};
+use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
 use super::sql::Sql;
 use super::{Limits, Store, schema};
 
@@ -85,6 +85,12 @@ impl Dialect for Sqlite {
         set_step: "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP \
                    WHERE biz_tag = ?",
         insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+        delete: "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?",
+        tombstone: "SELECT biz_tag, CAST(max_id AS TEXT), NULL, NULL \
+                    FROM leafd_tombstone WHERE biz_tag = ?",
+        insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES (?, ?)",
+        raise_tombstone: "UPDATE leafd_tombstone SET max_id = ?, \
+                          deleted = CURRENT_TIMESTAMP WHERE biz_tag = ?",
         probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE 1 = 0",
     };
 
@@ -110,12 +116,17 @@ impl Dialect for Sqlite {
             Blame::Server | Blame::Call => Blame::Server,
         }
     }
+
+    /// leafd makes the tables itself, and files know no rights.
+    fn lack(_: &dyn DatabaseError) -> Option<Lack> {
+        None
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::store::StoreError;
+    use crate::segment::store::{NewTag, StoreError};
     use crate::segment::tag::BizTag;
     use crate::segment::terms::LeaseAsk;
 
@@ -134,8 +145,11 @@ mod tests {
     async fn leases_follow_each_other_and_survive_reopening() {
         let dir = tempfile::tempdir().unwrap();
         let first = store(&dir);
-        first.create(&tag("a"), 1, 2000, "d").await.unwrap();
-        assert_eq!(first.create(&tag("a"), 1, 2000, "d").await, Err(StoreError::Exists));
+        first.create(&tag("a"), NewTag::new(1, 2000, "d")).await.unwrap();
+        assert_eq!(
+            first.create(&tag("a"), NewTag::new(1, 2000, "d")).await,
+            Err(StoreError::Exists)
+        );
         let leased = first.lease(&tag("a"), ASK).await.unwrap();
         assert_eq!((leased.lease.range.start(), leased.lease.range.end()), (1, 2001));
         first.close().await;
@@ -153,7 +167,7 @@ mod tests {
     async fn a_row_that_went_backwards_is_moved_forward() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(&dir);
-        store.create(&tag("a"), 1, 10, "").await.unwrap();
+        store.create(&tag("a"), NewTag::new(1, 10, "")).await.unwrap();
         let leased = store.lease(&tag("a"), LeaseAsk { at_least: 0, floor: 500 }).await.unwrap();
         assert_eq!((leased.lease.range.start(), leased.moved_from), (500, Some(1)));
         assert_eq!(store.show(&tag("a")).await.unwrap().max_id.get(), Some(510));
@@ -165,7 +179,7 @@ mod tests {
         let store = store(&dir);
         assert_eq!(store.lease(&tag("a"), ASK).await, Err(StoreError::NoSuchTag));
         assert_eq!(store.set_step(&tag("a"), 5).await, Err(StoreError::NoSuchTag));
-        store.create(&tag("good"), 1, 10, "").await.unwrap();
+        store.create(&tag("good"), NewTag::new(1, 10, "")).await.unwrap();
         let options = SqliteConnectOptions::new().filename(dir.path().join("leafd.db"));
         let mut other = options.connect().await.unwrap();
         sqlx::raw_sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('a', 1, 'many')")

@@ -1,27 +1,29 @@
 //! `leafctl tag`: lists and administers biz tags, and the paging that `status` shares.
 
+mod confirm;
 mod view;
 
 use std::io::Write;
 
-use leaf_client::blocking::Client;
 use leaf_client::wire::{MAX_TAGS_PER_PAGE, TagStatus};
-use leafd::cli::leafctl::TagCommand;
+use leafd::cli::leafctl::{DaemonArgs, TagCommand};
 
 use crate::exit::Failure;
-use crate::output::Output;
+use crate::output::{Output, harmless};
+use crate::{ask, connect};
 
 pub(crate) use self::view::{TagView, print_ranges};
 
 /// Carries out one command.
 ///
 /// # Errors
-/// What the daemon answers, and `Output`.
+/// What the daemon answers, what keeps a deletion from being confirmed, and `Output`.
 pub(crate) fn run<W: Write>(
-    client: &mut Client,
+    daemon: &DaemonArgs,
     command: &TagCommand,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
+    let mut client = connect::prompt(daemon)?;
     let (tag, json) = match command {
         TagCommand::List { json } => {
             let tags = all(|after, limit| client.tag_list(after, limit))?;
@@ -36,6 +38,20 @@ pub(crate) fn run<W: Write>(
         }
         TagCommand::SetStep { tag, step, json } => (client.tag_set_step(tag, *step)?, *json),
         TagCommand::Show { tag, json } => (client.tag_show(tag)?, *json),
+        TagCommand::Delete { tag, yes, json } => {
+            if !yes {
+                confirm::delete(&client.tag_show(tag)?, daemon.given_socket(), ask::terminal())?;
+            }
+            let deleted = client.tag_delete(tag)?;
+            if *json {
+                return out.json(&TagView::from(&deleted));
+            }
+            return out.line(format_args!(
+                "deleted {}; a new tag of this name begins at {}",
+                harmless(&deleted.tag),
+                deleted.max_id,
+            ));
+        }
     };
     if json { out.json(&TagView::from(&tag)) } else { view::print_all(&tag, out) }
 }

@@ -1,30 +1,14 @@
 //! Whether somebody means it: a worker ID whose owner is still about must not be given to another.
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::Path;
 
 use leaf_client::wire::WorkerStatus;
 
 use super::view;
+use crate::ask::quoted;
 use crate::exit::Failure;
 use crate::output::harmless;
-
-/// Shows a text and gives the line that is typed next.
-pub(super) type Ask = fn(&str) -> io::Result<String>;
-
-/// The way to ask, where somebody sits at a terminal.
-pub(super) fn terminal() -> Option<Ask> {
-    // The question is no result, so it goes to stderr.
-    let there = io::stdin().is_terminal() && io::stderr().is_terminal();
-    there.then_some(|question| {
-        let mut stderr = io::stderr();
-        stderr.write_all(question.as_bytes())?;
-        stderr.flush()?;
-        let mut line = String::new();
-        io::stdin().read_line(&mut line)?;
-        Ok(line)
-    })
-}
 
 /// Has the owner of `status` typed, by which the person says that it is the one meant.
 ///
@@ -67,20 +51,11 @@ pub(super) fn release(
     )))
 }
 
-/// A word that a shell takes as it is.
-fn quoted(word: impl ToString) -> String {
-    let word = word.to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word;
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::worker;
     use super::*;
+    use crate::ask::Ask;
 
     const NOBODY: Option<Ask> = None;
 

@@ -9,9 +9,9 @@ use leaf_client::wire::{MAX_WORKERS_PER_PAGE, WorkerState, WorkerStatus};
 use leafd::cli::leafctl::{DaemonArgs, WorkerCommand};
 
 use self::view::WorkerView;
-use crate::connect;
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::{ask, connect};
 
 /// Carries out one command.
 ///
@@ -39,7 +39,7 @@ pub(crate) fn run<W: Write>(
                     if status.state == WorkerState::Released {
                         status
                     } else {
-                        confirm::release(&status, daemon.given_socket(), confirm::terminal())?;
+                        confirm::release(&status, daemon.given_socket(), ask::terminal())?;
                         client.worker_release(*worker, &status.owner)?
                     }
                 }
