@@ -19,7 +19,7 @@ use super::terms::Limits;
 use super::{MOST_WAITING, Service};
 use crate::access::ledger::User;
 use crate::runs::Runs;
-use crate::segment::service::{Outcome as SegmentOutcome, Tag};
+use crate::segment::service::{Asker, Outcome as SegmentOutcome, Tag};
 use crate::segment::tag::{BadTag, BizTag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
@@ -42,7 +42,9 @@ pub(super) struct Caller {
 
 /// A tag that the caller may have IDs of.
 struct Chosen {
-    tag: Arc<Tag>,
+    name: BizTag,
+    /// None as long as memory has none of this name.
+    tag: Option<Arc<Tag>>,
     allowance: Option<Allowance>,
 }
 
@@ -141,31 +143,35 @@ impl Caller {
         if !self.count_is_right(id, count, output) {
             return;
         }
-        let known = self.last_tag.as_ref().is_some_and(|chosen| chosen.tag.name() == name);
+        let known = self.last_tag.as_ref().is_some_and(|chosen| chosen.name.as_str() == name);
         if !known {
             match self.choose(name) {
                 Ok(chosen) => self.last_tag = Some(chosen),
                 Err(refused) => return self.refuse(id, refused, output),
             }
         }
-        let Some(Chosen { tag, allowance }) = &self.last_tag else { return };
+        let Some(Chosen { tag, allowance, .. }) = &self.last_tag else { return };
         let allowance = allowance.as_ref();
         let room = self.visitor.check_quota(&self.service, count, allowance, now);
         if let Err(refused) = room {
             return self.refuse(id, refused, output);
         }
-        if let Some(first) = self.service.segments.take(tag, count) {
+        let taken = tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
+        if let Some(first) = taken {
             self.visitor.charge(&self.service, count, allowance, now);
             return put(output, id, ids(Runs::one(first, count)));
         }
         // Kept only as long as it serves: one that the store does not know may be forgotten by
         // memory, and must not live on here beside its successor.
-        let Some(Chosen { tag, allowance }) = self.last_tag.take() else { return };
+        let Some(Chosen { name, allowance, .. }) = self.last_tag.take() else { return };
         let allowance = allowance.as_ref();
+        // Before the name takes a place: a refused request takes none.
         if let Err(full) = self.room_to_wait(later) {
             return put(output, id, Reply::Error(full.error(self)));
         }
-        match self.service.segments.request(&tag, count, self.deadline(now, timeout_ms)) {
+        let asker = Asker(self.visitor.grant().uid());
+        let deadline = self.deadline(now, timeout_ms);
+        match self.service.segments.request(&name, asker, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);
                 put(output, id, ids(runs));
@@ -222,9 +228,11 @@ impl Caller {
             // It is named, so it has to be a name.
             return Err(BizTag::new(name).map_or_else(bad_tag, |_| refused));
         }
-        let tag = self.service.segments.find_or_add(name)?;
+        let tag = self.service.segments.find(name);
+        let known = tag.as_ref().map(|tag| tag.name().clone());
+        let known = known.map_or_else(|| BizTag::new(name).map_err(bad_tag), Ok)?;
         let allowance = self.visitor.allowance(&self.service, name);
-        Ok(Chosen { tag, allowance })
+        Ok(Chosen { name: known, tag, allowance })
     }
 
     /// Why the caller may not make this call, which is none of those for IDs.

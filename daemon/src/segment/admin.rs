@@ -80,9 +80,7 @@ impl Segments {
         let made = self.make(&name, NewTag { first, step, description }).await;
         let made = made.map_err(|error| to_wire(&name, &error))?;
         tracing::info!(tag = name.as_str(), step, first = made.first, "made a tag");
-        if let Some(tag) = self.find(name.as_str()) {
-            tag.lock().segment.appeared();
-        }
+        self.appeared(&name);
         let row = Row {
             tag: name.as_str().to_owned(),
             max_id: made.first.cast_signed().into(),
@@ -123,6 +121,7 @@ impl Segments {
             inner.segment.removed(self.now());
             inner.segment.row_is_at(deleted.tombstone);
             drop(inner);
+            lock(&self.0.tags).note_removed();
             self.attend(&tag);
         }
         let first = deleted.tombstone;
@@ -137,7 +136,11 @@ impl Segments {
 
     /// The highest end of a tag that this host has seen.
     fn seen(&self, name: &BizTag) -> u64 {
-        self.find(name.as_str()).map_or(0, |tag| tag.lock().segment.view().floor)
+        let (tag, mark) = {
+            let table = lock(&self.0.tags);
+            (table.get(name.as_str()).cloned(), table.mark(name))
+        };
+        tag.map_or(mark, |tag| tag.lock().segment.view().floor)
     }
 
     /// Changes the step of a tag.

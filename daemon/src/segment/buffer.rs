@@ -320,6 +320,12 @@ impl Segment {
                 self.refuse_beyond_memory(&Refusal::BadRow(error.clone()));
                 self.leave_store_alone();
             }
+            LeaseFailure::NoRoom { limit, removed } => {
+                self.rest(now);
+                let (limit, removed) = (*limit, *removed);
+                self.refuse_beyond_memory(&Refusal::TooManyTags { limit, removed });
+                self.leave_store_alone();
+            }
             LeaseFailure::UnknownTag => return self.removed(now),
         }
         self.trouble = Some(failure);
@@ -595,15 +601,26 @@ impl Segment {
         Record { floor: self.floor, left }
     }
 
-    /// Whether nothing is known of the tag but that there was no lease, and nobody waits for one.
+    /// Whether nobody waits, nothing is in memory or under way, and the disk knows all.
     #[must_use]
-    pub fn is_unknown(&self) -> bool {
-        let none = match self.lease {
-            LeaseState::Absent { .. } | LeaseState::Resting { .. } | LeaseState::StoreDown => true,
-            // A new one; and one that the store is being asked about.
-            LeaseState::Idle | LeaseState::InFlight { .. } => false,
-        };
-        none && self.floor == 0 && self.waiters.is_empty()
+    pub fn is_idle(&self) -> bool {
+        self.waiters.is_empty()
+            && self.in_memory() == 0
+            && !matches!(self.lease, LeaseState::InFlight { .. })
+            && matches!(self.persist, Persist::Clean)
+    }
+
+    /// The high-water mark of a tag that the store has no row of and that nothing is left of.
+    #[must_use]
+    pub fn mark_of_removed(&self) -> Option<u64> {
+        let absent = matches!(self.lease, LeaseState::Absent { .. });
+        (absent && self.floor > 0 && self.is_idle()).then_some(self.floor)
+    }
+
+    /// Whether somebody waits.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        !self.waiters.is_empty()
     }
 
     /// What people want to know.

@@ -118,29 +118,32 @@ fn a_row_that_cannot_be_used_is_left_alone_when_nobody_waits_for_it() {
 }
 
 #[test]
-fn only_a_tag_of_which_nothing_was_ever_leased_and_nobody_waits_for_can_be_forgotten() {
+fn a_tag_is_idle_only_when_nobody_waits_and_nothing_is_left_or_under_way() {
     let failures = [
         LeaseFailure::UnknownTag,
         LeaseFailure::Unavailable("locked".into()),
         LeaseFailure::NotTried("down".into()),
         LeaseFailure::BadRow("step -1".into()),
+        LeaseFailure::NoRoom { limit: 1, removed: 0 },
     ];
     for failure in failures {
         let mut segment = Segment::new(RULES, 1);
-        assert!(!segment.is_unknown(), "it has not been asked for");
         segment.request(T0, 1, 1, T0);
+        assert!(!segment.is_idle(), "it is waited for");
         segment.poll_lease(T0).unwrap();
-        assert!(!segment.is_unknown(), "it is being asked for");
-        segment.lease_failed(T0, failure.clone());
-        let waited_for = segment.view().waiting > 0;
-        assert_eq!(segment.is_unknown(), !waited_for, "{failure:?}");
         segment.expire(T0);
-        assert!(segment.is_unknown(), "{failure:?}");
+        assert!(!segment.is_idle(), "a lease is under way");
+        segment.lease_failed(T0, failure.clone());
+        assert!(segment.is_idle(), "{failure:?}");
+        assert_eq!(segment.mark_of_removed(), None, "nothing was leased");
         let mut used = served();
         drain(&mut used, 150);
         used.poll_lease(T0).unwrap();
-        used.lease_failed(T0, failure);
-        assert!(!used.is_unknown(), "its highest end must not be forgotten");
+        used.lease_failed(T0, failure.clone());
+        let removed = failure == LeaseFailure::UnknownTag;
+        assert!(!used.is_idle(), "what is left is in memory, or has to be given up on disk");
+        flush(&mut used, T0);
+        assert_eq!(used.mark_of_removed(), removed.then_some(1001), "{failure:?}");
     }
 }
 

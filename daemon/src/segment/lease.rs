@@ -1,14 +1,16 @@
 //! Leasing: one task per lease under way, which ends when the tag wants no other and rests from
 //! none. The buffer says when and how much; here is only the call and what people are told.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::SemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::service::{Segments, Tag, lock};
 use super::store::{Leased, NewTag, StoreError};
+use super::table::{Full, Lane};
 use super::terms::{Lease, LeaseAsk, LeaseFailure, View};
 
 /// People are told of requests that had to wait not more often than this, over all tags.
@@ -18,6 +20,7 @@ const STARVATION_TOLD: Duration = Duration::from_secs(10);
 struct Turn<'a> {
     _ahead: Option<SemaphorePermit<'a>>,
     _turn: Option<SemaphorePermit<'a>>,
+    _lane: Option<OwnedSemaphorePermit>,
 }
 
 impl Segments {
@@ -46,17 +49,18 @@ impl Segments {
                     self.tell_of_starvation(tag, view.waiting, leased.lease);
                 }
                 inner.segment.leased(now, leased.lease);
+                drop(inner);
+                self.keep_as_tag(tag);
             }
             Err(failure) => {
                 tell(tag, &inner.segment.view(), &failure);
+                let removed = failure == LeaseFailure::UnknownTag && inner.lane.is_none();
                 inner.segment.lease_failed(now, failure);
+                drop(inner);
+                if removed {
+                    lock(&self.0.tags).note_removed();
+                }
             }
-        }
-        // A name that was never leased may be none.
-        let unknown = inner.segment.view().floor == 0;
-        drop(inner);
-        if unknown {
-            self.note_unknown();
         }
         self.attend(tag);
     }
@@ -69,7 +73,7 @@ impl Segments {
         }
         *told = Some(Instant::now());
         tracing::info!(
-            tag = tag.name(),
+            tag = tag.name().as_str(),
             waiting,
             leased = lease.range.count(),
             row_step = lease.row_step,
@@ -81,14 +85,18 @@ impl Segments {
     /// Waits while the tag rests from a failure or the store is down, and says what it wants then.
     async fn rest(&self, tag: &Arc<Tag>) -> Option<LeaseAsk> {
         loop {
-            let (down, until) = {
+            let (down, abandoned, until) = {
                 let inner = tag.lock();
-                (inner.segment.waits_for_store(), inner.segment.lease_rests_until())
+                let segment = &inner.segment;
+                (segment.waits_for_store(), inner.is_abandoned(), segment.lease_rests_until())
             };
             if down {
                 tokio::select! {
                     () = self.0.stop.cancelled() => return None,
                     () = self.store_opens() => {}
+                    () = tag.hurry.notified(), if !abandoned => continue,
+                    // Whoever asks next begins again.
+                    () = std::future::ready(()), if abandoned => {}
                 }
                 let mut inner = tag.lock();
                 inner.segment.store_is_back();
@@ -107,12 +115,19 @@ impl Segments {
     }
 
     async fn lease_in_turn(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, LeaseFailure> {
-        let _turn = self.turn(tag, ask).await;
+        let Some(_turn) = self.turn(tag).await else {
+            return Err(LeaseFailure::NotTried("nobody asks for it any more".into()));
+        };
         if self.0.stop.is_cancelled() {
             return Err(LeaseFailure::NotTried("leafd is stopping".into()));
         }
         if let Some((error, _)) = self.store_down() {
             return Err(LeaseFailure::NotTried(error));
+        }
+        if tag.lock().lane.is_some()
+            && let Err(Full::Tags { limit, removed }) = lock(&self.0.tags).is_full()
+        {
+            return Err(LeaseFailure::NoRoom { limit, removed });
         }
         let begun = self.now();
         let outcome = self.lease_once(tag, ask).await;
@@ -127,9 +142,9 @@ impl Segments {
 
     /// Waits for one's turn, which is not the store's fault and not in its time. Tags that
     /// somebody waits for go before those that are leased ahead of need.
-    async fn turn(&self, tag: &Tag, ask: LeaseAsk) -> Turn<'_> {
-        if ask.floor == 0 {
-            return Turn { _ahead: None, _turn: self.0.first_leasing.acquire().await.ok() };
+    async fn turn(&self, tag: &Tag) -> Option<Turn<'_>> {
+        if let Some(lane) = tag.lane() {
+            return self.first_turn(tag, lane).await;
         }
         let starving = || tag.lock().segment.is_starving();
         let mut ahead = None;
@@ -140,7 +155,31 @@ impl Segments {
                 () = tag.hurry.notified() => {}
             }
         }
-        Turn { _ahead: ahead, _turn: self.0.leasing.acquire().await.ok() }
+        let turn = self.0.leasing.acquire().await.ok();
+        Some(Turn { _ahead: ahead, _turn: turn, _lane: None })
+    }
+
+    /// The turn of a lookup: first in the lane of whoever asks, so that one who asks for thousands
+    /// of names does not hold up others, and then among all. None once nobody asks.
+    async fn first_turn(&self, tag: &Tag, mut lane: Lane) -> Option<Turn<'_>> {
+        let mut own = pin!(Arc::clone(&lane).acquire_owned());
+        let own = loop {
+            tokio::select! {
+                permit = &mut own => break permit.ok(),
+                () = tag.hurry.notified() => {}
+            }
+            let shorter = tag.lane().filter(|now| !Arc::ptr_eq(now, &lane));
+            if let Some(shorter) = shorter {
+                own.set(Arc::clone(&shorter).acquire_owned());
+                lane = shorter;
+            }
+            if tag.lock().is_abandoned() {
+                return None;
+            }
+        };
+        let turn = self.0.first_leasing.acquire().await.ok();
+        let turn = Turn { _ahead: None, _turn: turn, _lane: own };
+        (!tag.lock().is_abandoned()).then_some(turn)
     }
 
     async fn lease_once(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, StoreError> {
@@ -152,7 +191,7 @@ impl Segments {
                 let new = NewTag { first, step: settings.default_step, description: "" };
                 match self.make(&tag.name, new).await {
                     Ok(made) => tracing::info!(
-                        tag = tag.name(),
+                        tag = tag.name().as_str(),
                         step = settings.default_step,
                         first = made.first,
                         "made the tag on its first use (segment.auto-create)"
@@ -172,16 +211,17 @@ impl Segments {
 fn tell(tag: &Tag, view: &View, failure: &LeaseFailure) {
     match failure {
         LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::error!(tag = tag.name(), "the row cannot be used: {why}");
+            tracing::error!(tag = tag.name().as_str(), "the row cannot be used: {why}");
         }
         LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::warn!(tag = tag.name(), "a lease failed, to be repeated: {why}");
+            tracing::warn!(tag = tag.name().as_str(), "a lease failed, to be repeated: {why}");
         }
         // Callers are told of a name that is none; people, of a tag that was one.
         LeaseFailure::UnknownTag if view.remaining > 0 => report_gone(tag, view.remaining),
         LeaseFailure::BadRow(_)
         | LeaseFailure::Unavailable(_)
         | LeaseFailure::UnknownTag
+        | LeaseFailure::NoRoom { .. }
         | LeaseFailure::NotTried(_) => {}
     }
 }
@@ -189,7 +229,7 @@ fn tell(tag: &Tag, view: &View, failure: &LeaseFailure) {
 /// The row of a tag in use is no longer there.
 pub(super) fn report_gone(tag: &Tag, dropped: u64) {
     tracing::warn!(
-        tag = tag.name(),
+        tag = tag.name().as_str(),
         dropped,
         "the tag is gone from the store; it is served no longer"
     );
@@ -201,7 +241,7 @@ fn report(tag: &Tag, leased: &Leased) {
         report_backwards(tag, from, range.start());
     }
     tracing::debug!(
-        tag = tag.name(),
+        tag = tag.name().as_str(),
         start = range.start(),
         end = range.end(),
         row_step = leased.lease.row_step,
@@ -212,7 +252,7 @@ fn report(tag: &Tag, leased: &Leased) {
 /// The row was found at `from`, below `seen`, and moved forward to it.
 pub(super) fn report_backwards(tag: &Tag, from: u64, seen: u64) {
     tracing::error!(
-        tag = tag.name(),
+        tag = tag.name().as_str(),
         "the row's max_id went backwards to {from}, below {seen} which this host has seen; moved \
          it forward, so nothing is repeated here. Was a backup restored, did a failover lose \
          writes, was the row edited, or did this host come from another database? Other hosts on \

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::segment::range::{Queue, Range};
-use crate::segment::service::{Outcome, Settings, unix_seconds};
+use crate::segment::service::{Asker, Outcome, Settings, unix_seconds};
 use crate::segment::store::{BoxFuture, Deleted, Made, Row, Store};
 use crate::segment::tag::BizTag;
 use crate::segment::terms::Rules;
@@ -144,8 +144,8 @@ impl Host {
     }
 
     async fn next(&self, tag: &str, within: Duration) -> Result<u64, leaf_client::WireError> {
-        let tag = self.segments.find_or_add(tag)?;
-        let runs = match self.segments.request(&tag, 1, Instant::now() + within) {
+        let tag = BizTag::new(tag).unwrap();
+        let runs = match self.segments.request(&tag, Asker(0), 1, Instant::now() + within) {
             Outcome::Now(runs) => runs,
             Outcome::Later(waiting) => waiting.outcome().await?,
             Outcome::Refused(error) => return Err(error),
@@ -212,4 +212,46 @@ async fn names_asked_for_while_the_store_is_down_do_not_use_up_the_room_for_tags
     assert_eq!(host.next("users", PATIENCE).await.unwrap(), 1);
     // Those that were used are kept.
     assert_eq!(host.next("tag 1", PATIENCE).await.unwrap(), 1001);
+}
+
+/// Begins a request that waits, without waiting for it.
+fn begin(host: &Host, name: &str, asker: Asker) -> Outcome {
+    let tag = BizTag::new(name).unwrap();
+    host.segments.request(&tag, asker, 1, Instant::now() + PATIENCE)
+}
+
+#[tokio::test]
+async fn one_user_who_asks_for_thousands_of_names_does_not_hold_up_another_ones_new_tag() {
+    let host = Host::start(0, false);
+    let crowd: Vec<_> =
+        (0..3000).map(|nth| begin(&host, &format!("new {nth}"), Asker(1))).collect();
+    assert!(crowd.iter().all(|outcome| matches!(outcome, Outcome::Later(_))));
+    // Also when the crowd has asked for the very name before.
+    for name in ["users", "new 2999"] {
+        let before = lock(&host.store.asked).len();
+        let Outcome::Later(waiting) = begin(&host, name, Asker(2)) else { panic!() };
+        waiting.outcome().await.unwrap();
+        let place = lock(&host.store.asked).iter().position(|tag| tag == name).unwrap();
+        assert!(place <= before + 8, "{} others were asked for first", place - before);
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_nobody_waits_for_any_more_is_not_looked_up() {
+    for down in [false, true] {
+        let host = Host::start_with_room(0, down, 10);
+        for round in 0..20 {
+            let crowd: Vec<_> =
+                (0..1000).map(|nth| begin(&host, &format!("{round} {nth}"), Asker(1))).collect();
+            tokio::task::yield_now().await;
+            drop(crowd);
+        }
+        while !host.segments.0.tasks.is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let asked = lock(&host.store.asked).len();
+        assert!(asked < 100, "{asked} lookups for nobody");
+        *lock(&host.store.down) = false;
+        assert_eq!(host.next("users", PATIENCE).await.unwrap(), 1);
+    }
 }

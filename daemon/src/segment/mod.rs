@@ -16,6 +16,7 @@ mod refusal;
 pub mod service;
 pub mod step;
 pub mod store;
+mod table;
 pub mod tag;
 pub mod terms;
 pub mod window;

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
+use super::buffer::Segment;
 use super::lease::{report_backwards, report_gone};
-use super::service::{Segments, Tag, lock};
+use super::range::Queue;
+use super::service::{Segments, Tag, lock, unix_seconds};
 use super::store::{Row, StoreError};
 use super::tag::BizTag;
-use super::terms::View;
+use super::terms::{Record, View};
 
 /// What the list says of a tag that memory knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl Segments {
         let rows = outcome?.into_iter();
         let rows = rows.filter_map(|row| Some((BizTag::new(&row.tag).ok()?, row)));
         let rows: BTreeMap<_, _> = rows.collect();
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let tags = self.known_of(&rows);
         let mut findings = Vec::new();
         for tag in tags {
             let row = rows.get(tag.name());
@@ -123,6 +125,25 @@ impl Segments {
         Ok(findings)
     }
 
+    /// The tags in memory. Removed ones whose row is there again are among them, and lookups of what
+    /// is there now may be repeated at once.
+    fn known_of(&self, rows: &BTreeMap<BizTag, Row>) -> Vec<Arc<Tag>> {
+        let mut table = lock(&self.0.tags);
+        for (name, mark) in table.marks(|name| rows.contains_key(name)) {
+            let known = Record { floor: mark, left: Queue::default() };
+            let segment = Segment::restored(self.0.settings.rules, fastrand::u64(..), known);
+            let tag = Tag::new(name.clone(), segment, unix_seconds(), None);
+            table.insert(name, Arc::new(tag));
+        }
+        for lookup in table.lookups() {
+            if rows.contains_key(lookup.name()) {
+                lookup.lock().segment.appeared();
+            }
+        }
+        table.sweep();
+        table.values().cloned().collect()
+    }
+
     /// Looks at the row itself, and does what has to be done. `began` is when the list was asked
     /// for.
     async fn mend(&self, tag: &Arc<Tag>, finding: Finding, began: Duration) {
@@ -141,7 +162,7 @@ impl Segments {
             Err(StoreError::NoSuchTag) => self.remove(tag, began),
             Err(StoreError::Down(error)) => self.note_down(asked, &error),
             Err(error) => {
-                tracing::warn!(tag = tag.name(), "cannot look after the row: {error}");
+                tracing::warn!(tag = tag.name().as_str(), "cannot look after the row: {error}");
             }
         }
     }
@@ -153,6 +174,7 @@ impl Segments {
             report_gone(tag, view.remaining);
             inner.segment.removed(self.now());
             drop(inner);
+            lock(&self.0.tags).note_removed();
             self.attend(tag);
         }
     }

@@ -52,6 +52,27 @@ impl Refusal {
             )
             .with_detail(*limit as u64)
             .with_retry_after_ms(retry(LEAST_RETRY)),
+            Self::TooManyTags { limit, removed } => {
+                let removed = match removed {
+                    0 => String::new(),
+                    _ => format!(", besides {removed} removed ones whose highest IDs it keeps"),
+                };
+                let text = format!(
+                    "tag {:?} would be one more than {limit} (segment.max-tags){removed}",
+                    tag.as_str()
+                );
+                WireError::new(ErrorCode::TooManyTags, text).with_detail(*limit as u64)
+            }
+            Self::TooManyNew(own) => WireError::new(
+                ErrorCode::TooManyWaiting,
+                format!(
+                    "tag {:?} is new here, and requests of this user wait for {own} new tags \
+                     already",
+                    tag.as_str()
+                ),
+            )
+            .with_detail(*own as u64)
+            .with_retry_after_ms(retry(LEAST_RETRY)),
             Self::Stopping => {
                 WireError::new(ErrorCode::ShuttingDown, "leafd is stopping; connect again")
                     .with_retry_after_ms(retry(LEAST_RETRY))

@@ -2,11 +2,11 @@
 //! cannot be answered wait. Locks are short and never held over an await.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leaf_client::wire::{ErrorCode, SegmentTotals, WireError};
+use leaf_client::wire::{SegmentTotals, WireError};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
@@ -15,7 +15,10 @@ use tokio_util::task::TaskTracker;
 
 use super::buffer::Segment;
 use super::health::Health;
+use super::range::Queue;
 use super::store::{Row, Store};
+pub use super::table::Asker;
+use super::table::{Entry, Full, Lane, Table};
 use super::tag::BizTag;
 use super::terms::{Answer, LeaseAsk, Record, Refusal, Rules, Ticket};
 use crate::runs::Runs;
@@ -25,10 +28,6 @@ use crate::supervise;
 
 /// Tags used within this are leased again at start.
 const RECENT: Duration = Duration::from_secs(24 * 3600);
-
-/// Names of which nothing was ever leased are remembered up to this many, and then forgotten, so
-/// that asking for ever new names fills no memory.
-const MOST_UNKNOWN: usize = 1000;
 
 /// Calls to the store that are no leases, at the same time: the refresh and an administrator's.
 const OTHER_CALLS: usize = 2;
@@ -50,10 +49,6 @@ pub struct Settings {
     pub store_calls: usize,
 }
 
-/// The tags by name. Every request may look one up, so the hash is a fast one; it is keyed at
-/// random, and who asks for names can at most slow this host's own requests down.
-pub(super) type Tags = HashMap<BizTag, Arc<Tag>, foldhash::quality::RandomState>;
-
 /// Segment IDs of all tags. Cheap to clone.
 #[derive(Clone)]
 pub struct Segments(pub(super) Arc<Shared>);
@@ -62,7 +57,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) store: Arc<dyn Store>,
     pub(super) writer: Writer,
-    pub(super) tags: Mutex<Tags>,
+    pub(super) tags: Mutex<Table<Tag>>,
     /// The rows as last read.
     pub(super) rows: Mutex<BTreeMap<BizTag, Row>>,
     pub(super) dirty: Mutex<Vec<Arc<Tag>>>,
@@ -74,14 +69,12 @@ pub(super) struct Shared {
     pub(super) told_of_starvation: Mutex<Option<Instant>>,
     /// People know that the database keeps no tombstones.
     pub(super) told_of_tombstones: AtomicBool,
-    /// Failed leases of names of which nothing was ever leased, since those were last forgotten.
-    unknown: AtomicUsize,
     /// Turns for leases of tags that have been leased before.
     pub(super) leasing: Semaphore,
     /// Of these, those that may be had ahead of need: there is always one left for a tag that
     /// somebody waits for.
     pub(super) leasing_ahead: Semaphore,
-    /// The same for tags that are new here: asking for ever new names holds up none in use.
+    /// The same for names that are looked up: asking for ever new ones holds up no tag in use.
     pub(super) first_leasing: Semaphore,
     /// Cancelled when a task breaks down that leafd cannot do without.
     pub(super) fatal: CancellationToken,
@@ -106,8 +99,10 @@ pub(super) struct Inner {
     pub(super) segment: Segment,
     callers: HashMap<Ticket, oneshot::Sender<Result<Runs, Refusal>>>,
     last_ticket: Ticket,
-    /// No longer in the list of tags: whoever holds it still must not ask for it.
-    forgotten: bool,
+    /// Where the first lease queues, as long as this is only a lookup.
+    pub(super) lane: Option<Lane>,
+    /// No longer in the table: whoever holds it still must not ask for it.
+    pub(super) forgotten: bool,
     /// In the list of those to be looked at by the persister.
     pub(super) listed: bool,
     /// When it was last used, in seconds since 1970.
@@ -142,8 +137,20 @@ impl Tag {
     /// The name.
     #[must_use]
     #[inline]
-    pub fn name(&self) -> &str {
-        self.name.as_str()
+    pub const fn name(&self) -> &BizTag {
+        &self.name
+    }
+
+    /// Where the first lease queues; none once there was one.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        self.lock().lane.clone()
+    }
+
+    /// A lookup that nobody waits for any more need not queue for the store.
+    fn tell_if_abandoned(&self) {
+        if self.lock().is_abandoned() {
+            self.hurry.notify_one();
+        }
     }
 }
 
@@ -170,11 +177,12 @@ impl Segments {
     ) -> Self {
         let leases = settings.store_calls.saturating_sub(OTHER_CALLS).max(2);
         let first_leases = (leases / 3).max(1);
+        let max_tags = settings.max_tags;
         let this = Self(Arc::new(Shared {
             settings,
             store,
             writer,
-            tags: Mutex::default(),
+            tags: Mutex::new(Table::new(max_tags, first_leases)),
             rows: Mutex::default(),
             dirty: Mutex::default(),
             dirty_signal: Notify::new(),
@@ -183,7 +191,6 @@ impl Segments {
             refresh_now: Notify::new(),
             told_of_starvation: Mutex::default(),
             told_of_tombstones: AtomicBool::new(false),
-            unknown: AtomicUsize::new(0),
             leasing: Semaphore::new(leases - first_leases),
             leasing_ahead: Semaphore::new((leases - first_leases - 1).max(1)),
             first_leasing: Semaphore::new(first_leases),
@@ -202,7 +209,7 @@ impl Segments {
             if is_recent {
                 segment.prepare();
             }
-            let tag = Arc::new(Tag::new(name.clone(), segment, record.used_s));
+            let tag = Arc::new(Tag::new(name.clone(), segment, record.used_s, None));
             if is_recent {
                 recent.push(Arc::clone(&tag));
             }
@@ -245,43 +252,42 @@ impl Segments {
         lock(&self.0.tags).get(name).cloned()
     }
 
-    /// The tag of this name; memory makes a place for it, the store has the last word.
-    ///
-    /// # Errors
-    /// When the name cannot be one, or memory has enough of them.
-    pub fn find_or_add(&self, name: &str) -> Result<Arc<Tag>, WireError> {
-        let mut tags = lock(&self.0.tags);
-        if let Some(tag) = tags.get(name) {
-            return Ok(Arc::clone(tag));
+    /// `count` IDs of the tag `name` now, or by `deadline`. A name that is new here takes a place of
+    /// the asker's until it is answered.
+    #[must_use]
+    pub fn request(&self, name: &BizTag, asker: Asker, count: u32, deadline: Instant) -> Outcome {
+        loop {
+            match self.find_or_look_up(name, asker) {
+                Ok(tag) => {
+                    if let Some(outcome) = self.request_of(&tag, count, deadline) {
+                        return outcome;
+                    }
+                }
+                Err(refusal) => return Outcome::Refused(refusal.to_wire(name)),
+            }
         }
-        let name =
-            BizTag::new(name).map_err(|bad| WireError::new(ErrorCode::BadTag, bad.to_string()))?;
-        if tags.len() >= self.0.settings.max_tags {
-            self.forget_unknown(&mut tags);
-        }
-        let limit = self.0.settings.max_tags;
-        if tags.len() >= limit {
-            let name = name.as_str();
-            let text = format!("tag {name:?} would be one more than {limit} (segment.max-tags)");
-            return Err(WireError::new(ErrorCode::TooManyTags, text).with_detail(limit as u64));
-        }
-        let segment = Segment::new(self.0.settings.rules, fastrand::u64(..));
-        let tag = Arc::new(Tag::new(name.clone(), segment, unix_seconds()));
-        tags.insert(name, Arc::clone(&tag));
-        Ok(tag)
     }
 
-    /// `count` IDs now, or by `deadline`.
-    #[must_use]
-    pub fn request(&self, tag: &Arc<Tag>, count: u32, deadline: Instant) -> Outcome {
+    fn find_or_look_up(&self, name: &BizTag, asker: Asker) -> Result<Arc<Tag>, Refusal> {
+        let rules = self.0.settings.rules;
+        let make = |mark, lane| {
+            let known = Record { floor: mark, left: Queue::default() };
+            let segment = Segment::restored(rules, fastrand::u64(..), known);
+            Tag::new(name.clone(), segment, unix_seconds(), Some(lane))
+        };
+        let found = lock(&self.0.tags).find_or_look_up(name, asker, make);
+        found.map_err(|full| match full {
+            Full::Tags { limit, removed } => Refusal::TooManyTags { limit, removed },
+            Full::Lookups(own) => Refusal::TooManyNew(own),
+        })
+    }
+
+    /// None when the table has given the tag up.
+    fn request_of(&self, tag: &Arc<Tag>, count: u32, deadline: Instant) -> Option<Outcome> {
         let (sender, receiver) = oneshot::channel();
         let mut inner = tag.lock();
         if inner.forgotten {
-            drop(inner);
-            return match self.find_or_add(tag.name()) {
-                Ok(tag) => self.request(&tag, count, deadline),
-                Err(error) => Outcome::Refused(error),
-            };
+            return None;
         }
         inner.last_ticket += 1;
         let ticket = inner.last_ticket;
@@ -295,7 +301,7 @@ impl Segments {
             tag.hurry.notify_one();
         }
         self.attend(tag);
-        match answer {
+        Some(match answer {
             Answer::Now(runs) => Outcome::Now(runs),
             Answer::Later => Outcome::Later(Waiting {
                 segments: self.clone(),
@@ -305,7 +311,7 @@ impl Segments {
                 deadline,
             }),
             Answer::Refused(refusal) => Outcome::Refused(refusal.to_wire(&tag.name)),
-        }
+        })
     }
 
     /// What the caller is told. When the store is down for all, that outdoes what the tag knows.
@@ -336,21 +342,22 @@ impl Segments {
         }
     }
 
-    /// Another name of which nothing is known: drops them all when they are many.
-    pub(super) fn note_unknown(&self) {
-        if self.0.unknown.fetch_add(1, Ordering::Relaxed) >= MOST_UNKNOWN {
-            self.forget_unknown(&mut lock(&self.0.tags));
+    /// The store has given a first range of what was only a lookup.
+    pub(super) fn keep_as_tag(&self, tag: &Arc<Tag>) {
+        if tag.lock().lane.take().is_some() {
+            lock(&self.0.tags).insert(tag.name.clone(), Arc::clone(tag));
         }
     }
 
-    fn forget_unknown(&self, tags: &mut Tags) {
-        // Looking through all tags is not for nothing, nor for every request.
-        if self.0.unknown.swap(0, Ordering::Relaxed) > 0 {
-            tags.retain(|_, tag| !tag.lock().forget_if_unknown());
+    /// The tag was made or seen in the store: whoever asks for it next has it looked up at once.
+    pub(super) fn appeared(&self, name: &BizTag) {
+        let tag = lock(&self.0.tags).get_any(name.as_str()).cloned();
+        if let Some(tag) = tag {
+            tag.lock().segment.appeared();
         }
     }
 
-    /// How many tags memory has, those that the store does not know included.
+    /// How many tags memory has, removed ones that are still in use included.
     #[must_use]
     pub fn tags_in_memory(&self) -> usize {
         lock(&self.0.tags).len()
@@ -359,7 +366,10 @@ impl Segments {
     /// Figures over all tags.
     #[must_use]
     pub fn totals(&self) -> SegmentTotals {
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let (tags, lookups): (Vec<_>, Vec<_>) = {
+            let table = lock(&self.0.tags);
+            (table.values().cloned().collect(), table.lookups().cloned().collect())
+        };
         let mut totals = SegmentTotals {
             store: self.0.store.describe(),
             store_error: self.store_error(),
@@ -374,6 +384,9 @@ impl Segments {
             totals.issued += view.issued;
             totals.leases += view.lease_count;
         }
+        for lookup in lookups {
+            totals.waiting += lookup.lock().segment.view().waiting as u64;
+        }
         totals
     }
 
@@ -387,7 +400,10 @@ impl Segments {
         self.0.tasks.close();
         // A lease that is not back by then is lost, as in a crash.
         let _ = tokio::time::timeout(grace, self.0.tasks.wait()).await;
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let tags: Vec<_> = {
+            let table = lock(&self.0.tags);
+            table.values().chain(table.lookups()).cloned().collect()
+        };
         let records = tags.iter().filter_map(|tag| {
             let mut inner = tag.lock();
             let record = inner.segment.close();
@@ -401,11 +417,12 @@ impl Segments {
 }
 
 impl Tag {
-    fn new(name: BizTag, segment: Segment, used_s: u64) -> Self {
+    pub(super) fn new(name: BizTag, segment: Segment, used_s: u64, lane: Option<Lane>) -> Self {
         let inner = Inner {
             segment,
             callers: HashMap::new(),
             last_ticket: 0,
+            lane,
             forgotten: false,
             listed: false,
             used_s,
@@ -414,10 +431,40 @@ impl Tag {
     }
 }
 
+impl Entry for Tag {
+    fn evict(&self) -> bool {
+        let mut inner = self.lock();
+        inner.forgotten |= inner.is_abandoned() && inner.segment.is_idle();
+        let forgotten = inner.forgotten;
+        drop(inner);
+        if forgotten {
+            // A task may wait for the store on its behalf.
+            self.hurry.notify_one();
+        }
+        forgotten
+    }
+
+    fn retire(&self) -> Option<u64> {
+        let mut inner = self.lock();
+        let mark = inner.segment.mark_of_removed();
+        inner.forgotten |= mark.is_some();
+        mark
+    }
+
+    fn hasten(&self, lane: &Lane) {
+        let mut inner = self.lock();
+        if inner.lane.is_some() {
+            inner.lane = Some(Arc::clone(lane));
+        }
+        drop(inner);
+        self.hurry.notify_one();
+    }
+}
+
 impl Inner {
-    fn forget_if_unknown(&mut self) -> bool {
-        self.forgotten = self.segment.is_unknown();
-        self.forgotten
+    /// Whether this is a lookup that nobody waits for.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.lane.is_some() && !self.segment.is_waited_for()
     }
 
     /// What the tag wants of the store now.
@@ -451,6 +498,7 @@ impl Waiting {
             Err(_) => {
                 self.tag.lock().segment.expire(self.segments.now());
                 self.segments.attend(&self.tag);
+                self.tag.tell_if_abandoned();
                 self.receiver.try_recv().ok()
             }
         };
@@ -465,5 +513,7 @@ impl Drop for Waiting {
         if inner.callers.remove(&self.ticket).is_some() {
             inner.segment.withdraw(self.ticket);
         }
+        drop(inner);
+        self.tag.tell_if_abandoned();
     }
 }

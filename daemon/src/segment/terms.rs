@@ -61,6 +61,14 @@ pub enum LeaseFailure {
     /// The row cannot be used as it is.
     #[error("{0}")]
     BadRow(String),
+    /// Memory has as many tags as it may; with how many removed ones it remembers.
+    #[error("memory has {limit} tags already (segment.max-tags)")]
+    NoRoom {
+        /// Most tags.
+        limit: usize,
+        /// Removed tags whose high-water marks are kept.
+        removed: usize,
+    },
 }
 
 /// Why a request got nothing.
@@ -78,6 +86,15 @@ pub enum Refusal {
     Deadline,
     /// So many wait already.
     TooManyWaiting(usize),
+    /// Memory has as many tags as it may; with how many removed ones it remembers.
+    TooManyTags {
+        /// Most tags.
+        limit: usize,
+        /// Removed tags whose high-water marks are kept.
+        removed: usize,
+    },
+    /// The asker waits for so many names that are new here.
+    TooManyNew(usize),
     /// The daemon stops.
     Stopping,
 }

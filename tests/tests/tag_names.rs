@@ -1,0 +1,135 @@
+//! Asking for names costs whoever asks, and nobody else: it takes no tag's place, in whatever way
+//! the request ends. A tag that was removed gives its place up, and its IDs never come again.
+
+use std::time::Duration;
+
+use leaf_client::wire::{Call, ErrorCode, Reply};
+use leafd_tests::Seen;
+use leafd_tests::caller::{Caller, wait_until};
+use leafd_tests::daemon::{Daemon, Home};
+use leafd_tests::raw::{Raw, frame};
+
+/// Names that are asked for, and places for tags.
+const NAMES: u64 = 5000;
+const PLACES: &str = "1000";
+
+fn home(folder: &std::path::Path) -> Home {
+    Home::new(folder).with("SEGMENT_MAX_TAGS", PLACES).with("SEGMENT_AUTO_CREATE", "false")
+}
+
+/// Asks for every name at once, and returns why each was refused.
+fn ask_for_names(home: &Home, timeout_ms: u32) -> Vec<ErrorCode> {
+    let mut raw = Raw::greeted(&home.socket());
+    let mut refused = Vec::new();
+    // In parts, since leafd does not read on while its answers are not read.
+    for part in 0..NAMES / 500 {
+        let names = (0..500).map(|nth| (part * 500 + nth + 2, format!("name {part} {nth}")));
+        let frames: Vec<u8> = names
+            .flat_map(|(id, tag)| frame(id, Call::Segment { tag: &tag, count: 1, timeout_ms }))
+            .collect();
+        raw.send(&frames);
+        for _ in 0..500 {
+            match raw.receive().expect("an answer").reply {
+                Reply::Error(error) => refused.push(error.code()),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    refused
+}
+
+/// A tag that is new to the daemon is served.
+fn a_new_tag_is_served(daemon: &Daemon, tag: &str) {
+    daemon.client().tag_create(tag, 10, 1, "").unwrap();
+    Caller::of(daemon, tag, &Seen::default()).gets(1);
+}
+
+#[test]
+fn names_that_are_refused_because_too_many_requests_wait_take_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("SOCKET_MAX_IN_FLIGHT", "2");
+    let daemon = home.start();
+    let refused = ask_for_names(&home, 1000);
+    assert!(refused.contains(&ErrorCode::TooManyInFlight), "{refused:?}");
+    assert!(!refused.contains(&ErrorCode::TooManyTags));
+    assert_eq!(daemon.client().status().unwrap().segments.tags, 0);
+    a_new_tag_is_served(&daemon, "orders");
+    daemon.stop();
+}
+
+#[test]
+fn names_that_a_quota_refuses_take_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let quota = "[{ tags = ['name *'], ids-per-second = 1 }]";
+    let home = home(folder.path()).with("QUOTA_TAGS", quota);
+    let daemon = home.start();
+    // More than the quota gives at once, so each of them is refused.
+    let mut raw = Raw::greeted(&home.socket());
+    for id in 2..2 + NAMES {
+        let tag = format!("name {id}");
+        let reply = raw.ask(id, Call::Segment { tag: &tag, count: 2, timeout_ms: 0 });
+        assert!(matches!(&reply, Reply::Error(error) if error.code() == ErrorCode::BadCount));
+    }
+    a_new_tag_is_served(&daemon, "orders");
+    daemon.stop();
+}
+
+#[test]
+fn names_asked_for_in_an_outage_take_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    // A directory stands in the place of the database.
+    let database = home.state().join("leafd.db");
+    std::fs::create_dir_all(&database).unwrap();
+    let daemon = home.start();
+    let refused = ask_for_names(&home, 1);
+    assert!(refused.contains(&ErrorCode::StoreUnavailable), "{refused:?}");
+    assert!(!refused.contains(&ErrorCode::TooManyTags));
+    std::fs::remove_dir(&database).unwrap();
+    let mut client = daemon.client();
+    wait_until(&home, "a tag is made", || client.tag_create("users", 10, 1, "").is_ok());
+    Caller::of(&daemon, "users", &Seen::default()).gets(1);
+    a_new_tag_is_served(&daemon, "orders");
+    daemon.stop();
+}
+
+#[test]
+fn removed_tags_give_their_places_up_and_go_on_above_their_ids_when_they_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("SEGMENT_MAX_TAGS", "3").with("SEGMENT_REFRESH", "100ms");
+    let seen = Seen::default();
+    let none_is_left = |daemon: &Daemon| {
+        let mut client = daemon.client();
+        wait_until(&home, "none is left", || client.status().unwrap().segments.tags == 0);
+    };
+    // The row of the last removed tag may have been read before its place was given up.
+    let serves = |daemon: &Daemon, tag: &str| {
+        let caller = Caller::of(daemon, tag, &seen);
+        wait_until(&home, "there is room", || match caller.ask(1, Duration::from_secs(30)) {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.code(), ErrorCode::TooManyTags, "{error}");
+                false
+            }
+        });
+    };
+    let daemon = home.start();
+    for tag in ["a", "b", "c"] {
+        daemon.client().tag_create(tag, 10, 1, "").unwrap();
+        serves(&daemon, tag);
+    }
+    home.sql("DELETE FROM leaf_alloc");
+    none_is_left(&daemon);
+    daemon.client().tag_create("first", 10, 1, "").unwrap();
+    serves(&daemon, "first");
+    // They are remembered after a kill too, and take no place then either.
+    daemon.kill();
+    let daemon = home.start();
+    for tag in ["a", "b"] {
+        daemon.client().tag_create(tag, 10, 1, "").unwrap();
+        // Notes the ID, which must not have come before.
+        serves(&daemon, tag);
+        assert!(seen.highest(tag).is_some_and(|id| id > 10), "{tag}");
+    }
+    daemon.stop();
+}
