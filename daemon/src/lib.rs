@@ -12,6 +12,7 @@ pub mod listen;
 pub mod log;
 pub mod manager;
 mod patience;
+pub mod rfc3339;
 pub mod runs;
 pub mod secret;
 pub mod segment;

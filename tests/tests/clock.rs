@@ -2,8 +2,9 @@
 //! caller is told how far the clock is behind, segments are served all the while, and it goes on
 //! by itself when the clock has caught up.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
 use leafd_tests::Seen;
@@ -144,6 +145,103 @@ fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_c
     client.next("orders").unwrap();
     clock.set_offset_ms(0);
     wait_served(&mut client, &seen);
+}
+
+#[test]
+fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = Home::new(folder.path()).with_clock(&clock);
+    let seen = Seen::default();
+    let mut daemon = home.start();
+    for ahead in [HOUR, 13 * HOUR] {
+        wait_served(&mut daemon.client(), &seen);
+        clock.set_offset_ms(ahead);
+        // Enough for several raises of the ceiling, had anybody asked.
+        std::thread::sleep(Duration::from_millis(1500));
+        clock.set_offset_ms(0);
+        assert_eq!(refusal(&mut daemon.client(), &seen), None);
+        clock.set_offset_ms(ahead);
+        std::thread::sleep(Duration::from_millis(1500));
+        daemon.kill();
+        clock.set_offset_ms(0);
+        daemon = home.start();
+        assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());
+        // Also one that starts with such a clock.
+        daemon.kill();
+        clock.set_offset_ms(ahead);
+        daemon = home.start();
+        std::thread::sleep(Duration::from_millis(1500));
+        daemon.kill();
+        clock.set_offset_ms(0);
+        daemon = home.start();
+        assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());
+    }
+}
+
+#[test]
+fn requests_go_on_over_a_step_of_the_clock_that_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = Home::new(folder.path()).with_clock(&clock);
+    let daemon = home.start();
+    let seen = Seen::default();
+    wait_served(&mut daemon.client(), &seen);
+    let load = Load::start(&home.options(), &seen, &[SNOWFLAKE, SNOWFLAKE], 5000);
+    for step in 1..=5 {
+        clock.set_offset_ms(step * 24 * HOUR);
+        let before = seen.count(SNOWFLAKE);
+        let began = Instant::now();
+        while seen.count(SNOWFLAKE) < before + 10_000 {
+            assert!(began.elapsed() < Duration::from_secs(60), "{}", home.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let last = Layout::LEAF.decode(seen.highest(SNOWFLAKE).unwrap()).unwrap().unix_ms;
+        let status = daemon.client().status().unwrap().snowflake;
+        assert!(last + 60_000 > status.clock_unix_ms, "{last}, {status:?}");
+    }
+    assert_eq!(load.finish(), 0, "{}", home.log());
+}
+
+#[test]
+fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when_it_is_right() {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let now_ms = i64::try_from(now_ms).unwrap();
+    for (offset, code, said) in [
+        (60_000 - now_ms, ErrorCode::ClockBackwards, "before the epoch of snowflake.layout"),
+        (80 * 365 * 24 * HOUR, ErrorCode::TimeExhausted, "the time field of snowflake.layout"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = FakeTime::new(folder.path());
+        let home = Home::new(folder.path()).with_clock(&clock);
+        let seen = Seen::default();
+        clock.set_offset_ms(offset);
+        // As on a host that has never run it, and on one that has issued IDs.
+        for _ in 0..2 {
+            let mut daemon = home.start();
+            let mut client = daemon.client();
+            client.next("orders").unwrap();
+            let (found, _) = refusal(&mut client, &seen).unwrap();
+            assert_eq!(found, code);
+            let SnowflakeState::Refused { reason } = client.status().unwrap().snowflake.state
+            else {
+                panic!("{:?}", client.status())
+            };
+            assert!(reason.contains(said), "{reason}");
+            home.log().wait_for("no snowflake IDs: snowflake.layout");
+            let ready = home.command("leafctl").args(["health", "--ready"]).output().unwrap();
+            assert_eq!(ready.status.code(), Some(69), "{ready:?}");
+            assert!(home.command("leafctl").arg("health").output().unwrap().status.success());
+            let adopted = home.command("leafd").arg("adopt").output().unwrap();
+            assert_eq!(adopted.status.code(), Some(78), "{adopted:?}");
+            daemon.kill();
+            daemon = home.start();
+            clock.set_offset_ms(0);
+            wait_served(&mut daemon.client(), &seen);
+            daemon.stop();
+            clock.set_offset_ms(offset);
+        }
+    }
 }
 
 #[test]

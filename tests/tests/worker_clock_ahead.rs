@@ -117,16 +117,20 @@ fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_us
 fn the_fence_counts_time_that_nobody_sets() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    // Past what was reported, though no time has passed: the next report is enough.
+    // Past what was reported, though no time has passed: requests wait for a report that is made
+    // for them.
     let mut host = Host::start(ensemble, &path, "jumps", &all, &[]);
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
     let late = Host::start(ensemble, &path, "late", &all, &settings);
     let before = host.works();
     late.works();
-    host.clock.set_offset_ms(13 * HOUR);
-    all.is_refused(&host.home, ErrorCode::WorkerUnavailable, "the clock has jumped ahead");
-    let after = host.works();
-    assert_eq!(after.worker, before.worker);
+    for jump in 1..=5 {
+        host.clock.set_offset_ms(jump * 13 * HOUR);
+        let after = all.ask(&host.home, 1).expect("a report is made");
+        assert_eq!(after.worker, before.worker);
+        let hours = u64::try_from(jump * 13 * HOUR).unwrap();
+        assert!(after.first_ms >= before.last_ms + hours, "{after:?} after {before:?}");
+    }
     let ended = host.ends(How::Stopped).unwrap();
     assert_eq!(ended.count("has not taken a report"), 0, "{ended}");
     // Cut off, with a clock that stands long before the limit.
@@ -159,4 +163,61 @@ fn a_clock_that_jumped_past_the_limit_and_is_right_again_costs_no_time() {
     assert_eq!(after.worker, before.worker);
     all.customer(&host.home)
         .wait_status("serving", |status| status.state == SnowflakeState::Serving);
+}
+
+#[test]
+fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in_the_tree() {
+    let ensemble = Ensemble::shared();
+    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
+    let mut host = Host::start(ensemble, &path, "blip", &all, &[]);
+    let before = host.works();
+    let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
+    for how in [How::Running, How::Killed, How::Stopped] {
+        host.clock.set_offset_ms(HOUR);
+        if how != How::Running {
+            // One that starts while it is ahead.
+            host.ends(how);
+            host.starts();
+        }
+        all.customer(&host.home).reports();
+        all.customer(&host.home).reports();
+        let limit = i64::try_from(now_ms()).unwrap() + 60_000;
+        for record in records(&below, "leaf").unwrap() {
+            assert!(record.endpoint.timestamp < limit, "{how:?}: {record:?}");
+        }
+        host.ends(How::Killed);
+        host.clock.set_offset_ms(0);
+        host.starts();
+        // At the first try: what a crash costs is waited for, an hour is refused.
+        let after = loop {
+            match all.ask(&host.home, 1) {
+                Ok(after) => break after,
+                Err(error) => assert_eq!(error.code(), ErrorCode::WorkerUnavailable, "{error}"),
+            }
+        };
+        assert_eq!(after.worker, before.worker, "{}", host.home.log());
+        assert!(after.first_ms < now_ms() + 60_000, "{after:?}");
+    }
+}
+
+#[test]
+fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_begin_when_it_is_right() {
+    let ensemble = Ensemble::shared();
+    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
+    let mut host = Host::start(ensemble, &path, "early", &all, &[]);
+    let before = host.works();
+    for is_lost in [false, true] {
+        host.ends(How::Killed);
+        if is_lost {
+            host.loses_its_state();
+        }
+        host.clock.set_offset_ms(60_000 - i64::try_from(now_ms()).unwrap());
+        host.starts();
+        all.is_refused(&host.home, ErrorCode::ClockBackwards, "before the epoch");
+        let state = all.customer(&host.home).status().state;
+        assert!(matches!(state, SnowflakeState::Refused { .. }), "{state:?}");
+        host.clock.set_offset_ms(0);
+        let after = host.works();
+        assert_eq!(after.worker == before.worker, !is_lost, "{}", host.home.log());
+    }
 }

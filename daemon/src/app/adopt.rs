@@ -23,13 +23,20 @@ const MARGIN_MS: u64 = 11_000;
 /// When leafd runs on it, or the disk refuses.
 pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
     let (Loaded { config, .. }, _) = load(path)?;
+    let now_ms = Clock::system().now_ms();
+    if let Some(why) = config.no_snowflakes_at(now_ms) {
+        return Err(Failure::config(format!(
+            "the clock is wrong, and adopt goes by it: {why}. Set the clock right (NTP), then \
+             run this again"
+        )));
+    }
     let directory = paths::state_dir(&config);
     is_ours(&directory)?;
     let state = StateDir::lock(&directory)?;
     let address = config.store_address()?;
     let here = owner(&config, address.as_ref());
     let database = paths::database(&config);
-    let adopted = state.adopt(&here, Clock::system().now_ms() + MARGIN_MS)?;
+    let adopted = state.adopt(&here, now_ms + MARGIN_MS)?;
     for line in adopted.done {
         print(&format!("{line}\n"))?;
     }

@@ -45,7 +45,7 @@ fn found(path: Option<&Path>) -> Option<&Path> {
 /// The checked configuration, and where it comes from.
 fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
     let path = found(path);
-    let loaded = config::load(path, variables()?, Clock::system().now_ms())?;
+    let loaded = config::load(path, variables()?)?;
     let from = path.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
     Ok((loaded, from))
 }
@@ -83,7 +83,8 @@ pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
         paths::store_password(&config)?;
         paths::zookeeper_auth(&config)?;
     }
-    for warning in config.warnings(Clock::system().now_ms()) {
+    let now_ms = Clock::system().now_ms();
+    for warning in config.no_snowflakes_at(now_ms).into_iter().chain(config.warnings(now_ms)) {
         print(&format!("warning: {warning}\n"))?;
     }
     print(&format!("the configuration is right ({from})\n"))

@@ -70,7 +70,11 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     let (log, _log) = log::start(&config.log)
         .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
     tracing::info!(config = from, "leafd {}", env!("CARGO_PKG_VERSION"));
-    for warning in config.warnings(Clock::system().now_ms()) {
+    let now_ms = Clock::system().now_ms();
+    if let Some(why) = config.no_snowflakes_at(now_ms) {
+        tracing::error!("no snowflake IDs: {why}");
+    }
+    for warning in config.warnings(now_ms) {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

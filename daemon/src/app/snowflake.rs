@@ -130,14 +130,6 @@ impl Snowflake {
             );
         }
         let rules = rules(config, worker);
-        let behind_ms = start_ms.saturating_sub(Clock::system().now_ms());
-        if behind_ms > rules.start_wait_ms {
-            tracing::error!(
-                behind_ms,
-                "the clock is behind the times already used; snowflake IDs begin when it has \
-                 caught up"
-            );
-        }
         self.issuer.begin(Begin {
             rules,
             start_ms,

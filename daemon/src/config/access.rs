@@ -170,7 +170,7 @@ mod tests {
 
     fn problems(toml: &str) -> Vec<String> {
         let config: Config = toml::from_str(toml).unwrap();
-        config.check(1_700_000_000_000).iter().map(ToString::to_string).collect()
+        config.check().iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::{Config, StoreKind};
+use crate::rfc3339::rfc3339;
 
 /// A value that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +27,15 @@ const MAX_NAME: usize = 200;
 pub(super) const MS: Duration = Duration::from_millis(1);
 
 impl Config {
-    /// Everything that is wrong at `now_ms` (ms since 1970); empty when leafd can start.
+    /// Everything that is wrong; empty when leafd can start. The clock is not looked at: it may be
+    /// wrong itself, and right a minute later.
     #[must_use]
-    pub fn check(&self, now_ms: u64) -> Vec<Problem> {
+    pub fn check(&self) -> Vec<Problem> {
         let mut problems = Problems(Vec::new());
         self.check_socket(&mut problems);
         self.check_access(&mut problems);
         self.check_segment(&mut problems);
-        self.check_snowflake(&mut problems, now_ms);
+        self.check_snowflake(&mut problems);
         self.check_store(&mut problems);
         self.check_registry(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
@@ -58,17 +60,39 @@ impl Config {
     #[must_use]
     pub fn warnings(&self, now_ms: u64) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.snowflake.enabled {
-            let left = self.snowflake.layout.end_ms().saturating_sub(now_ms);
-            let days = left / 86_400_000;
-            if left > 0 && days < 365 {
-                warnings.push(format!(
-                    "snowflake.layout {}: its time field ends in {days} days, and IDs with it",
-                    self.snowflake.layout
-                ));
-            }
+        let layout = &self.snowflake.layout;
+        let days = layout.end_ms().saturating_sub(now_ms) / 86_400_000;
+        if self.snowflake.enabled && self.no_snowflakes_at(now_ms).is_none() && days < 365 {
+            warnings.push(format!(
+                "snowflake.layout {layout}: its time field ends in {days} days, and IDs with it"
+            ));
         }
         warnings
+    }
+
+    /// Why a clock that reads `now_ms` (ms since 1970) allows no snowflake IDs: it is wrong, or the
+    /// layout is. `None` where it allows them, or none are wanted.
+    #[must_use]
+    pub fn no_snowflakes_at(&self, now_ms: u64) -> Option<String> {
+        let layout = &self.snowflake.layout;
+        let (now, epoch, end) =
+            (rfc3339(now_ms), rfc3339(layout.epoch_ms()), rfc3339(layout.end_ms()));
+        if !self.snowflake.enabled {
+            None
+        } else if now_ms < layout.epoch_ms() {
+            Some(format!(
+                "snowflake.layout {layout}: its epoch, {epoch}, lies after the clock, {now}; \
+                 snowflake IDs begin when the clock is right"
+            ))
+        } else if now_ms >= layout.end_ms() {
+            Some(format!(
+                "snowflake.layout {layout}: its time field ended at {end}, and the clock says \
+                 {now}; snowflake IDs begin when the clock is right. If it is, choose a layout \
+                 with a later epoch"
+            ))
+        } else {
+            None
+        }
     }
 
     fn check_socket(&self, problems: &mut Problems) {
@@ -134,7 +158,7 @@ impl Config {
         );
     }
 
-    fn check_snowflake(&self, problems: &mut Problems, now_ms: u64) {
+    fn check_snowflake(&self, problems: &mut Problems) {
         let snowflake = &self.snowflake;
         if !snowflake.enabled {
             return;
@@ -167,20 +191,6 @@ impl Config {
             0,
             layout.max_sequence() + 1,
         );
-        if layout.epoch_ms() > now_ms {
-            problems.add(
-                "snowflake.layout",
-                format!("the epoch {} lies after the clock, {now_ms}", layout.epoch_ms()),
-            );
-        } else if layout.end_ms() <= now_ms {
-            problems.add(
-                "snowflake.layout",
-                format!(
-                    "{layout}: the time field ended at {} ms since 1970; choose a later epoch",
-                    layout.end_ms()
-                ),
-            );
-        }
     }
 }
 
@@ -218,7 +228,7 @@ mod tests {
 
     fn problems(toml: &str) -> Vec<String> {
         let config: Config = toml::from_str(toml).unwrap();
-        config.check(NOW).iter().map(Problem::to_string).collect()
+        config.check().iter().map(Problem::to_string).collect()
     }
 
     #[test]
@@ -261,12 +271,17 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_in_the_future_and_a_time_field_used_up_are_problems() {
-        let found = problems("[snowflake]\nlayout = \"41/10/12@1700000000001\"");
-        assert!(found[0].contains("lies after the clock"), "{found:?}");
-        let found = problems("[snowflake]\nlayout = \"31/20/12@1288834974657\"");
-        assert!(found[0].contains("ended"), "{found:?}");
-        assert_eq!(problems("[snowflake]\nenabled = false\nlayout = \"31/20/12@0\""), [""; 0]);
+    fn a_clock_outside_the_layout_is_no_problem_of_the_configuration_and_warned_of() {
+        let said = |toml: &str| {
+            let config: Config = toml::from_str(toml).unwrap();
+            assert_eq!((config.check(), config.warnings(NOW)), (vec![], vec![]));
+            config.no_snowflakes_at(NOW)
+        };
+        let found = said("[snowflake]\nlayout = \"41/10/12@1700000000001\"").unwrap();
+        assert!(found.contains("lies after the clock, 2023-11-14T22:13:20.000Z"), "{found}");
+        let found = said("[snowflake]\nlayout = \"31/20/12@1288834974657\"").unwrap();
+        assert!(found.contains("ended at 2010-"), "{found}");
+        assert_eq!(said("[snowflake]\nenabled = false\nlayout = \"31/20/12@0\""), None);
     }
 
     #[test]

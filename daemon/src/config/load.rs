@@ -61,14 +61,13 @@ impl Loaded {
     }
 }
 
-/// Reads `path` (none: the defaults), lays `variables` over it, and checks it at `now_ms`.
+/// Reads `path` (none: the defaults), lays `variables` over it, and checks it.
 ///
 /// # Errors
 /// When the file, a variable or a value is not right; each is named.
 pub fn load(
     path: Option<&Path>,
     variables: impl IntoIterator<Item = (String, String)>,
-    now_ms: u64,
 ) -> Result<Loaded, ConfigError> {
     let from = path.map_or_else(|| "environment".to_owned(), |path| path.display().to_string());
     let text = match path {
@@ -89,7 +88,7 @@ pub fn load(
         what: error.to_string(),
     };
     let config: Config = table.clone().try_into().map_err(of_environment)?;
-    let problems = config.check(now_ms);
+    let problems = config.check();
     if !problems.is_empty() {
         return Err(ConfigError::Problems(problems));
     }
@@ -130,14 +129,12 @@ fn is_known(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const NOW: u64 = 1_700_000_000_000;
-
     fn loaded(text: &str, variable: Option<(&str, &str)>) -> Result<Config, ConfigError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.toml");
         std::fs::write(&path, text).unwrap();
         let variable = variable.map(|(name, value)| (name.into(), value.into()));
-        load(Some(&path), variable, NOW).map(|loaded| loaded.config)
+        load(Some(&path), variable).map(|loaded| loaded.config)
     }
 
     #[test]
@@ -146,20 +143,20 @@ mod tests {
         let path = dir.path().join("leafd.toml");
         let from = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            load(Some(&path), [], NOW).unwrap()
+            load(Some(&path), []).unwrap()
         };
         let one = from("[worker]\nid = 7\n[segment]\nwait = \"5s\"\n");
         let other = from("[worker]\nid = 8\n[[access.rules]]\nusers = [1]\n");
         assert_eq!(one.differences(&other), ["access.rules", "worker.id"]);
         assert_eq!(other.differences(&one), ["access.rules", "worker.id"]);
         assert!(one.differences(&one).is_empty());
-        assert_eq!(load(None, [], NOW).unwrap().differences(&one), ["worker.id"]);
+        assert_eq!(load(None, []).unwrap().differences(&one), ["worker.id"]);
     }
 
     #[test]
     fn the_printed_default_configuration_is_the_default() {
         assert_eq!(loaded(DEFAULT, None).unwrap(), Config::default());
-        assert_eq!(load(None, [], NOW).unwrap().config, Config::default());
+        assert_eq!(load(None, []).unwrap().config, Config::default());
     }
 
     #[test]
@@ -212,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = load(Some(Path::new("/nonexistent/leafd.toml")), [], NOW).unwrap_err();
+        let error = load(Some(Path::new("/nonexistent/leafd.toml")), []).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/leafd.toml"));
     }
 }

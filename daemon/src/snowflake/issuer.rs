@@ -11,7 +11,8 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::life::{Begin, Phase, Registration, refusal};
+use super::last_use::LastUse;
+use super::life::{Begin, Phase, Progress, Registration, refusal, words};
 use super::queue::Queue;
 use super::sequencer::{Sequencer, Stop};
 use crate::clock::Clock;
@@ -54,6 +55,8 @@ struct Shared {
     inner: Mutex<Inner>,
     /// The driver has something to do.
     signal: Notify,
+    /// A request waits for a report to the registry.
+    report_is_due: Notify,
     stop: CancellationToken,
 }
 
@@ -71,8 +74,12 @@ struct Inner {
     waiters: Queue,
     issued: u64,
     last_request: Instant,
+    /// When that was by the boot clock, as far as it was looked up.
+    last_boot: Option<(Instant, u64)>,
     /// Why the head of the queue waits.
     last_stop: Stop,
+    /// Why a request that may not wait was turned away: the next one should be served.
+    turned_away: Option<Stop>,
     /// Why the ceiling could not be raised.
     disk_error: Option<String>,
 }
@@ -118,9 +125,10 @@ impl Issuer {
             registration: Registration::default(),
             waiters: Queue::default(),
             issued: 0,
-            // As if somebody had asked: the first request then finds a ceiling.
             last_request: Instant::now(),
+            last_boot: None,
             last_stop: Stop::Done,
+            turned_away: None,
             disk_error: None,
         };
         let this = Self(Arc::new(Shared {
@@ -129,6 +137,7 @@ impl Issuer {
             writer,
             inner: Mutex::new(inner),
             signal: Notify::new(),
+            report_is_due: Notify::new(),
             stop: CancellationToken::new(),
         }));
         supervise::spawn("snowflake", fatal, this.clone().drive());
@@ -157,7 +166,16 @@ impl Issuer {
             shared,
         };
         inner.promised_ms = sequencer.ceiling_ms();
+        let clock_ms = self.0.clock.now_ms();
+        if let Some(Stop::ClockBackwards { behind_ms }) = sequencer.refusal(clock_ms) {
+            tracing::error!(
+                behind_ms,
+                "the clock is behind the times already used; snowflake IDs begin when it has \
+                 caught up"
+            );
+        }
         inner.phase = Phase::On { sequencer: Box::new(sequencer), worker: rules.worker };
+        // As if somebody had asked: the driver stays awake for a while.
         inner.last_request = Instant::now();
         drop(inner);
         self.0.signal.notify_one();
@@ -189,6 +207,11 @@ impl Issuer {
         if let Phase::On { sequencer, .. } = &mut inner.phase {
             sequencer.limited(limit_ms);
         }
+        if inner.last_stop == Stop::Fenced {
+            // The driver tries again, and says so if that was not enough.
+            inner.last_stop = Stop::Done;
+        }
+        inner.turned_away = None;
         drop(inner);
         self.0.signal.notify_one();
     }
@@ -196,14 +219,32 @@ impl Issuer {
     /// Changes what status says of the registry.
     pub fn registration(&self, change: impl FnOnce(&mut Registration)) {
         change(&mut self.lock().registration);
+        // Whoever waits for a report may have to be told that none comes.
+        self.0.signal.notify_one();
     }
 
-    /// Nothing has been issued at or past this with the worker ID in use (ms since 1970); 0 when
-    /// none is.
+    /// How far use has come, for a report to the registry.
     #[must_use]
-    pub fn ceiling_in_use_ms(&self) -> u64 {
-        let inner = self.lock();
-        if matches!(inner.phase, Phase::On { .. }) { inner.ceiling_ms() } else { 0 }
+    pub fn progress(&self) -> Progress {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let clock_ms = self.0.clock.now_ms();
+        let Phase::On { sequencer, .. } = &inner.phase else {
+            return Progress { clock_ms, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
+        };
+        let last_use_ms = sequencer.last_use_ms();
+        let is_awaited = inner.is_asked_past(Stop::Fenced);
+        Progress {
+            clock_ms,
+            ceiling_ms: sequencer.ceiling_ms(),
+            use_ms: inner.use_ms(&self.0.clock, last_use_ms, clock_ms),
+            awaited_ms: if is_awaited { clock_ms } else { 0 },
+        }
+    }
+
+    /// Comes back when a request waits for a report to the registry.
+    pub async fn report_is_due(&self) {
+        self.0.report_is_due.notified().await;
     }
 
     /// Nothing has been issued at or past this with the last worker ID that was used (ms since
@@ -272,11 +313,23 @@ impl Issuer {
             let before = patience.is_err().then(|| sequencer.clone());
             // Under the lock, here and below: a reading taken before it can be older than the time
             // that another thread has issued with meanwhile, and would look like a clock set back.
-            let stop = sequencer.take(self.0.clock.now_ms(), count, &mut runs);
+            let clock_ms = self.0.clock.now_ms();
+            let stop = sequencer.take(clock_ms, count, &mut runs);
+            let is_waited_for = match stop {
+                Stop::Until(_) | Stop::Ceiling => true,
+                Stop::Fenced => inner.registration.error.is_empty(),
+                _ => false,
+            };
             if let (Some(before), Err(full)) = (before, patience)
-                && matches!(stop, Stop::Until(_) | Stop::Ceiling)
+                && is_waited_for
             {
                 *sequencer = before;
+                inner.turned_away = Some(stop);
+                inner.last_request = now;
+                self.0.signal.notify_one();
+                if stop == Stop::Fenced {
+                    self.0.report_is_due.notify_one();
+                }
                 return Outcome::Refused(full());
             }
             let issued = runs.total();
@@ -292,10 +345,9 @@ impl Issuer {
                     }
                     return Outcome::Now(runs);
                 }
-                Stop::Until(_) | Stop::Ceiling => {}
-                Stop::ClockBackwards { .. } | Stop::TimeExhausted | Stop::Fenced => {
-                    return Outcome::Refused(refusal(stop, None));
-                }
+                Stop::Fenced if is_waited_for => self.0.report_is_due.notify_one(),
+                _ if is_waited_for => {}
+                _ => return Outcome::Refused(self.refusal(stop, clock_ms, None)),
             }
         }
         self.queue(inner, left, runs, now, patience)
@@ -400,7 +452,18 @@ impl Issuer {
         let inner = &mut *guard;
         let clock_ms = self.0.clock.now_ms();
         let Phase::On { sequencer, .. } = &inner.phase else { return None };
-        let higher = sequencer.wanted_ceiling(clock_ms, ahead_ms).filter(|_| !inner.is_idle());
+        let last_use_ms = sequencer.last_use_ms();
+        let is_awaited = inner.is_asked_past(Stop::Ceiling);
+        // Once: what follows this request is the use of others.
+        inner.turned_away.take_if(|stop| *stop == Stop::Ceiling);
+        let use_ms = match is_awaited {
+            // After a rest, or after the clock was set: now somebody uses it.
+            true => clock_ms,
+            false => inner.use_ms(&self.0.clock, last_use_ms, clock_ms),
+        };
+        let Phase::On { sequencer, .. } = &inner.phase else { return None };
+        let higher = sequencer.wanted_ceiling(clock_ms, use_ms, ahead_ms);
+        let higher = higher.filter(|_| !inner.is_idle());
         let as_before = || inner.is_limit_old(clock_ms).then(|| inner.ceiling_ms());
         let ceiling_ms = higher.or_else(as_before)?.max(inner.promised_ms);
         inner.promised_ms = ceiling_ms;
@@ -419,6 +482,7 @@ impl Issuer {
             return AWAKE;
         };
         let mut wake = Duration::from_millis(ahead_ms / 4);
+        let now = Instant::now();
         loop {
             let Some(mut waiter) = inner.waiters.next() else { break };
             // Whoever has given up leaves a gap.
@@ -430,6 +494,9 @@ impl Issuer {
                 let stop = sequencer.take(clock_ms, left, &mut waiter.runs);
                 let issued = waiter.runs.total() - before;
                 inner.issued += issued;
+                if issued > 0 {
+                    inner.last_request = now;
+                }
                 waiter.left -= u32::try_from(issued).unwrap_or(left);
                 stop
             };
@@ -442,11 +509,19 @@ impl Issuer {
                     break;
                 }
                 Stop::Ceiling => break,
-                Stop::Done | Stop::ClockBackwards { .. } | Stop::TimeExhausted | Stop::Fenced => {
+                Stop::Fenced if inner.registration.error.is_empty() => {
+                    self.0.report_is_due.notify_one();
+                    break;
+                }
+                Stop::Done
+                | Stop::ClockBackwards { .. }
+                | Stop::BeforeEpoch { .. }
+                | Stop::TimeExhausted
+                | Stop::Fenced => {
                     let Some(waiter) = inner.waiters.pop() else { break };
                     let outcome = match stop {
                         Stop::Done => Ok(waiter.runs),
-                        _ => Err(refusal(stop, None)),
+                        _ => Err(self.refusal(stop, clock_ms, None)),
                     };
                     let _ = waiter.sender.send(outcome);
                 }
@@ -484,8 +559,9 @@ impl Issuer {
     /// How it is.
     #[must_use]
     pub fn status(&self) -> SnowflakeStatus {
-        let inner = self.lock();
+        let guard = self.lock();
         let clock_ms = self.0.clock.now_ms();
+        let inner = &*guard;
         let registration = &inner.registration;
         let mut status = SnowflakeStatus {
             state: SnowflakeState::Serving,
@@ -511,15 +587,7 @@ impl Issuer {
                 status.ceiling_unix_ms = sequencer.ceiling_ms();
                 status.last_unix_ms =
                     if inner.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
-                if let Some(behind_ms) = sequencer.behind_ms(clock_ms) {
-                    status.state = SnowflakeState::ClockBehind { behind_ms };
-                } else if sequencer.is_past_the_limit(clock_ms) {
-                    let reason = refusal(Stop::Fenced, None).message;
-                    status.state = SnowflakeState::Refused { reason };
-                } else if let Some(why) = &inner.disk_error {
-                    let reason = format!("the worker file cannot be written: {why}");
-                    status.state = SnowflakeState::Refused { reason };
-                }
+                status.state = self.state(inner, sequencer, clock_ms);
             }
             Phase::Soon(error) => {
                 status.state = SnowflakeState::Starting { reason: error.message.clone() };
@@ -530,9 +598,50 @@ impl Issuer {
         }
         status
     }
+
+    fn state(&self, inner: &Inner, sequencer: &Sequencer, clock_ms: u64) -> SnowflakeState {
+        let refused = |reason| SnowflakeState::Refused { reason };
+        match sequencer.refusal(clock_ms) {
+            Some(Stop::Until(at_ms)) => {
+                SnowflakeState::ClockBehind { behind_ms: at_ms.saturating_sub(clock_ms) }
+            }
+            Some(Stop::ClockBackwards { behind_ms }) => SnowflakeState::ClockBehind { behind_ms },
+            // The next request has a report made, and is served.
+            Some(Stop::Fenced) if inner.registration.error.is_empty() => SnowflakeState::Serving,
+            Some(stop) => refused(words(stop, &self.0.settings.layout, clock_ms)),
+            None => match &inner.disk_error {
+                Some(why) => refused(format!("the worker file cannot be written: {why}")),
+                None => SnowflakeState::Serving,
+            },
+        }
+    }
+
+    fn refusal(&self, stop: Stop, clock_ms: u64, disk_error: Option<&str>) -> WireError {
+        refusal(stop, &self.0.settings.layout, clock_ms, disk_error)
+    }
 }
 
 impl Inner {
+    /// Whether requests wait, or were turned away, for this reason.
+    fn is_asked_past(&self, stop: Stop) -> bool {
+        (self.last_stop == stop && !self.waiters.is_empty()) || self.turned_away == Some(stop)
+    }
+
+    /// How far time has come since the last use, which was at the clock reading `last_use_ms`.
+    fn use_ms(&mut self, clock: &Clock, last_use_ms: u64, clock_ms: u64) -> u64 {
+        let boot_ms = clock.boot_ms();
+        let last_boot_ms = match self.last_boot {
+            Some((request, ms)) if request == self.last_request => ms,
+            _ => {
+                let ago = u64::try_from(self.last_request.elapsed().as_millis());
+                boot_ms.saturating_sub(ago.unwrap_or(u64::MAX))
+            }
+        };
+        self.last_boot = Some((self.last_request, last_boot_ms));
+        let last = LastUse { clock_ms: last_use_ms, boot_ms: last_boot_ms };
+        last.now_ms(clock_ms, boot_ms)
+    }
+
     /// Nobody has asked for long, and nobody waits.
     fn is_idle(&self) -> bool {
         self.waiters.is_empty() && self.last_request.elapsed() > AWAKE
@@ -567,12 +676,18 @@ impl Waiting {
         }
         let inner = self.issuer.lock();
         let clock_ms = self.issuer.0.clock.now_ms();
-        let behind = match &inner.phase {
-            Phase::On { sequencer, .. } => sequencer.behind_ms(clock_ms),
+        let refused = match &inner.phase {
+            Phase::On { sequencer, .. } => sequencer.refusal(clock_ms),
             Phase::Soon(error) | Phase::Off(error) => return Err(error.clone()),
         };
-        let stop = behind.map_or(inner.last_stop, |behind_ms| Stop::ClockBackwards { behind_ms });
-        Err(refusal(stop, inner.disk_error.as_deref()))
+        let stop = match refused {
+            // Waited for in vain.
+            Some(Stop::Until(at_ms)) => {
+                Stop::ClockBackwards { behind_ms: at_ms.saturating_sub(clock_ms) }
+            }
+            refused => refused.unwrap_or(inner.last_stop),
+        };
+        Err(self.issuer.refusal(stop, clock_ms, inner.disk_error.as_deref()))
     }
 }
 

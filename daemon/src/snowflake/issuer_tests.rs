@@ -147,10 +147,10 @@ async fn a_worker_id_that_is_begun_with_again_goes_on_above_what_was_promised() 
             rig.issuer.suspend(why(), true);
         }
         rig.begin(3, 0);
-        assert!(rig.issuer.ceiling_in_use_ms() >= promised);
+        assert!(rig.issuer.progress().ceiling_ms >= promised);
     }
     rig.begin(4, NOW);
-    assert_eq!(rig.issuer.ceiling_in_use_ms(), NOW);
+    assert_eq!(rig.issuer.progress().ceiling_ms, NOW);
 }
 
 #[tokio::test]
@@ -186,4 +186,99 @@ async fn a_request_that_may_not_wait_is_served_from_memory_or_takes_nothing_from
     let Outcome::Now(second) = at_once(10) else { panic!("memory had them") };
     let last = |runs: &Runs| runs.iter().last().map(|run| run.first + u64::from(run.count));
     assert_eq!(last(&first), second.iter().next().map(|run| run.first));
+}
+
+#[tokio::test]
+async fn a_request_that_may_not_wait_has_the_ceiling_raised_for_the_next_one() {
+    let (rig, time) = with_clock().await;
+    time.store(NOW + 40_000, SeqCst);
+    let full = || WireError::new(ErrorCode::TooManyInFlight, "full");
+    let at_once = || rig.issuer.request_at_once(1, Instant::now(), &full);
+    assert!(matches!(at_once(), Outcome::Refused(_)));
+    while !matches!(at_once(), Outcome::Now(_)) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// A rig whose clock is in the test's hand.
+async fn with_clock() -> (Rig, Arc<AtomicU64>) {
+    let time = Arc::new(AtomicU64::new(NOW));
+    let clock = Clock::new({
+        let time = Arc::clone(&time);
+        move || time.load(SeqCst)
+    });
+    let rig = Rig::with(clock);
+    rig.begin(3, NOW);
+    rig.issue().await;
+    (rig, time)
+}
+
+#[tokio::test]
+async fn a_clock_ahead_that_nobody_uses_raises_no_ceiling_and_the_next_request_does() {
+    let (rig, time) = with_clock().await;
+    let before = rig.issuer.progress().ceiling_ms;
+    assert!(before >= NOW + 1000, "{before}");
+    let ahead = NOW + 40_000;
+    time.store(ahead, SeqCst);
+    assert!(rig.issuer.raise(1000).is_none(), "nobody has asked");
+    let progress = rig.issuer.progress();
+    assert!(progress.use_ms < ahead && progress.ceiling_ms == before, "{progress:?}");
+    rig.issue().await;
+    let progress = rig.issuer.progress();
+    assert!(progress.use_ms >= ahead && rig.disk().ceiling_ms > ahead, "{progress:?}");
+}
+
+#[tokio::test]
+async fn a_request_past_the_limit_waits_for_a_report_unless_the_registry_is_away() {
+    let (rig, time) = with_clock().await;
+    let (limit, later) = (NOW + 50_000, NOW + 60_000);
+    time.store(later, SeqCst);
+    let ask = || rig.issuer.request(1, Instant::now(), Instant::now() + Duration::from_secs(60));
+    let Outcome::Later(waiting) = ask() else { panic!("it is not waited for") };
+    rig.issuer.report_is_due().await;
+    assert_eq!(rig.issuer.progress().awaited_ms, later);
+    assert!(rig.issuer.progress().ceiling_ms <= limit);
+    rig.issuer.reported(later + 50_000, shared(later + 50_000));
+    assert_eq!(waiting.outcome().await.unwrap().total(), 1);
+    assert_eq!(rig.issuer.progress().awaited_ms, 0);
+
+    time.store(later + 70_000, SeqCst);
+    let Outcome::Later(waiting) = ask() else { panic!("it is not waited for") };
+    assert_eq!(rig.issuer.status().state, SnowflakeState::Serving);
+    rig.issuer.registration(|registration| registration.error = "away".to_owned());
+    let error = waiting.outcome().await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::WorkerUnavailable);
+    assert!(
+        matches!(ask(), Outcome::Refused(error) if error.code() == ErrorCode::WorkerUnavailable)
+    );
+    assert!(matches!(rig.issuer.status().state, SnowflakeState::Refused { .. }));
+}
+
+#[tokio::test]
+async fn a_clock_outside_the_layout_is_said_to_be_and_ids_begin_when_it_is_right() {
+    let (epoch, end) = (Layout::LEAF.epoch_ms(), Layout::LEAF.end_ms());
+    let time = Arc::new(AtomicU64::new(0));
+    let clock = Clock::new({
+        let time = Arc::clone(&time);
+        move || time.load(SeqCst)
+    });
+    let rig = Rig::with(clock);
+    rig.begin(3, 0);
+    for (wrong, code, said) in [
+        (0, ErrorCode::ClockBackwards, "1970-01-01T00:00:00.000Z, before the epoch"),
+        (epoch - 1, ErrorCode::ClockBackwards, "2010-11-04T01:42:54.656Z, before the epoch"),
+        (end, ErrorCode::TimeExhausted, "ended at 2080-"),
+    ] {
+        time.store(wrong, SeqCst);
+        let SnowflakeState::Refused { reason } = rig.issuer.status().state else {
+            panic!("{:?}", rig.issuer.status())
+        };
+        assert!(reason.contains(said), "{reason}");
+        let Outcome::Refused(error) = rig.issuer.request(1, Instant::now(), Instant::now()) else {
+            panic!("issued at {wrong}")
+        };
+        assert_eq!((error.code(), &error.message), (code, &reason));
+    }
+    time.store(NOW, SeqCst);
+    rig.issue().await;
 }

@@ -1,10 +1,12 @@
 //! What an issuer is told from outside while it lives: the worker ID that it may use, the limit of
 //! that, and what its registry says; and how refusals are put into words.
 
+use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 
 use super::sequencer::{Rules, Sequencer, Stop};
+use crate::rfc3339::rfc3339;
 use crate::state::worker_file::SharedClaim;
 
 /// A worker ID that may be used.
@@ -46,40 +48,76 @@ pub(super) enum Phase {
     Off(WireError),
 }
 
-/// Puts the reason for a stop into words.
-pub(super) fn refusal(stop: Stop, disk_error: Option<&str>) -> WireError {
+/// How far use has come, in ms since 1970.
+#[derive(Debug, Clone, Copy)]
+pub struct Progress {
+    /// What the host's clock reads.
+    pub clock_ms: u64,
+    /// Nothing has been issued at or past this with the worker ID in use; 0 when none is.
+    pub ceiling_ms: u64,
+    /// How far time has come since the last use, by a clock that nobody sets; 0 when no worker ID
+    /// is in use.
+    pub use_ms: u64,
+    /// A request waits for a report that allows this time; 0 when none does.
+    pub awaited_ms: u64,
+}
+
+/// Why nothing is issued while the clock reads `clock_ms`, and what to do.
+pub(super) fn words(stop: Stop, layout: &Layout, clock_ms: u64) -> String {
     match stop {
-        Stop::ClockBackwards { behind_ms } => WireError::new(
-            ErrorCode::ClockBackwards,
-            format!(
-                "the clock is {behind_ms} ms behind the times already used; IDs go on when it has \
-                 caught up"
-            ),
-        )
-        .with_detail(behind_ms)
-        .with_retry_after_ms(u32::try_from(behind_ms).unwrap_or(u32::MAX)),
-        Stop::TimeExhausted => WireError::new(
-            ErrorCode::TimeExhausted,
-            "the time field of the layout is used up; no ID can come any more",
+        Stop::ClockBackwards { behind_ms } => format!(
+            "the clock is {behind_ms} ms behind the times already used; IDs go on when it has \
+             caught up"
         ),
-        Stop::Fenced => WireError::new(
-            ErrorCode::WorkerUnavailable,
-            "the registry has not taken a report for too long, or the clock has jumped ahead, so \
-             the worker ID may become another's; IDs go on after the next report",
-        )
-        .with_retry_after_ms(1000),
-        Stop::Ceiling => WireError::new(
-            ErrorCode::StateUnavailable,
-            format!(
-                "the worker file cannot be written: {}",
-                disk_error.unwrap_or("the disk has not answered yet")
-            ),
-        )
-        .with_retry_after_ms(200),
-        Stop::Until(_) | Stop::Done => WireError::new(
-            ErrorCode::DeadlineExceeded,
-            "so many IDs could not be made in time; the layout's limit is reached",
-        )
-        .with_retry_after_ms(10),
+        Stop::BeforeEpoch { .. } => format!(
+            "the clock says {}, before the epoch of snowflake.layout, {}; set it right (NTP), and \
+             IDs begin by themselves",
+            rfc3339(clock_ms),
+            rfc3339(layout.epoch_ms())
+        ),
+        Stop::TimeExhausted => format!(
+            "the clock says {}, and the time field of snowflake.layout {layout} ended at {}; set \
+             the clock right (NTP), and IDs begin by themselves; if it is right, choose a layout \
+             with a later epoch",
+            rfc3339(clock_ms),
+            rfc3339(layout.end_ms())
+        ),
+        Stop::Fenced => "the registry has not taken a report for too long, or the clock has \
+                         jumped ahead, so the worker ID may become another's; IDs go on after \
+                         the next report"
+            .to_owned(),
+        Stop::Ceiling => "the worker file cannot be written".to_owned(),
+        Stop::Until(_) | Stop::Done => {
+            "so many IDs could not be made in time; the layout's limit is reached".to_owned()
+        }
+    }
+}
+
+/// The reason for a stop, as the caller is told it.
+pub(super) fn refusal(
+    stop: Stop,
+    layout: &Layout,
+    clock_ms: u64,
+    disk_error: Option<&str>,
+) -> WireError {
+    let words = words(stop, layout, clock_ms);
+    match stop {
+        Stop::ClockBackwards { behind_ms } | Stop::BeforeEpoch { behind_ms } => {
+            WireError::new(ErrorCode::ClockBackwards, words)
+                .with_detail(behind_ms)
+                .with_retry_after_ms(u32::try_from(behind_ms).unwrap_or(u32::MAX))
+        }
+        Stop::TimeExhausted => WireError::new(ErrorCode::TimeExhausted, words),
+        Stop::Fenced => {
+            WireError::new(ErrorCode::WorkerUnavailable, words).with_retry_after_ms(1000)
+        }
+        Stop::Ceiling => {
+            let why = disk_error.unwrap_or("the disk has not answered yet");
+            WireError::new(ErrorCode::StateUnavailable, format!("{words}: {why}"))
+                .with_retry_after_ms(200)
+        }
+        Stop::Until(_) | Stop::Done => {
+            WireError::new(ErrorCode::DeadlineExceeded, words).with_retry_after_ms(10)
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! [`issuer`] reads the clock, keeps who waits in a `queue`, and has the ceiling raised on disk.
 
 pub mod issuer;
+pub mod last_use;
 pub mod life;
 mod queue;
 pub mod sequencer;

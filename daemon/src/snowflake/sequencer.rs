@@ -43,7 +43,13 @@ pub enum Stop {
     },
     /// More when the worker ID has been reported again: from here on it may be another's.
     Fenced,
-    /// The time field is used up; no ID will ever come again in this layout.
+    /// The clock is before the layout's epoch, so it is wrong: there is no waiting for it.
+    BeforeEpoch {
+        /// Distance in milliseconds to where IDs begin.
+        behind_ms: u64,
+    },
+    /// The clock is past the end of the layout's time field: it is wrong, or no ID will ever come
+    /// again in this layout.
     TimeExhausted,
 }
 
@@ -56,7 +62,8 @@ pub struct Sequencer {
     time: Option<u64>,
     /// The next sequence in it; above the layout's maximum when the unit is used up.
     sequence: u64,
-    /// The latest clock reading (or, at the start, the ceiling): less than this is "behind".
+    /// The latest clock reading that was used (or, at the start, the ceiling): less than this is
+    /// "behind".
     high_ms: u64,
     /// Until the clock has passed the ceiling of the earlier life.
     starting: bool,
@@ -89,19 +96,21 @@ impl Sequencer {
     /// Issues up to `count` IDs into `runs` at the clock reading `now_ms` (ms since 1970), and
     /// says why it stopped.
     pub fn take(&mut self, now_ms: u64, count: u32, runs: &mut Runs) -> Stop {
-        if now_ms < self.high_ms {
-            return self.behind(now_ms);
+        if let Some(stop) = self.refusal(now_ms) {
+            return stop;
         }
-        if self.is_past_the_limit(now_ms) {
-            return Stop::Fenced;
+        let layout = self.rules.layout;
+        let clock_unit = self.unit_of(now_ms);
+        if self.time.is_none_or(|time| time < clock_unit) {
+            // Nothing is noted of a reading that nothing is issued with: the clock may be ahead for
+            // a moment only, and this would wait for it to come back there.
+            if self.unit_start_ms(clock_unit) >= self.ceiling_ms {
+                return Stop::Ceiling;
+            }
+            self.enter_with_clock(clock_unit);
         }
         self.high_ms = now_ms;
         self.starting = false;
-        let layout = self.rules.layout;
-        let clock_unit = (now_ms - layout.epoch_ms()) / layout.unit_ms();
-        if self.time.is_none_or(|time| time < clock_unit) {
-            self.enter_with_clock(clock_unit);
-        }
         let mut left = count;
         while left > 0 {
             if self.sequence > layout.max_sequence()
@@ -128,8 +137,26 @@ impl Sequencer {
         Stop::Done
     }
 
+    /// Why nothing can be issued while the clock reads `now_ms`, whatever the ceiling.
+    #[must_use]
+    #[inline]
+    pub fn refusal(&self, now_ms: u64) -> Option<Stop> {
+        if now_ms < self.high_ms {
+            return Some(self.behind(now_ms));
+        }
+        let clock_unit = self.unit_of(now_ms);
+        if clock_unit > self.rules.layout.max_time() {
+            return Some(Stop::TimeExhausted);
+        }
+        (self.unit_start_ms(clock_unit) >= self.limit_ms).then_some(Stop::Fenced)
+    }
+
+    #[cold]
     fn behind(&self, now_ms: u64) -> Stop {
         let behind_ms = self.high_ms - now_ms;
+        if now_ms < self.rules.layout.epoch_ms() {
+            return Stop::BeforeEpoch { behind_ms };
+        }
         let patience =
             if self.starting { self.rules.start_wait_ms } else { self.rules.tolerance_ms };
         if behind_ms <= patience {
@@ -163,6 +190,11 @@ impl Sequencer {
         Ok(())
     }
 
+    fn unit_of(&self, ms: u64) -> u64 {
+        let layout = self.rules.layout;
+        ms.saturating_sub(layout.epoch_ms()) / layout.unit_ms()
+    }
+
     fn unit_start_ms(&self, unit: u64) -> u64 {
         let layout = self.rules.layout;
         layout.epoch_ms().saturating_add(unit.saturating_mul(layout.unit_ms()))
@@ -185,29 +217,25 @@ impl Sequencer {
         self.limit_ms = limit_ms;
     }
 
-    /// The clock stands where nothing may be issued, perhaps because it has jumped there. Whoever
-    /// took note of that would wait for it once the clock is right again, although nothing was used.
-    #[must_use]
-    pub fn is_past_the_limit(&self, now_ms: u64) -> bool {
-        let layout = self.rules.layout;
-        let clock_unit = now_ms.saturating_sub(layout.epoch_ms()) / layout.unit_ms();
-        self.unit_start_ms(clock_unit) >= self.limit_ms
-    }
-
     /// The ceiling to write next, `ahead_ms` above what is in use, when less than half of that is
-    /// left. `None` while the clock is behind, or past the limit: nothing can be issued then.
+    /// left. `None` while nothing can be issued at the clock reading `now_ms`.
+    ///
+    /// `use_ms` is how far time has come since the last use ([`super::last_use`]): a clock that
+    /// nobody uses raises no ceiling. For a request that waits for a higher one it is `now_ms`.
     #[must_use]
-    pub fn wanted_ceiling(&self, now_ms: u64, ahead_ms: u64) -> Option<u64> {
-        if now_ms < self.high_ms || self.is_past_the_limit(now_ms) {
+    pub fn wanted_ceiling(&self, now_ms: u64, use_ms: u64, ahead_ms: u64) -> Option<u64> {
+        if self.refusal(now_ms).is_some() {
             return None;
         }
         let lead_ms = self.rules.max_lead_ms + self.rules.layout.unit_ms();
-        let used_ms = self.time.map_or(0, |time| self.unit_start_ms(time)).max(now_ms);
+        let used_ms = self.time.map_or(0, |time| self.unit_start_ms(time)).max(use_ms.min(now_ms));
         // Less than the lead ahead would stop a saturated sequence short of its lead.
         let ahead_ms = ahead_ms.max(2 * lead_ms);
         let next_ms = used_ms.saturating_add(ahead_ms).min(self.limit_ms);
-        (self.ceiling_ms < used_ms.saturating_add(ahead_ms / 2) && self.ceiling_ms < next_ms)
-            .then_some(next_ms)
+        // One at or below the unit of the clock would serve no request.
+        let least_ms = self.unit_start_ms(self.unit_of(now_ms)).max(self.ceiling_ms);
+        let is_of_use = next_ms > least_ms;
+        (is_of_use && self.ceiling_ms < used_ms.saturating_add(ahead_ms / 2)).then_some(next_ms)
     }
 
     /// The lowest ceiling that is right when nothing more is issued: what a clean stop writes.
@@ -225,10 +253,10 @@ impl Sequencer {
         self.time.map(|time| self.unit_start_ms(time))
     }
 
-    /// How far the clock is behind what was used (ms), and for how long that would be waited for.
+    /// The clock reading that was used last (ms since 1970); at the start, the ceiling.
     #[must_use]
-    pub fn behind_ms(&self, now_ms: u64) -> Option<u64> {
-        self.high_ms.checked_sub(now_ms).filter(|behind| *behind > 0)
+    pub const fn last_use_ms(&self) -> u64 {
+        self.high_ms
     }
 }
 

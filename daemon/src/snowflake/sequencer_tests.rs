@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::snowflake::last_use::LastUse;
 
 const T: u64 = 1_700_000_000_000;
 
@@ -77,7 +78,7 @@ fn a_clock_up_to_5_ms_behind_is_waited_for_and_more_is_an_error_with_the_distanc
     take(&mut sequencer, T, 1);
     assert_eq!(take(&mut sequencer, T - 5, 1).1, Stop::Until(T));
     assert_eq!(take(&mut sequencer, T - 6, 1).1, Stop::ClockBackwards { behind_ms: 6 });
-    assert_eq!(sequencer.behind_ms(T - 6), Some(6));
+    assert_eq!(sequencer.refusal(T - 6), Some(Stop::ClockBackwards { behind_ms: 6 }));
     // It recovers by itself.
     assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
 }
@@ -103,7 +104,7 @@ fn a_start_a_little_below_the_ceiling_waits_and_far_below_it_refuses() {
 fn nothing_is_issued_at_or_past_the_ceiling() {
     let mut sequencer = Sequencer::new(Rules { random_start: 0, ..rules() }, 0, 1);
     assert_eq!(take(&mut sequencer, T, 1), (Runs::default(), Stop::Ceiling));
-    assert_eq!(sequencer.wanted_ceiling(T, 1000), Some(T + 1000));
+    assert_eq!(sequencer.wanted_ceiling(T, T, 1000), Some(T + 1000));
     sequencer.raised(T + 2);
     let (runs, stop) = take(&mut sequencer, T, 10_000);
     assert_eq!((runs.total(), stop), (2 * 4096, Stop::Ceiling));
@@ -118,14 +119,14 @@ fn a_clock_that_jumps_past_the_limit_and_back_has_used_nothing_up() {
     assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
     for past in [T + 5000, T + 3_600_000] {
         assert_eq!(take(&mut sequencer, past, 1), (Runs::default(), Stop::Fenced));
-        assert_eq!(sequencer.wanted_ceiling(past, 1000), None);
-        assert!(sequencer.is_past_the_limit(past));
+        assert_eq!(sequencer.wanted_ceiling(past, past, 1000), None);
+        assert_eq!(sequencer.refusal(past), Some(Stop::Fenced));
     }
-    assert!(!sequencer.is_past_the_limit(T + 4999));
-    assert_eq!((sequencer.exact_ceiling_ms(), sequencer.behind_ms(T)), (T + 1, None));
+    assert_eq!(sequencer.refusal(T + 4999), None);
+    assert_eq!((sequencer.exact_ceiling_ms(), sequencer.refusal(T)), (T + 1, None));
     assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
     // Up to it, a clock that is right comes by itself.
-    assert_eq!(sequencer.wanted_ceiling(T + 4900, 1000), Some(T + 5000));
+    assert_eq!(sequencer.wanted_ceiling(T + 4900, T + 4900, 1000), Some(T + 5000));
     sequencer.limited(T + 9_000_000);
     sequencer.raised(T + 4_000_000);
     assert_eq!(take(&mut sequencer, T + 3_600_000, 1).1, Stop::Done);
@@ -136,9 +137,9 @@ fn the_ceiling_is_raised_when_half_of_what_was_ahead_is_used() {
     let mut sequencer = Sequencer::new(rules(), 0, 1);
     sequencer.raised(T + 1000);
     take(&mut sequencer, T, 1);
-    assert_eq!(sequencer.wanted_ceiling(T + 500, 1000), None);
-    assert_eq!(sequencer.wanted_ceiling(T + 501, 1000), Some(T + 1501));
-    assert_eq!(sequencer.wanted_ceiling(T - 1, 1000), None, "not while the clock is behind");
+    assert_eq!(sequencer.wanted_ceiling(T + 500, T + 500, 1000), None);
+    assert_eq!(sequencer.wanted_ceiling(T + 501, T + 501, 1000), Some(T + 1501));
+    assert_eq!(sequencer.wanted_ceiling(T - 1, T - 1, 1000), None, "not while the clock is behind");
 }
 
 #[test]
@@ -175,20 +176,64 @@ fn ids_end_with_an_error_and_never_turn_negative() {
 }
 
 #[test]
-fn a_clock_before_the_epoch_is_a_clock_that_is_behind() {
-    let mut sequencer = started(Rules { start_wait_ms: 0, ..rules() }, 0);
-    let behind_ms = Layout::LEAF.epoch_ms();
-    assert_eq!(take(&mut sequencer, 0, 1).1, Stop::ClockBackwards { behind_ms });
+fn a_clock_before_the_epoch_is_wrong_and_not_waited_for() {
+    let epoch = Layout::LEAF.epoch_ms();
+    for ceiling in [0, T] {
+        let mut sequencer = started(rules(), ceiling);
+        for now in [0, epoch - 1] {
+            let behind_ms = ceiling.max(epoch) - now;
+            assert_eq!(take(&mut sequencer, now, 1).1, Stop::BeforeEpoch { behind_ms });
+            assert_eq!(sequencer.wanted_ceiling(now, now, 1000), None);
+        }
+        assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
+    }
+}
+
+#[test]
+fn a_clock_past_the_end_of_the_layout_for_a_while_has_used_nothing_up() {
+    let mut sequencer = started(rules(), 0);
+    sequencer.limited(T + 5000);
+    take(&mut sequencer, T, 1);
+    let end = Layout::LEAF.end_ms();
+    assert_eq!(take(&mut sequencer, end, 1).1, Stop::TimeExhausted, "past the limit as well");
+    assert_eq!(sequencer.wanted_ceiling(end, end, 1000), None);
+    assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
+}
+
+#[test]
+fn a_clock_ahead_that_the_ceiling_kept_anybody_from_using_is_not_waited_for() {
+    let mut sequencer = Sequencer::new(rules(), 0, 1);
+    sequencer.raised(T + 1000);
+    take(&mut sequencer, T, 1);
+    assert_eq!(take(&mut sequencer, T + 3_600_000, 1), (Runs::default(), Stop::Ceiling));
+    assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
+    assert_eq!(sequencer.exact_ceiling_ms(), T + 2);
+}
+
+#[test]
+fn the_ceiling_follows_use_and_a_request_beyond_it_has_it_raised_to_the_clock() {
+    let mut sequencer = Sequencer::new(rules(), 0, 1);
+    sequencer.raised(T + 1000);
+    take(&mut sequencer, T, 1);
+    // Set an hour ahead, and nobody asks: 700 ms have passed since the last use.
+    let ahead = T + 3_600_700;
+    assert_eq!(sequencer.wanted_ceiling(ahead, T + 700, 1000), None, "it would serve nobody");
+    assert_eq!(sequencer.wanted_ceiling(T + 700, T + 700, 1000), Some(T + 1700));
+    assert_eq!(sequencer.wanted_ceiling(ahead, ahead, 1000), Some(ahead + 1000));
 }
 
 /// One step of a host's life.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The clock moves by so many ms, either way.
+    /// The clock is set, by so many ms, either way.
     Clock(i64),
+    /// So many ms pass.
+    Pass(u64),
     Take(u32),
-    /// The ceiling is raised, and written.
+    /// The ceiling is raised as use goes on, and written.
     Raise,
+    /// The ceiling is raised for a request that waits, and written.
+    RaiseForRequest,
     /// The ceiling is written, and the process dies before it is told so.
     RaiseAndDie,
     Kill,
@@ -201,12 +246,81 @@ fn step() -> impl Strategy<Value = Step> {
             0..3i64, -3..3i64, -6..=6i64, Just(4000), Just(-4000), Just(3_600_000),
             Just(-3_600_000), 0..20_000i64
         ].prop_map(Step::Clock),
+        4 => prop_oneof![0..3u64, 0..700u64, 0..20_000u64].prop_map(Step::Pass),
         6 => prop_oneof![1..5u32, 1..6000u32, Just(100_000)].prop_map(Step::Take),
         3 => Just(Step::Raise),
+        3 => Just(Step::RaiseForRequest),
         1 => Just(Step::RaiseAndDie),
         1 => Just(Step::Kill),
         1 => Just(Step::Stop),
     ]
+}
+
+const AHEAD: u64 = 1000;
+
+/// A host with two clocks: one that is set, and one that is not.
+struct Host {
+    rules: Rules,
+    seed: u64,
+    clock: u64,
+    boot: u64,
+    disk: u64,
+    life: Sequencer,
+    last_use: LastUse,
+}
+
+impl Host {
+    fn new(rules: Rules, seed: u64) -> Self {
+        let life = Sequencer::new(rules, 0, seed);
+        let last_use = LastUse { clock_ms: life.last_use_ms(), boot_ms: 0 };
+        Self { rules, seed, clock: T, boot: 0, disk: 0, life, last_use }
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.clock += ms;
+        self.boot += ms;
+    }
+
+    /// After a kill, or a stop.
+    fn start(&mut self) {
+        self.seed = self.seed.wrapping_add(1);
+        self.life = Sequencer::new(self.rules, self.disk, self.seed);
+        self.last_use = LastUse { clock_ms: self.life.last_use_ms(), boot_ms: self.boot };
+    }
+
+    fn use_ms(&self) -> u64 {
+        self.last_use.now_ms(self.clock, self.boot)
+    }
+
+    fn take(&mut self, count: u32) -> (Runs, Stop) {
+        let (runs, stop) = take(&mut self.life, self.clock, count);
+        if runs.total() > 0 {
+            self.last_use = LastUse { clock_ms: self.life.last_use_ms(), boot_ms: self.boot };
+        }
+        (runs, stop)
+    }
+
+    fn raise(&mut self, use_ms: u64) {
+        if let Some(ceiling) = self.life.wanted_ceiling(self.clock, use_ms, AHEAD) {
+            self.disk = self.disk.max(ceiling);
+            self.life.raised(ceiling);
+        }
+    }
+
+    /// Somebody asks, and waits for as long as it takes.
+    fn asks(&mut self, count: u32) {
+        let mut left = count;
+        while left > 0 {
+            let (runs, stop) = self.take(left);
+            left -= u32::try_from(runs.total()).unwrap();
+            match stop {
+                Stop::Done => {}
+                Stop::Ceiling => self.raise(self.clock),
+                Stop::Until(at) => self.pass(at - self.clock),
+                _ => panic!("{stop:?}"),
+            }
+        }
+    }
 }
 
 proptest! {
@@ -221,45 +335,93 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let rules = Rules { layout, ..rules() };
-        let mut clock = T;
-        let mut disk = 0;
-        let mut life = Sequencer::new(rules, disk, seed);
+        let mut host = Host::new(rules, seed);
         let mut seen = std::collections::BTreeMap::<u64, u64>::new();
         for step in steps {
             match step {
-                Step::Clock(by) => clock = clock.saturating_add_signed(by),
+                Step::Clock(by) => host.clock = host.clock.saturating_add_signed(by),
+                Step::Pass(ms) => host.pass(ms),
                 Step::Take(count) => {
-                    let mut runs = Runs::default();
-                    let before = life.ceiling_ms();
-                    let stop = life.take(clock, count, &mut runs);
+                    let before = host.life.ceiling_ms();
+                    let (runs, stop) = host.take(count);
                     prop_assert!(runs.total() <= u64::from(count));
                     prop_assert_eq!(stop == Stop::Done, runs.total() == u64::from(count));
                     for run in runs.iter() {
                         let (first, end) = (run.first, run.first + u64::from(run.count));
                         let time = layout.decode(end - 1).unwrap().unix_ms;
                         prop_assert!(time < before, "issued past the ceiling");
-                        prop_assert!(time <= clock + rules.max_lead_ms, "leads too far");
+                        prop_assert!(time <= host.clock + rules.max_lead_ms, "leads too far");
                         let below = seen.range(..end).next_back();
                         prop_assert!(below.is_none_or(|(_, e)| *e <= first), "duplicate");
                         seen.insert(first, end);
                     }
                 }
-                Step::Raise => if let Some(ceiling) = life.wanted_ceiling(clock, 1000) {
-                    disk = disk.max(ceiling);
-                    life.raised(ceiling);
-                },
+                Step::Raise => host.raise(host.use_ms()),
+                Step::RaiseForRequest => host.raise(host.clock),
                 Step::RaiseAndDie => {
-                    disk = disk.max(life.wanted_ceiling(clock, 1000).unwrap_or(0));
-                    life = Sequencer::new(rules, disk, seed ^ 1);
+                    let wanted = host.life.wanted_ceiling(host.clock, host.clock, AHEAD);
+                    host.disk = host.disk.max(wanted.unwrap_or(0));
+                    host.start();
                 }
-                Step::Kill => life = Sequencer::new(rules, disk, seed ^ 2),
+                Step::Kill => host.start(),
                 Step::Stop => {
                     // What a clean stop writes is below what was there before, and exact.
-                    disk = life.exact_ceiling_ms();
-                    life = Sequencer::new(rules, disk, seed ^ 3);
+                    host.disk = host.life.exact_ceiling_ms();
+                    host.start();
                 }
             }
         }
+    }
+
+    #[test]
+    fn after_a_blip_of_the_clock_that_nobody_used_and_any_kill_ids_are_available_at_once(
+        before in proptest::collection::vec(
+            prop_oneof![
+                4 => (0..5000u64).prop_map(Step::Pass),
+                4 => (1..6000u32).prop_map(Step::Take),
+                4 => Just(Step::Raise),
+                1 => Just(Step::Kill),
+                1 => Just(Step::Stop),
+            ],
+            0..60,
+        ),
+        blips in proptest::collection::vec(
+            (-4_000_000..4_000_000i64, proptest::collection::vec(0..700u64, 1..8)), 1..4),
+        killed_after in 0..30usize,
+        seed in any::<u64>(),
+    ) {
+        let mut host = Host::new(rules(), seed);
+        for step in before {
+            match step {
+                Step::Pass(ms) => host.pass(ms),
+                Step::Take(count) => host.asks(count),
+                Step::Raise => host.raise(host.use_ms()),
+                Step::Stop => {
+                    host.disk = host.life.exact_ceiling_ms();
+                    host.start();
+                }
+                _ => host.start(),
+            }
+        }
+        let right = |host: &Host| T + host.boot;
+        let mut steps = 0;
+        for (by, passes) in blips {
+            host.clock = host.clock.saturating_add_signed(by);
+            for ms in passes {
+                host.pass(ms);
+                host.raise(host.use_ms());
+                steps += 1;
+                if steps == killed_after {
+                    host.start();
+                }
+            }
+            host.clock = right(&host);
+        }
+        host.start();
+        let started = host.clock;
+        host.asks(1);
+        // A crash costs the time that the ceiling is ahead of use.
+        prop_assert!(host.clock <= started + AHEAD, "{} ms", host.clock - started);
     }
 
     #[test]

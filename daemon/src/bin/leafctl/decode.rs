@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::time::rfc3339;
+use leafd::rfc3339::rfc3339;
 
 /// An ID and its parts, as `--json` prints them.
 #[derive(Debug, PartialEq, Serialize)]

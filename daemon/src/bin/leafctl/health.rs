@@ -11,8 +11,8 @@ use leaf_client::wire::{DaemonStatus, ErrorCode, SnowflakeState, SnowflakeStatus
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
-use crate::time::rfc3339;
 use leafd::cli::leafctl::DaemonArgs;
+use leafd::rfc3339::rfc3339;
 
 /// The daemon answers; with `ready`, IDs are to be had of it too.
 ///
@@ -71,8 +71,10 @@ fn unready(status: &DaemonStatus, offered: impl FnOnce() -> bool) -> Option<Stri
 fn no_snowflakes(status: &SnowflakeStatus) -> Option<String> {
     match &status.state {
         SnowflakeState::Serving => {
-            // Said by the next request only, which a probe does not make.
-            let limit = status.limit_unix_ms.filter(|limit| *limit <= status.clock_unix_ms)?;
+            // While the registry answers, the next request has a report made and is served.
+            let is_past =
+                |limit: &u64| *limit <= status.clock_unix_ms && !status.registry_error.is_empty();
+            let limit = status.limit_unix_ms.filter(is_past)?;
             let limit = rfc3339(limit);
             Some(format!("the registry has taken no report, and IDs ended at {limit}"))
         }
@@ -129,12 +131,15 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_has_passed_makes_a_host_unready_although_it_says_that_it_serves() {
+    fn a_limit_that_has_passed_makes_a_host_unready_while_the_registry_is_away() {
         let mut status = status(SnowflakeState::Serving);
+        status.snowflake.registry_error = "Connection refused".to_owned();
         status.snowflake.limit_unix_ms = Some(status.snowflake.clock_unix_ms + 1);
         assert_eq!(verdict(&status), None);
         status.snowflake.limit_unix_ms = Some(status.snowflake.clock_unix_ms);
         let reason = verdict(&status).expect("a reason");
         assert!(reason.contains("ended at 2020-09-13T12:26:40.000Z"), "{reason}");
+        status.snowflake.registry_error.clear();
+        assert_eq!(verdict(&status), None, "a request has a report made");
     }
 }

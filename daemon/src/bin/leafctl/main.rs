@@ -12,7 +12,6 @@ mod output;
 mod status;
 mod table;
 mod tag;
-mod time;
 mod worker;
 
 use std::process::ExitCode;

@@ -12,6 +12,7 @@ use super::plan::{self, Claim, Me, Rules};
 use super::record::Phase;
 use super::step::{Action, Effect, Memory, Now, Outcome};
 use super::view::{self, Entry, Op, View, Wanted};
+use crate::snowflake::last_use::LastUse;
 use crate::worker::peers::Verdict;
 
 /// Who waits for a worker ID looks for one that was freed after so long…
@@ -19,6 +20,9 @@ const GLANCE_MS: u64 = 4000;
 
 /// …and reads the records of all that are gone at least after so long.
 const SURVEY_MS: u64 = 60_000;
+
+/// A request may be ahead of the clock by the lead and a time unit of the layout, 1 s each at most.
+const AWAITED_AHEAD_MS: u64 = 2000;
 
 /// What follows a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +47,18 @@ struct Registered {
 }
 
 impl Registered {
-    fn report(&self, now: Now, rules: &Rules) -> plan::Report<'_> {
+    /// `time_ms` is the time to report, if the ceiling is not later.
+    fn report(&self, time_ms: u64, now: Now, rules: &Rules) -> plan::Report<'_> {
         let ceiling_ms = now.ceiling_ms.max(self.start_ms);
-        let timestamp_ms = now.clock_ms.max(ceiling_ms);
+        let timestamp_ms = time_ms.max(ceiling_ms);
+        // A request that waits has not used its time yet, so that is in no timestamp.
+        let needed_ms = timestamp_ms.max(now.awaited_ms);
         plan::Report {
             name: &self.name,
             versions: (self.leaf_version, self.holder_version),
             timestamp_ms,
             ceiling_ms,
-            limit_ms: self.limit_ms.max(rules.limit(timestamp_ms)),
+            limit_ms: self.limit_ms.max(rules.limit(needed_ms)),
         }
     }
 }
@@ -90,6 +97,8 @@ pub struct Claimant {
     /// The other instances' clocks forbid it, as far as was heard last.
     clock_differs: bool,
     registered: Option<Registered>,
+    /// What ZooKeeper's clock said (ms since 1970), and when (ms since the boot).
+    zookeeper: Option<LastUse>,
     /// A node that this life made and has not claimed yet.
     created: Option<NodeName>,
     /// What was found when all records were last read in vain.
@@ -114,6 +123,7 @@ impl Claimant {
             barred: false,
             clock_differs: false,
             registered: None,
+            zookeeper: None,
             created: None,
             exhausted: None,
             twin_since: None,
@@ -147,7 +157,9 @@ impl Claimant {
             Stage::Pausing { until } if now.boot_ms >= *until => {
                 self.stage = Stage::Looking { survey: false };
             }
-            Stage::Holding { until } if now.boot_ms >= *until => self.report(now),
+            Stage::Holding { until } if now.boot_ms >= *until || self.is_report_awaited(now) => {
+                self.report(now);
+            }
             _ => {}
         }
         match &self.stage {
@@ -272,6 +284,7 @@ impl Claimant {
     }
 
     fn looked(&mut self, now: Now, view: &View, survey: bool) {
+        self.zookeeper = Some(LastUse { clock_ms: view.now_ms, boot_ms: now.boot_ms });
         // Who issues already has its IDs in the same layout as ever.
         if !self.serving
             && let Err(why) = plan::same_layout(&self.me, view)
@@ -553,9 +566,24 @@ impl Claimant {
             self.stage = Stage::Looking { survey: false };
             return;
         };
-        let report = registered.report(now, &self.rules);
+        let report = registered.report(self.time_to_report(now), now, &self.rules);
         let (ops, limit_ms) = (plan::report(&self.me, &report), report.limit_ms);
         self.stage = Stage::Committing { ops, then: Then::Report { limit_ms } };
+    }
+
+    /// The host's clock, as far as use or ZooKeeper's clock bears it out: what a clock that is wrong
+    /// for a while and that nobody uses leaves in the tree would have to be waited for by whoever
+    /// goes on with this worker ID, this instance too.
+    fn time_to_report(&self, now: Now) -> u64 {
+        let zookeeper = self.zookeeper.as_ref();
+        let zookeeper_ms = zookeeper.map_or(0, |it| it.now_ms(now.clock_ms, now.boot_ms));
+        now.clock_ms.min(now.use_ms.max(zookeeper_ms))
+    }
+
+    /// Whether a request waits for more time than the last report allows.
+    fn is_report_awaited(&self, now: Now) -> bool {
+        let limit_ms = self.registered.as_ref().map_or(u64::MAX, |it| it.limit_ms);
+        now.awaited_ms > 0 && now.awaited_ms.saturating_add(AWAITED_AHEAD_MS) >= limit_ms
     }
 
     fn reported(&mut self, now: Now, limit_ms: u64) {
@@ -590,7 +618,8 @@ impl Claimant {
                 ceiling_ms,
             ));
         }
-        let mut ops = plan::report(&self.me, &registered.report(now, &self.rules));
+        let report = registered.report(self.time_to_report(now), now, &self.rules);
+        let mut ops = plan::report(&self.me, &report);
         ops.push(Op::Delete(view::temporary(&registered.name), 0));
         Some(ops)
     }

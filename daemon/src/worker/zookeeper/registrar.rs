@@ -15,7 +15,7 @@ use super::session::{Access, CallError, Session};
 use super::step::{Action, Effect, Memory, Now, Outcome};
 use crate::clock::Clock;
 use crate::snowflake::issuer::Issuer;
-use crate::snowflake::life::Begin;
+use crate::snowflake::life::{Begin, Progress};
 use crate::snowflake::sequencer;
 use crate::state::worker_file::{SharedClaim, WorkerRecord};
 use crate::worker::{boot, peers};
@@ -157,11 +157,8 @@ impl Registrar {
     }
 
     fn now(&self) -> Now {
-        Now {
-            boot_ms: boot::now_ms(),
-            clock_ms: self.clock.now_ms(),
-            ceiling_ms: self.issuer.ceiling_in_use_ms(),
-        }
+        let Progress { clock_ms, ceiling_ms, use_ms, awaited_ms } = self.issuer.progress();
+        Now { boot_ms: boot::now_ms(), clock_ms, ceiling_ms, use_ms, awaited_ms }
     }
 
     /// Claims, reports and claims again, until it is stopped; then takes leave.
@@ -227,7 +224,10 @@ impl Registrar {
     async fn execute(&self, action: Action) -> Option<Outcome> {
         if let Action::Pause(until) = action {
             let wait = Duration::from_millis(until.saturating_sub(boot::now_ms()).max(1));
-            tokio::time::sleep(wait.min(NAP)).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(NAP)) => {}
+                () = self.issuer.report_is_due() => {}
+            }
             return None;
         }
         let present = self.session().clone().filter(Session::is_connected);
@@ -326,14 +326,6 @@ impl Registrar {
         let rules = sequencer::Rules { worker, ..self.settings.sequence };
         let (identity, shared) = (self.identity.clone(), Some(self.shared.clone()));
         self.issuer.begin(Begin { rules, start_ms, limit_ms, identity, shared });
-        let behind_ms = start_ms.saturating_sub(self.clock.now_ms());
-        if behind_ms > rules.start_wait_ms {
-            tracing::error!(
-                behind_ms,
-                "the clock is behind the times already used; snowflake IDs begin when it has \
-                 caught up"
-            );
-        }
         let identity = &self.identity;
         if self.claimant.is_registered() {
             tracing::info!(worker, identity, "worker ID");

@@ -3,7 +3,7 @@ use leaf_client::Layout;
 use super::*;
 use crate::config::Ensemble;
 use crate::snowflake::issuer::Settings as IssuerSettings;
-use crate::state::dir::{ForeignPolicy, StateDir, WorkerPast};
+use crate::state::dir::{ForeignPolicy, StateDir, StateError, WorkerPast};
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
 
@@ -43,7 +43,14 @@ fn settings() -> Settings {
 /// One life on a state directory, for as long as ZooKeeper takes to be found away. Returns whether
 /// IDs were issued.
 async fn life(folder: &std::path::Path) -> bool {
-    let state = StateDir::lock(folder).unwrap();
+    // The thread that writes for the life before holds the lock until it has ended.
+    let state = loop {
+        match StateDir::lock(folder) {
+            Ok(state) => break state,
+            Err(StateError::Locked { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Err(error) => panic!("{error}"),
+        }
+    };
     let contents = state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
     let WorkerPast::Known(file) = contents.worker else { panic!("the worker file is lost") };
     let (place, fatal) = (state.place(), CancellationToken::new());

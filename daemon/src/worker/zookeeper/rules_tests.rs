@@ -3,7 +3,7 @@
 
 use super::super::name::NodeName;
 use super::super::record::{self, Holder};
-use super::super::simulation::{BEGIN, Fate, HOUR, SECOND, World};
+use super::super::simulation::{BEGIN, Fate, HOUR, RULES, SECOND, World};
 use super::*;
 
 /// A host that serves, among `others` that do not run.
@@ -199,7 +199,8 @@ fn what_begins_at_the_limit_of_another_still_does_after_a_crash() {
 fn a_limit_is_never_taken_back() {
     let mut world = serving(&[], 1023);
     world.hosts[0].offset = 2 * HOUR as i64;
-    // Ahead for a moment in which nothing is issued.
+    // Ahead for a moment in which one ID is issued.
+    world.issue(0);
     world.go(0, |action| matches!(action, Action::Commit(_)));
     world.step(0, Fate::Answered);
     let before = holder(&world, "a", 0).unwrap().limit;
@@ -211,6 +212,74 @@ fn a_limit_is_never_taken_back() {
     }
     world.stop(0, false);
     assert!(holder(&world, "a", 0).unwrap().limit >= before);
+}
+
+/// The time and the limit that the tree has for the first host.
+fn reported(world: &World) -> (u64, u64) {
+    let entry = world.look("a").entries.remove(0);
+    (entry.leaf.value.as_ref().unwrap().timestamp, entry.holder().unwrap().limit)
+}
+
+/// So many reports are made, and nobody asks for IDs.
+fn unused(world: &mut World, reports: usize) {
+    for _ in 0..reports {
+        world.go(0, |action| matches!(action, Action::Commit(_)));
+        world.step(0, Fate::Answered);
+    }
+}
+
+#[test]
+fn a_clock_ahead_that_nobody_uses_is_in_no_report_and_costs_no_time() {
+    for is_used_before in [true, false] {
+        let mut world = World::new(1, &["a"], 1023);
+        if is_used_before {
+            world.start(0);
+            world.run(8 * SECOND);
+        }
+        world.hosts[0].offset = 2 * HOUR as i64;
+        if !is_used_before {
+            // Wrong from the start on.
+            world.start(0);
+        }
+        unused(&mut world, 5);
+        assert_eq!(world.worker_of(0), Some(0));
+        let (time, limit) = reported(&world);
+        assert!(time <= world.zk_now() + 3 * SECOND, "{time}");
+        assert!(limit <= world.zk_now() + 3 * SECOND + RULES.fence_after_ms, "{limit}");
+        world.kill(0);
+        world.hosts[0].offset = 0;
+        world.start(0);
+        world.run(8 * SECOND);
+        assert!(world.next_of(0).unwrap() <= world.zk_now() + SECOND);
+    }
+}
+
+#[test]
+fn reports_go_on_with_the_clock_while_nobody_uses_it() {
+    let mut world = serving(&[], 1023);
+    unused(&mut world, 20);
+    let (time, limit) = reported(&world);
+    assert!(time + 4 * SECOND >= world.zk_now() && limit == time + RULES.fence_after_ms);
+}
+
+#[test]
+fn a_request_past_the_limit_has_a_report_made_at_once_and_only_its_limit_is_raised() {
+    let mut world = serving(&[], 1023);
+    world.go(0, |action| matches!(action, Action::Pause(_)));
+    let before = reported(&world);
+    world.hosts[0].offset = 13 * HOUR as i64;
+    assert!(matches!(world.action(0), Action::Pause(_)), "nobody has asked");
+    world.issue(0);
+    assert!(matches!(world.action(0), Action::Commit(_)));
+    world.step(0, Fate::Answered);
+    let (time, limit) = reported(&world);
+    assert!(limit >= world.clock(0) + RULES.fence_after_ms && limit > before.1);
+    // Nothing was issued at that time yet.
+    assert!(time <= world.zk_now() + 4 * SECOND);
+    assert!(matches!(world.action(0), Action::Pause(_)), "one is enough");
+    let issued = world.issued.len();
+    world.issue(0);
+    assert_eq!(world.issued.len(), issued + 1);
 }
 
 #[test]
@@ -380,7 +449,7 @@ fn without_zookeeper_a_file_serves_below_its_limit_and_before_its_fence() {
     let (me, rules) = (claimant(&mut world, 0).me.clone(), world.rules);
     let memory =
         Memory { worker: 7, ceiling_ms: BEGIN, limit_ms: BEGIN + HOUR, reported_boot_ms: HOUR };
-    let good = Now { boot_ms: HOUR, clock_ms: BEGIN, ceiling_ms: 0 };
+    let good = Now { boot_ms: HOUR, clock_ms: BEGIN, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
     let serves = |memory: &Memory, now: Now| {
         let mut claimant = Claimant::new(me.clone(), rules, Some(memory.clone()), 1);
         claimant.done(now, Outcome::Failed("away".into()));

@@ -153,10 +153,14 @@ impl World {
     pub(super) fn now_of(&self, at: usize) -> Now {
         let host = &self.hosts[at];
         let issuing = host.life.as_ref().and_then(|life| life.issuing.as_ref());
+        let (boot_ms, clock_ms) = (self.now - host.booted_at, self.clock(at));
+        let is_awaited = issuing.is_some_and(|issuing| issuing.is_awaited);
         Now {
-            boot_ms: self.now - host.booted_at,
-            clock_ms: self.clock(at),
+            boot_ms,
+            clock_ms,
             ceiling_ms: issuing.map_or(0, |issuing| issuing.ceiling_ms),
+            use_ms: issuing.map_or(0, |issuing| issuing.last_use.now_ms(clock_ms, boot_ms)),
+            awaited_ms: if is_awaited { clock_ms } else { 0 },
         }
     }
 
@@ -278,7 +282,8 @@ impl World {
         if self.is_frozen(at) {
             return;
         }
-        if let Some((worker, time)) = self.hosts[at].issue(clock, ahead) {
+        let now = self.now;
+        if let Some((worker, time)) = self.hosts[at].issue(clock, now, ahead) {
             self.record(worker, time, at);
             let holder = self.holder_of(at, worker).filter(|_| !self.is_put_back);
             assert!(holder.is_none_or(|holder| time < holder.limit), "past what was reported");

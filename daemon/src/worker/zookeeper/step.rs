@@ -14,6 +14,11 @@ pub struct Now {
     pub clock_ms: u64,
     /// Nothing has been issued at or past this with the present worker ID (ms since 1970).
     pub ceiling_ms: u64,
+    /// How far time has come since IDs were last used, by a clock that nobody sets (ms since 1970);
+    /// 0 when no IDs are issued.
+    pub use_ms: u64,
+    /// A request waits for a report that allows this time (ms since 1970); 0 when none does.
+    pub awaited_ms: u64,
 }
 
 /// What is known of this instance's worker ID without the tree.

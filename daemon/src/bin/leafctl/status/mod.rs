@@ -15,7 +15,7 @@ use self::view::StatusView;
 use crate::exit::Failure;
 use crate::output::{Output, grouped, harmless};
 use crate::tag;
-use crate::time::rfc3339;
+use leafd::rfc3339::rfc3339;
 
 /// Prints the status; that the daemon answers is success, whatever it answers.
 ///

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
 use crate::table::{Align, Table};
-use crate::time::rfc3339;
+use leafd::rfc3339::rfc3339;
 
 /// A worker ID, as JSON.
 #[derive(Debug, Serialize)]

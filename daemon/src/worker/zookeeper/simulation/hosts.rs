@@ -3,6 +3,7 @@
 use super::super::claimant::Claimant;
 use super::super::model::Reading;
 use super::super::step::Effect;
+use crate::snowflake::last_use::LastUse;
 
 /// The worker file.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,9 @@ pub(super) struct Issuing {
     pub(super) next: u64,
     pub(super) ceiling_ms: u64,
     pub(super) limit_ms: u64,
+    pub(super) last_use: LastUse,
+    /// A request waits for a report.
+    pub(super) is_awaited: bool,
 }
 
 /// One life of one instance.
@@ -73,7 +77,14 @@ impl Host {
                         if life.file.worker == Some(worker) { life.file.ceiling_ms } else { 0 };
                     let next = start_ms.max(used);
                     assert!(life.issuing.is_none(), "begins while it issues");
-                    life.issuing = Some(Issuing { worker, next, ceiling_ms: next, limit_ms });
+                    life.issuing = Some(Issuing {
+                        worker,
+                        next,
+                        ceiling_ms: next,
+                        limit_ms,
+                        last_use: LastUse { clock_ms: next, boot_ms: now - booted_at },
+                        is_awaited: false,
+                    });
                     life.has_begun = true;
                     (life.file.worker, life.file.ceiling_ms) = (Some(worker), next);
                     life.file.limit_ms = limit_ms;
@@ -100,12 +111,14 @@ impl Host {
     }
 
     /// One ID, if it may, at what its clock says: worker ID and time.
-    pub(super) fn issue(&mut self, clock: u64, ahead: u64) -> Option<(u64, u64)> {
+    pub(super) fn issue(&mut self, clock: u64, now: u64, ahead: u64) -> Option<(u64, u64)> {
+        let boot_ms = now - self.booted_at;
         let life = self.life.as_mut()?;
         let issuing = life.issuing.as_mut()?;
         // A sequencer leads its clock by a little at most, and refuses behind it.
         let time = clock.max(issuing.next);
-        if time > clock + 10 || time >= issuing.limit_ms {
+        issuing.is_awaited = time <= clock + 10 && time >= issuing.limit_ms;
+        if time > clock + 10 || issuing.is_awaited {
             return None;
         }
         if time >= issuing.ceiling_ms {
@@ -115,6 +128,7 @@ impl Host {
             self.disk.ceiling_ms = issuing.ceiling_ms;
         }
         issuing.next = time + 1;
+        issuing.last_use = LastUse { clock_ms: clock, boot_ms };
         Some((issuing.worker, time))
     }
 }

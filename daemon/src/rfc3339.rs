@@ -11,7 +11,8 @@ const DAYS_PER_ERA: u64 = 146_097;
 
 /// Writes milliseconds since 1970-01-01T00:00:00Z as `2010-11-04T01:42:54.657Z`. Years beyond
 /// 9999, which RFC 3339 does not know, get a `+` as in ISO 8601.
-pub(crate) fn rfc3339(unix_ms: u64) -> String {
+#[must_use]
+pub fn rfc3339(unix_ms: u64) -> String {
     let (year, month, day) = civil_from_days(unix_ms / DAY_MS);
     let ms = unix_ms % DAY_MS;
     let plus = if year > 9999 { "+" } else { "" };
