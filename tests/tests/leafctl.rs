@@ -37,6 +37,35 @@ fn the_first_conversation_of_the_readme() {
 }
 
 #[test]
+fn ids_are_taken_apart_by_the_layout_that_leafd_has_and_without_leafd_by_one_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let layout = "42/9/12@1704067200000/1ms";
+    let home = Home::new(folder.path()).with("SNOWFLAKE_LAYOUT", layout).with("WORKER_ID", "5");
+    let daemon = home.start();
+    let (_, id, _) = leafctl(&home, &["snowflake"]);
+    let json = |arguments: &[&str]| -> (Value, String) {
+        let (code, out, errors) = leafctl(&home, arguments);
+        assert_eq!(code, Some(0), "{errors}");
+        (serde_json::from_str(&out).unwrap(), errors)
+    };
+    let now = daemon.client().status().unwrap().snowflake.clock_unix_ms;
+    let right = |decoded: &Value| {
+        let ms = decoded["unix_ms"].as_u64().unwrap();
+        decoded["worker"] == 5 && decoded["layout"] == layout && ms.abs_diff(now) < 3_600_000
+    };
+    let (decoded, errors) = json(&["decode", id.trim(), "--json"]);
+    assert!(right(&decoded) && decoded["layout_from"] == "daemon", "{decoded}");
+    assert_eq!(errors, "");
+    daemon.stop();
+    let (decoded, errors) = json(&["decode", id.trim(), "--json"]);
+    assert_eq!(decoded["layout_from"], "assumed", "{decoded}");
+    assert!(errors.contains("assumed") && errors.contains("--layout"), "{errors}");
+    let (decoded, errors) = json(&["decode", id.trim(), "--json", "--layout", layout]);
+    assert!(right(&decoded) && decoded["layout_from"] == "option", "{decoded}");
+    assert_eq!(errors, "");
+}
+
+#[test]
 fn tags_are_administered() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());

@@ -110,7 +110,7 @@ fn the_package_can_be_installed_and_purged_where_systemd_does_not_run() {
         "unshare --mount sh -ec '\
          mount -t tmpfs none /run; \
          dpkg --install {file}; \
-         leafd check; leafctl decode 1; getent passwd leafd; \
+         leafd check; leafctl decode 1 --layout leaf; getent passwd leafd; \
          dpkg --install {file}; \
          dpkg --purge leafd'"
     ));

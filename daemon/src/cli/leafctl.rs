@@ -74,7 +74,7 @@ pub enum Command {
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
     },
-    /// Takes snowflake IDs apart, without asking leafd
+    /// Takes snowflake IDs apart, by leafd's layout or by one that is named
     Decode(DecodeArgs),
     /// Tells how leafd is: its ranges, its worker ID, its clock
     Status {
@@ -108,9 +108,9 @@ pub struct DecodeArgs {
     pub ids: Vec<String>,
 
     /// leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits, as in
-    /// 41/10/12@1288834974657
-    #[arg(long, default_value = "leaf")]
-    pub layout: Layout,
+    /// 41/10/12@1288834974657 [default: that of the running leafd, else leaf, with a warning]
+    #[arg(long)]
+    pub layout: Option<Layout>,
 
     /// Prints one JSON object per line
     #[arg(long)]

@@ -1,14 +1,38 @@
-//! `leafctl decode`: takes snowflake IDs apart. Local; leafd is not asked.
+//! `leafctl decode`: takes snowflake IDs apart, by the layout that the command line names, else by
+//! leafd's. Where leafd cannot be asked, the layout is a guess, and the output says so.
 
 use std::io::Write;
 
 use leaf_client::{Decoded, Layout};
-use leafd::cli::leafctl::DecodeArgs;
+use leafd::cli::leafctl::{DaemonArgs, DecodeArgs};
+use leafd::rfc3339::rfc3339;
 use serde::Serialize;
 
+use crate::connect;
 use crate::exit::Failure;
-use crate::output::Output;
-use leafd::rfc3339::rfc3339;
+use crate::output::{Output, harmless};
+
+/// Who says which layout the IDs have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Source {
+    /// The command line.
+    Option,
+    /// leafd, of the IDs that it issues itself.
+    Daemon,
+    /// Nobody.
+    Assumed,
+}
+
+impl Source {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Option => "--layout",
+            Self::Daemon => "leafd's",
+            Self::Assumed => "assumed",
+        }
+    }
+}
 
 /// An ID and its parts, as `--json` prints them.
 #[derive(Debug, PartialEq, Serialize)]
@@ -20,17 +44,56 @@ struct View {
     #[serde(skip_serializing_if = "Option::is_none")]
     datacenter: Option<u64>,
     sequence: u64,
+    layout: String,
+    layout_from: Source,
 }
 
 /// Prints the parts of every ID; nothing when one of them is wrong.
 ///
 /// # Errors
-/// `Usage` naming the first text that is not an ID; `Output`.
-pub(crate) fn run<W: Write>(args: &DecodeArgs, out: &mut Output<W>) -> Result<(), Failure> {
-    let views = args.ids.iter().map(|id| view(id, &args.layout)).collect::<Result<Vec<_>, _>>()?;
-    for (i, view) in views.iter().enumerate() {
+/// `Usage` naming the first text that is not an ID; `Protocol` when leafd's layout cannot be read;
+/// `Output`.
+pub(crate) fn run<W: Write>(
+    args: &DecodeArgs,
+    daemon: &DaemonArgs,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    print(args, || layout_of(daemon), out, &mut std::io::stderr())
+}
+
+/// The layout of the IDs that leafd issues, as it writes it.
+fn layout_of(daemon: &DaemonArgs) -> Result<String, String> {
+    let asked = connect::at_once(daemon).and_then(|mut client| client.status());
+    asked.map(|status| status.snowflake.layout).map_err(|error| error.to_string())
+}
+
+fn print<W: Write>(
+    args: &DecodeArgs,
+    ask: impl FnOnce() -> Result<String, String>,
+    out: &mut Output<W>,
+    notes: &mut impl Write,
+) -> Result<(), Failure> {
+    let ids = args.ids.iter().map(|text| id(text)).collect::<Result<Vec<_>, _>>()?;
+    let (layout, source) = match args.layout {
+        Some(layout) => (layout, Source::Option),
+        None => match ask() {
+            Ok(text) => (parse(&text)?, Source::Daemon),
+            Err(why) => {
+                // It is no failure of the result, and where even stderr is closed the result says it.
+                let _ = writeln!(
+                    notes,
+                    "leafctl: leafd cannot be asked for its layout, so `leaf` is assumed, and with \
+                     another one every part is wrong; name it with --layout: {}",
+                    harmless(&why)
+                );
+                (Layout::LEAF, Source::Assumed)
+            }
+        },
+    };
+    for (i, id) in ids.into_iter().enumerate() {
+        let view = view(id, layout, source)?;
         if args.json {
-            out.json(view)?;
+            out.json(&view)?;
             continue;
         }
         if i > 0 {
@@ -44,24 +107,42 @@ pub(crate) fn run<W: Write>(args: &DecodeArgs, out: &mut Output<W>) -> Result<()
             out.line(format_args!("datacenter  {datacenter}"))?;
         }
         out.line(format_args!("sequence    {}", view.sequence))?;
+        out.line(format_args!("layout      {} ({})", view.layout, source.words()))?;
     }
     Ok(())
 }
 
-fn view(text: &str, layout: &Layout) -> Result<View, Failure> {
-    let wrong =
-        |why: &str| Failure::Usage(format!("{text:?} is not an ID: {why}; give 0 to {}", i64::MAX));
+fn parse(text: &str) -> Result<Layout, Failure> {
+    text.parse().map_err(|_| {
+        Failure::Protocol(format!(
+            "leafd has a layout that this leafctl does not know, {:?}; take the leafctl of leafd's \
+             version, or name a layout with --layout",
+            harmless(text)
+        ))
+    })
+}
+
+fn wrong(text: &str, why: &str) -> Failure {
+    Failure::Usage(format!("{text:?} is not an ID: {why}; give 0 to {}", i64::MAX))
+}
+
+fn id(text: &str) -> Result<u64, Failure> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(wrong("it is not a decimal number"));
+        return Err(wrong(text, "it is not a decimal number"));
     }
     if text.starts_with('-') {
-        return Err(wrong("it is negative"));
+        return Err(wrong(text, "it is negative"));
     }
-    let id: u64 = text.parse().map_err(|_| wrong("it is too large"))?;
+    let id = text.parse().ok().filter(|id| i64::try_from(*id).is_ok());
+    id.ok_or_else(|| wrong(text, "it is too large"))
+}
+
+fn view(id: u64, layout: Layout, layout_from: Source) -> Result<View, Failure> {
     let Decoded { unix_ms, worker, datacenter, sequence } =
-        layout.decode(id).map_err(|_| wrong("it is too large"))?;
-    Ok(View { id, time: rfc3339(unix_ms), unix_ms, worker, datacenter, sequence })
+        layout.decode(id).map_err(|error| wrong(&id.to_string(), &error.to_string()))?;
+    let (time, layout) = (rfc3339(unix_ms), layout.to_string());
+    Ok(View { id, time, unix_ms, worker, datacenter, sequence, layout, layout_from })
 }
 
 #[cfg(test)]
@@ -69,17 +150,59 @@ mod tests {
     use super::*;
 
     fn printed(ids: &[&str], layout: &str, json: bool) -> Result<String, Failure> {
+        let unasked = || panic!("leafd is asked although the layout is given");
+        asked(ids, Some(layout), json, unasked).map(|(text, _)| text)
+    }
+
+    /// What is printed, and the notes.
+    fn asked(
+        ids: &[&str],
+        layout: Option<&str>,
+        json: bool,
+        ask: impl FnOnce() -> Result<String, String>,
+    ) -> Result<(String, String), Failure> {
         let args = DecodeArgs {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-            layout: layout.parse().unwrap(),
+            layout: layout.map(|layout| layout.parse().unwrap()),
             json,
         };
-        let mut bytes = Vec::new();
+        let (mut bytes, mut notes) = (Vec::new(), Vec::new());
         let mut out = Output::to(&mut bytes);
-        run(&args, &mut out)?;
+        print(&args, ask, &mut out, &mut notes)?;
         out.finish()?;
         drop(out);
-        Ok(String::from_utf8(bytes).unwrap())
+        Ok((String::from_utf8(bytes).unwrap(), String::from_utf8(notes).unwrap()))
+    }
+
+    #[test]
+    fn without_an_option_leafds_own_layout_counts() {
+        let own = || Ok("31/20/12@1700000000000/1000ms".to_owned());
+        let id = (77_u64 << 32 | 5 << 12 | 9).to_string();
+        let (text, notes) = asked(&[&id], None, false, own).unwrap();
+        assert!(text.contains("unix ms     1700000077000\nworker      5\n"), "{text}");
+        assert!(text.ends_with("layout      31/20/12@1700000000000/1000ms (leafd's)\n"), "{text}");
+        assert_eq!(notes, "");
+        let (text, _) = asked(&[&id], None, true, own).unwrap();
+        assert!(text.contains("\"layout_from\":\"daemon\""), "{text}");
+        let text = printed(&[&id], "leaf", true).unwrap();
+        assert!(text.contains("\"layout_from\":\"option\""), "{text}");
+    }
+
+    #[test]
+    fn a_layout_that_nobody_named_is_said_to_be_assumed() {
+        let away = || Err("no such file\x1b".to_owned());
+        let (text, notes) = asked(&["1"], None, false, away).unwrap();
+        assert!(text.contains("layout      41/10/12@1288834974657/1ms (assumed)\n"), "{text}");
+        let said = ["`leaf` is assumed", "--layout", "no such file\\u{1b}"];
+        assert!(said.iter().all(|said| notes.contains(said)), "{notes}");
+        let (text, notes) = asked(&["1"], None, true, away).unwrap();
+        assert!(text.contains("\"layout_from\":\"assumed\"") && !notes.is_empty(), "{text}");
+    }
+
+    #[test]
+    fn a_layout_that_leafctl_does_not_know_is_not_replaced_by_another() {
+        let error = asked(&["1"], None, false, || Ok("53 bits".to_owned())).unwrap_err();
+        assert!(error.to_string().contains("53 bits") && error.code() == 76, "{error}");
     }
 
     #[test]

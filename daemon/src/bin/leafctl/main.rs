@@ -40,7 +40,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.snowflake_many(n))
         }
-        Command::Decode(args) => decode::run(args, &mut out),
+        Command::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         Command::Status { json } => {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
