@@ -43,10 +43,12 @@ pub enum Error {
 impl Error {
     /// Whether the same call may succeed later without anybody changing it.
     #[must_use]
-    pub const fn is_temporary(&self) -> bool {
+    pub fn is_temporary(&self) -> bool {
         match self {
             Self::Refused(error) => error.code().is_temporary(),
-            Self::Unavailable { .. } | Self::DeadlineExceeded { .. } => true,
+            // This user may not connect.
+            Self::Unavailable { source, .. } => source.kind() != io::ErrorKind::PermissionDenied,
+            Self::DeadlineExceeded { .. } => true,
             Self::Protocol(_) | Self::Invalid(_) => false,
         }
     }

@@ -45,6 +45,38 @@ class Errors(DaemonTest):
                 self.assert_open_or_closed(peer, code)
         self.assert_refused(peer.ask(TagShow(other)), ErrorCode.UNKNOWN_TAG)
 
+    def test_where_several_errors_apply_the_first_in_the_order_of_the_page_is_the_answer(self) -> None:
+        peer, tag, long = self.connect(), fresh("several"), "é" * 257
+        self.one_tag(peer.ask(TagCreate(tag)))
+        step = self.expect(ErrorReply, peer.ask(TagSetStep(tag, 0))).detail + 1
+        cases: list[tuple[Call, ErrorCode]] = [
+            (Segment("", 0), ErrorCode.BAD_COUNT),
+            (TagCreate("", step, TOP, long), ErrorCode.BAD_TAG),
+            (TagCreate(tag, step, TOP, long), ErrorCode.BAD_STEP),
+            (TagCreate(tag, 1, TOP, long), ErrorCode.BAD_COUNT),
+            (TagCreate(tag, 1, 1, long), ErrorCode.BAD_DESCRIPTION),
+            (TagCreate(tag, 1, 1, ""), ErrorCode.TAG_EXISTS),
+            (TagSetStep("", 0), ErrorCode.BAD_TAG),
+            (TagSetStep(fresh("unknown"), 0), ErrorCode.BAD_STEP),
+        ]
+        for call, code in cases:
+            with self.subTest(call=call):
+                self.assertEqual(self.expect(ErrorReply, peer.ask(call)).code, code)
+        bodies = [
+            (False, body(0, 77), ErrorCode.HELLO_EXPECTED),
+            (False, body(0, 0, b"LEAX\0\0"), ErrorCode.MALFORMED),
+            (False, body(1, 0, b"LEAX\0\0"), ErrorCode.BAD_MAGIC),
+            (False, body(1, 1, segment_fields(b"")), ErrorCode.HELLO_EXPECTED),
+            (True, body(0, 77), ErrorCode.UNKNOWN_CALL),
+            (True, body(0, 1, segment_fields(b"")), ErrorCode.MALFORMED),
+        ]
+        for greet, data, code in bodies:
+            with self.subTest(greet=greet, code=code):
+                peer = self.connect(greet)
+                peer.send_body(data)
+                self.assertEqual(self.expect(ErrorReply, peer.response().reply).code, code)
+                self.assertTrue(peer.ended())
+
     def test_a_step_out_of_range_is_refused_with_the_limit(self) -> None:
         peer, tag = self.connect(), fresh("step-range")
         self.one_tag(peer.ask(TagCreate(tag)))

@@ -3,8 +3,10 @@
 
 use std::process::Command;
 
+use leaf_client::wire::{Call, ErrorCode, Reply};
 use leafd_tests::binaries::workspace;
 use leafd_tests::daemon::Home;
+use leafd_tests::raw::Raw;
 
 #[test]
 fn a_client_written_from_the_page_alone_gets_what_the_page_promises() {
@@ -23,5 +25,28 @@ fn a_client_written_from_the_page_alone_gets_what_the_page_promises() {
     println!("Python: {ran}");
     let count: u32 = ran.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     assert!(count > 20, "{report}");
+    daemon.stop();
+}
+
+#[test]
+fn a_layout_with_few_sequence_bits_allows_fewer_snowflakes_at_once_and_says_how_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path())
+        .with("SNOWFLAKE_LAYOUT", "51/10/2@1288834974657")
+        .with("SNOWFLAKE_RANDOM_START", "0");
+    let daemon = home.start();
+    let mut raw = Raw::greeted(&home.socket());
+    // 10,000 times the four of a millisecond, as the page says.
+    match raw.ask(2, Call::Snowflake { count: 40_001, timeout_ms: 0 }) {
+        Reply::Error(error) => {
+            assert_eq!((error.code(), error.detail), (ErrorCode::BadCount, 40_000), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // It takes ten seconds to make these, so what comes is a matter of time; asking is right.
+    match raw.ask(3, Call::Snowflake { count: 40_000, timeout_ms: 1 }) {
+        Reply::Error(error) => assert!(error.code().is_temporary(), "{error}"),
+        other => panic!("{other:?}"),
+    }
     daemon.stop();
 }

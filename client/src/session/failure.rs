@@ -34,9 +34,10 @@ impl Failure {
     }
 
     /// Whether the next attempt would end in the same way, so that callers are told at once.
-    pub(crate) const fn is_fatal(&self) -> bool {
+    pub(crate) fn is_fatal(&self) -> bool {
         match self {
-            Self::Io(_) => false,
+            // The socket's mode and group keep this user out.
+            Self::Io(error) => error.kind() == io::ErrorKind::PermissionDenied,
             Self::Refused(error) => !error.code().is_temporary(),
             Self::Protocol(_) => true,
         }
@@ -63,5 +64,22 @@ impl From<io::Error> for Failure {
 impl<E: Into<ProtocolError>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::Protocol(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_may_not_connect_is_told_at_once_and_a_daemon_that_is_away_is_waited_for() {
+        let failure = |kind| Failure::from(io::Error::from(kind));
+        let denied = failure(io::ErrorKind::PermissionDenied);
+        assert!(denied.is_fatal());
+        assert!(!denied.error(Path::new("s")).is_temporary());
+        for kind in [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused] {
+            assert!(!failure(kind).is_fatal());
+            assert!(failure(kind).error(Path::new("s")).is_temporary());
+        }
     }
 }

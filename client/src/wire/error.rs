@@ -123,7 +123,9 @@ impl ErrorCode {
     /// Whether the same call may succeed later without anybody changing it.
     #[must_use]
     pub const fn is_temporary(self) -> bool {
-        matches!(self.number(), 300..=399)
+        // These two last until an operator acts.
+        let stays = matches!(self, Self::TimeExhausted | Self::BadRow);
+        matches!(self.number(), 300..=399) && !stays
     }
 }
 
