@@ -6,12 +6,13 @@ mod sessions;
 
 use std::fs::File;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use leafd::segment::store::{
-    Address, IfMissing, Leased, Limits, Server, Store, mysql, postgres, schema, sqlite,
+    Address, Embedded, Guard, IfMissing, Leased, Limits, Server, Store, mysql, postgres, schema,
+    sqlite,
 };
 use leafd::segment::tag::BizTag;
 use leafd::segment::terms::LeaseAsk;
@@ -133,9 +134,24 @@ pub fn open_at(server: Server, url: &str, verify: bool, limits: Limits) -> Arc<d
     let address = Address::new(server, url, verify).expect("an address");
     let _within = RUNTIME.enter();
     match server {
-        Server::MySql => Arc::new(mysql(&address, None, limits).expect("a store")),
-        Server::Postgres => Arc::new(postgres(&address, None, limits).expect("a store")),
+        Server::MySql => {
+            Arc::new(mysql(&address, None, limits, Guard::unrecorded()).expect("a store"))
+        }
+        Server::Postgres => {
+            Arc::new(postgres(&address, None, limits, Guard::unrecorded()).expect("a store"))
+        }
     }
+}
+
+/// The embedded store in a file.
+///
+/// # Panics
+/// When it cannot be made.
+#[must_use]
+pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> impl Store + use<> {
+    let path = path.to_owned();
+    let place = Embedded { path, timeout, if_missing, unstable_inodes: false };
+    sqlite(place, Guard::unrecorded()).expect("a store")
 }
 
 /// One store, with nothing in it yet.
@@ -247,8 +263,7 @@ impl Bench {
         match &self.0 {
             Place::File(_) => {
                 let _within = RUNTIME.enter();
-                let store = sqlite(&self.path(), limits.timeout, IfMissing::Create);
-                Arc::new(store.expect("a store"))
+                Arc::new(embedded(&self.path(), limits.timeout, IfMissing::Create))
             }
             Place::Server(database) => open_at(self.speaks(), &database.url(), true, limits),
         }

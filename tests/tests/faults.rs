@@ -8,7 +8,9 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use leaf_client::Error;
 use leaf_client::blocking::Client;
+use leaf_client::wire::ErrorCode;
 use leafd_tests::Seen;
 use leafd_tests::daemon::{Daemon, Home};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -19,13 +21,14 @@ use nix::unistd::Pid;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The files whose system calls are counted and hit.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "",
     "segments.journal",
     "segments.journal.new",
     "worker.properties",
     "worker.properties.new",
     "owner.properties.new",
+    "database.properties.new",
     "leafd.db",
     "leafd.db-wal",
     "leafd.db-journal",
@@ -89,6 +92,56 @@ fn served_before_its_end(daemon: &mut Daemon, seen: &Seen) -> bool {
         let log = || daemon.home().log();
         assert!(began.elapsed() < PATIENCE, "neither served nor ended\n{}", log());
     }
+}
+
+#[test]
+fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised() {
+    const FIRST: u64 = 5_000_001;
+    let mut deaths = 0;
+    for call in ["write", "pwrite64", "fdatasync", "fsync"] {
+        for nth in 1..=40 {
+            let folder = tempfile::tempdir().unwrap();
+            let home = Home::new(folder.path()).with("SNOWFLAKE_ENABLED", "false");
+            home.start().stop();
+            let injection = format!("inject={call}:signal=KILL:when={nth}");
+            let mut daemon = under_strace(&home, &injection).spawn();
+            let began = Instant::now();
+            // Until it is promised, or nobody is there to promise it.
+            let promised = loop {
+                let mut client = Client::new(home.options().timeout(Duration::from_secs(1)));
+                match client.tag_create("invoices", 0, FIRST, "") {
+                    Ok(_) => break true,
+                    Err(Error::Refused(error)) if error.code() == ErrorCode::TagExists => {
+                        break true;
+                    }
+                    Err(_) if daemon.has_ended() => break false,
+                    Err(error) => assert!(began.elapsed() < PATIENCE, "{error}\n{}", home.log()),
+                }
+            };
+            kill_holder(&home);
+            daemon.wait();
+            deaths += u32::from(!promised);
+            // What SQLite has not moved into the database is lost as well.
+            for suffix in ["-wal", "-shm"] {
+                let _ = std::fs::remove_file(home.state().join(format!("leafd.db{suffix}")));
+            }
+            let daemon = home.start();
+            let first = daemon.client().next("invoices");
+            match first {
+                Ok(first) => assert!(!promised || first >= FIRST, "{injection}: {first}"),
+                Err(Error::Refused(error)) => {
+                    assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{injection}: {error}");
+                    assert!(error.message.contains("leafd adopt"), "{injection}: {error}");
+                }
+                Err(error) => panic!("{injection}: {error}"),
+            }
+            daemon.stop();
+            if promised {
+                break;
+            }
+        }
+    }
+    assert!(deaths >= 8, "it was hardly hit: {deaths}");
 }
 
 #[test]

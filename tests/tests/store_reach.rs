@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use leafd::secret::Secret;
 use leafd::segment::store::{
-    Address, IfMissing, NewTag, Server, Store, StoreError, mysql, postgres, sqlite,
+    Address, Guard, IfMissing, NewTag, Server, Store, StoreError, mysql, postgres,
 };
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{ASK, Bench, LIMITS, open_at, run, span, tag};
+use leafd_tests::stores::{ASK, Bench, LIMITS, embedded, open_at, run, span, tag};
 use leafd_tests::{on_every_server, on_every_store};
 
 on_every_store! {
@@ -139,7 +139,7 @@ fn an_embedded_store_that_is_gone_or_broken_is_down() {
     let path = bench.path();
     let aside = path.with_extension("aside");
     std::fs::rename(&path, &aside).unwrap();
-    let open = || sqlite(&path, LIMITS.timeout, IfMissing::Refuse).unwrap();
+    let open = || embedded(&path, LIMITS.timeout, IfMissing::Refuse);
     assert_down(run(open().probe()), "is missing");
     assert!(!path.exists());
     std::fs::write(&path, "no database, and longer than the header of one would be".repeat(9))
@@ -191,10 +191,11 @@ fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &Bench) {
         let address = Address::new(bench.speaks(), &url, true).unwrap();
         let password = password.map(Secret::new);
         let outcome = run(async {
+            let (password, guard) = (password.as_ref(), Guard::unrecorded());
             match bench.speaks() {
-                Server::MySql => mysql(&address, password.as_ref(), LIMITS).unwrap().probe().await,
+                Server::MySql => mysql(&address, password, LIMITS, guard).unwrap().probe().await,
                 Server::Postgres => {
-                    postgres(&address, password.as_ref(), LIMITS).unwrap().probe().await
+                    postgres(&address, password, LIMITS, guard).unwrap().probe().await
                 }
             }
         });

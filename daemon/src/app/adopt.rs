@@ -6,11 +6,11 @@ use std::path::Path;
 use nix::unistd::Uid;
 
 use super::failure::Failure;
-use super::serve::owner;
+use super::serve::{embedded, owner};
 use super::{load, paths, print};
 use crate::clock::Clock;
 use crate::config::Loaded;
-use crate::segment::store::{IfMissing, Store, sqlite};
+use crate::segment::store::{Embedded, IfMissing, take_over};
 use crate::state::dir::StateDir;
 
 /// No ceiling is ever further ahead of the clock than this, so IDs that were issued before lie
@@ -35,20 +35,24 @@ pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
     let state = StateDir::lock(&directory)?;
     let address = config.store_address()?;
     let here = owner(&config, address.as_ref());
-    let database = paths::database(&config);
     let adopted = state.adopt(&here, now_ms + MARGIN_MS)?;
     for line in adopted.done {
         print(&format!("{line}\n"))?;
     }
+    // Its ranges are given up, so whichever database is found next is the right one.
+    state.forget_database()?;
     // A shared store is not ours to make.
-    if address.is_some() || database.exists() {
+    if address.is_some() {
         return Ok(());
     }
-    if !adopted.ends_are_known {
-        return Err(Failure::no_ends(&database));
+    let if_missing = if adopted.ends_are_known { IfMissing::Create } else { IfMissing::Refuse };
+    let place = embedded(&config, if_missing);
+    let path = place.path.display();
+    match (take_over_database(&place)?, if_missing) {
+        (true, _) => print(&format!("{path} is this host's now\n")),
+        (false, IfMissing::Create) => print(&format!("{path} was missing and is made anew\n")),
+        (false, IfMissing::Refuse) => Err(Failure::no_ends(&place.path)),
     }
-    make_database(&database, config.store.timeout)?;
-    print(&format!("{} was missing and is made anew\n", database.display()))
 }
 
 /// What was taken over as another user, leafd's own could not read any more; and what is not there
@@ -73,14 +77,9 @@ fn is_ours(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn make_database(path: &Path, timeout: std::time::Duration) -> Result<(), Failure> {
+fn take_over_database(place: &Embedded) -> Result<bool, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
-    runtime.block_on(async {
-        let store = sqlite(path, timeout, IfMissing::Create);
-        let store = store.map_err(|error| Failure::software(&error))?;
-        let made = store.list().await;
-        store.close().await;
-        made.map(drop).map_err(|error| Failure::state("cannot make the store", &error.to_string()))
-    })
+    let taken = runtime.block_on(take_over(place));
+    taken.map_err(|error| Failure::state("cannot take over the store", &error))
 }

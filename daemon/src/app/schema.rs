@@ -1,10 +1,10 @@
-//! `leafd schema`: the table, for whoever makes it.
+//! `leafd schema`: the tables, for whoever makes them.
 
 use clap::ValueEnum;
 
 use super::Failure;
 use super::print;
-use crate::segment::store::schema;
+use crate::segment::store::{Identity, Server, schema};
 
 /// The databases that the table can be made in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,12 +22,12 @@ pub enum SchemaDialect {
 }
 
 impl SchemaDialect {
-    const fn parts(self) -> (&'static str, &'static str) {
+    const fn parts(self) -> (&'static str, &'static str, Option<Server>) {
         match self {
-            Self::Sqlite => ("SQLite (leafd makes the table itself)", schema::SQLITE),
-            Self::MySql => ("MySQL, from 8.0.17 on", schema::MYSQL),
-            Self::MariaDb => ("MariaDB, from 10.2 on", schema::MARIADB),
-            Self::Postgres => ("PostgreSQL", schema::POSTGRES),
+            Self::Sqlite => ("SQLite (leafd makes its tables itself)", schema::SQLITE, None),
+            Self::MySql => ("MySQL, from 8.0.17 on", schema::MYSQL, Some(Server::MySql)),
+            Self::MariaDb => ("MariaDB, from 10.2 on", schema::MARIADB, Some(Server::MySql)),
+            Self::Postgres => ("PostgreSQL", schema::POSTGRES, Some(Server::Postgres)),
         }
     }
 }
@@ -38,9 +38,13 @@ impl SchemaDialect {
 /// When standard output cannot be written.
 pub fn schema(dialect: Option<SchemaDialect>) -> Result<(), Failure> {
     let dialects = dialect.as_ref().map_or(SchemaDialect::value_variants(), std::slice::from_ref);
+    let identity =
+        Identity::random().map_err(|error| Failure::system("no random bytes", &error))?;
     let texts = dialects.iter().map(|dialect| {
-        let (name, statements) = dialect.parts();
-        format!("-- {name}\n{statements}")
+        let (name, statements, server) = dialect.parts();
+        let identity = server.map(|server| schema::shared_identity(server, identity));
+        let identity = identity.unwrap_or_else(|| schema::SQLITE_IDENTITY.to_owned());
+        format!("-- {name}\n{statements}{identity}")
     });
     print(&texts.collect::<Vec<_>>().join("\n"))
 }

@@ -1,5 +1,6 @@
 //! `leafd` itself: build everything in order, serve, and stop in the reverse order.
 
+use std::collections::HashMap;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -29,10 +30,15 @@ use crate::listen::watched::watched;
 use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::secret::Secret;
+use crate::segment::elsewhere::{InState, give_up, report_other};
 use crate::segment::service::{Segments, Settings as SegmentSettings};
-use crate::segment::store::{Address, IfMissing, Limits as StoreLimits, Server, Store};
-use crate::segment::store::{mysql, postgres, sqlite};
+use crate::segment::store::{
+    Address, Embedded, Guard, IfMissing, Limits as StoreLimits, Server, Store, Unusable,
+    may_be_another, mysql, postgres, sqlite,
+};
+use crate::segment::tag::BizTag;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
+use crate::state::journal::TagRecord;
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
 use crate::worker::peers::MAX_AT_ONCE;
@@ -243,22 +249,69 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
     for warning in warnings {
         tracing::error!("state directory {}: {warning}", state.path().display());
     }
-    let remembered = journal.tags().clone();
+    let mut remembered = journal.tags().clone();
     // Only who knows all that was ever leased knows that it was nothing.
     let nothing_leased = journal_is_whole && remembered.is_empty();
-    let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
     let fatal = CancellationToken::new();
     let writer = Writer::start(state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
-    let segments = Segments::start(
-        segment_settings(config),
-        store(config, address.as_ref(), password.as_ref(), if_missing)?,
-        writer.clone(),
-        &remembered,
-        &fatal,
-    );
+    let recorded = state.database(&here.store)?;
+    if recorded.is_none() && !nothing_leased {
+        tracing::error!("database.properties is damaged; the IDs that were left are given up");
+        give_up(&mut remembered, &writer).await.map_err(not_given_up)?;
+    }
+    // Where nothing was leased, any database will do.
+    let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
+    let recorder = InState { writer: writer.clone(), place: here.store.clone() };
+    let guard = Guard::new(recorded, Arc::new(recorder));
+    let store =
+        store(config, address.as_ref(), password.as_ref(), nothing_leased, Arc::clone(&guard))?;
+    if address.is_none() {
+        look_at(&*store, &guard, &paths::database(config), &mut remembered, &writer).await?;
+    }
+    let segments =
+        Segments::start(segment_settings(config), store, writer.clone(), &remembered, &fatal);
     let snowflake = Snowflake::start(config, &worker, peer, writer, &fatal)?;
     Ok(Daemon { segments, snowflake, fatal, state })
+}
+
+/// Looks at the embedded database before anything that was leased is issued: those IDs may be
+/// another one's.
+async fn look_at(
+    store: &dyn Store,
+    guard: &Guard,
+    path: &Path,
+    remembered: &mut HashMap<BizTag, TagRecord>,
+    writer: &Writer,
+) -> Result<(), Failure> {
+    let Err(error) = store.probe().await else { return Ok(()) };
+    match guard.unusable() {
+        Some(why @ Unusable::Copied { .. }) => {
+            Err(Failure::config(format!("the store, {}: {why}", store.describe())))
+        }
+        Some(why @ Unusable::Other { .. }) => {
+            let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+            report_other(&why, dropped);
+            guard.use_other().await.map_err(not_given_up)
+        }
+        None if may_be_another(path, guard.recorded().file) => {
+            let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+            tracing::error!(
+                dropped,
+                "{} is another file than the recorded one, and cannot be opened; the IDs that \
+                 were left are given up: {error}",
+                path.display()
+            );
+            Ok(())
+        }
+        // What was leased is served without it.
+        Some(Unusable::Lost { .. } | Unusable::Swapped { .. } | Unusable::NotRecorded(_))
+        | None => Ok(()),
+    }
+}
+
+fn not_given_up(error: String) -> Failure {
+    Failure::state("what was left of another database's IDs cannot be given up", &error)
 }
 
 /// Whose state this is when it is this host's.
@@ -285,22 +338,35 @@ fn store(
     config: &Config,
     address: Option<&Address>,
     password: Option<&Secret>,
-    if_missing: IfMissing,
+    nothing_leased: bool,
+    guard: Arc<Guard>,
 ) -> Result<Arc<dyn Store>, Failure> {
     let timeout = config.store.timeout;
     let limits = StoreLimits { timeout, connections: config.store.max_connections };
     let store: Result<Arc<dyn Store>, String> =
         match address.map(|address| (address.server(), address)) {
-            None => sqlite(&paths::database(config), timeout, if_missing)
-                .map(|store| Arc::new(store) as _),
+            None => {
+                let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
+                sqlite(embedded(config, if_missing), guard).map(|store| Arc::new(store) as _)
+            }
             Some((Server::MySql, address)) => {
-                mysql(address, password, limits).map(|store| Arc::new(store) as _)
+                mysql(address, password, limits, guard).map(|store| Arc::new(store) as _)
             }
             Some((Server::Postgres, address)) => {
-                postgres(address, password, limits).map(|store| Arc::new(store) as _)
+                postgres(address, password, limits, guard).map(|store| Arc::new(store) as _)
             }
         };
     store.map_err(|error| Failure::config(format!("the store: {error}")))
+}
+
+/// Where the embedded store is.
+pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> Embedded {
+    Embedded {
+        path: paths::database(config),
+        timeout: config.store.timeout,
+        if_missing,
+        unstable_inodes: false,
+    }
 }
 
 fn segment_settings(config: &Config) -> SegmentSettings {

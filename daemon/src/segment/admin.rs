@@ -94,6 +94,7 @@ impl Segments {
 
     /// Makes a row, for an administrator or on first use.
     pub(super) async fn make(&self, tag: &BizTag, new: NewTag<'_>) -> Result<Made, StoreError> {
+        self.before_making(tag, new.first).await?;
         let made = self.0.store.create(tag, new).await?;
         if !made.knows_deleted && !self.0.told_of_tombstones.swap(true, Ordering::Relaxed) {
             tracing::warn!(

@@ -360,6 +360,16 @@ impl Segment {
         }
     }
 
+    /// What is in memory comes from another database than the store's: it is dropped, and what is
+    /// known of the highest end is kept. Says how much was dropped, and what the disk has to say.
+    pub fn give_up_ranges(&mut self) -> (u64, Record) {
+        let dropped = self.in_memory();
+        (self.ready, self.granting, self.reserve) = Default::default();
+        self.leases.clear();
+        self.news();
+        (dropped, Record { floor: self.floor, left: Queue::default() })
+    }
+
     /// The tag was made or seen in the store: look it up again at once.
     pub fn appeared(&mut self) {
         if matches!(self.lease, LeaseState::Absent { .. }) {

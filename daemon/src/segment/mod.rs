@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod buffer;
+pub mod elsewhere;
 pub mod health;
 mod lease;
 mod persist;

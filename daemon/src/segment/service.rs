@@ -218,6 +218,9 @@ impl Segments {
         supervise::spawn("persist", fatal, this.clone().persist_for_ever());
         supervise::spawn("refresh", fatal, this.clone().refresh_for_ever());
         supervise::spawn("probe", fatal, this.clone().probe_for_ever());
+        if let Some(guard) = this.0.store.guard().cloned() {
+            supervise::spawn("database", fatal, this.clone().watch_database(guard));
+        }
         for tag in &recent {
             this.attend(tag);
         }

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::durable::{self, keep_aside, replace, set_aside};
+use super::database;
+use super::durable::{self, keep_aside, replace, set_aside, sync_parent};
 use super::journal::{self, Journal, Reading, TagRecord};
 use super::mark::Mark;
 use super::owner::{self, Owner};
 use super::worker_file::{self, WorkerRecord};
 use crate::segment::range::Queue;
+use crate::segment::store::Recorded;
 use crate::segment::tag::BizTag;
 
 const LOCK: &str = "lock";
@@ -111,6 +113,12 @@ impl Place {
     #[must_use]
     pub fn worker_file(&self) -> PathBuf {
         self.path.join(worker_file::FILE)
+    }
+
+    /// The file that says which database the ranges come from.
+    #[must_use]
+    pub fn database_file(&self) -> PathBuf {
+        self.path.join(database::FILE)
     }
 
     /// Whether the path still leads to the directory that was locked.
@@ -257,6 +265,32 @@ impl StateDir {
             files.warnings.extend(aside);
         }
         self.make(here, files)
+    }
+
+    /// What is recorded of the database at `place`. `None`: the file is damaged, and nobody knows
+    /// where the ranges come from.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn database(&self, place: &str) -> Result<Option<Recorded>, StateError> {
+        let Some(content) = self.read(database::FILE)? else {
+            return Ok(Some(Recorded::default()));
+        };
+        Ok(database::read(&content, place).ok())
+    }
+
+    /// Forgets which database the ranges came from: they were given up.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn forget_database(&self) -> Result<(), StateError> {
+        let path = self.path.join(database::FILE);
+        match std::fs::remove_file(&path).and_then(|()| sync_parent(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(self.io("remove", database::FILE)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether the worker file is of this worker ID, or may be.

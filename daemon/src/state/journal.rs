@@ -113,9 +113,12 @@ impl Journal {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn append(&mut self, records: Vec<(BizTag, TagRecord)>) -> io::Result<()> {
+    pub fn append(&mut self, mut records: Vec<(BizTag, TagRecord)>) -> io::Result<()> {
         let mut text = String::new();
-        for (tag, record) in &records {
+        for (tag, record) in &mut records {
+            // Somebody who makes a tag may know of more than its buffer does.
+            let known = self.tags.get(tag).map_or(0, |known| known.floor);
+            record.floor = record.floor.max(known);
             push_line(&mut text, tag, record);
         }
         self.lines += records.len();
@@ -130,6 +133,24 @@ impl Journal {
         self.file.sync_data()?;
         self.suspect = false;
         Ok(())
+    }
+
+    /// Raises high-water marks and syncs them. What is left of a tag stays as it is.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn raise(&mut self, marks: Vec<(BizTag, u64)>) -> io::Result<()> {
+        let records = marks.into_iter().filter_map(|(tag, mark)| {
+            let known = self.tags.get(&tag).cloned();
+            let unused = || TagRecord { floor: 0, used_s: 0, left: Queue::default() };
+            let record = known.unwrap_or_else(unused);
+            (record.floor < mark).then_some((tag, TagRecord { floor: mark, ..record }))
+        });
+        let records: Vec<_> = records.collect();
+        if records.is_empty() && !self.suspect {
+            return Ok(());
+        }
+        self.append(records)
     }
 
     fn rewrite(&mut self) -> io::Result<()> {

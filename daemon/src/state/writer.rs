@@ -16,7 +16,9 @@ use crate::segment::tag::BizTag;
 
 enum Job {
     Segments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),
+    HighWaterMarks(Vec<(BizTag, u64)>, oneshot::Sender<Result<(), String>>),
     Worker(WorkerRecord, oneshot::Sender<Result<(), String>>),
+    Database(String, oneshot::Sender<Result<(), String>>),
 }
 
 /// Hands writes to the thread. Cheap to clone; the thread ends when the last clone is gone.
@@ -57,6 +59,27 @@ impl Writer {
         wait(outcome).await
     }
 
+    /// Raises the high-water marks of tags; returns when they are on disk. What is left of a tag
+    /// stays as the journal has it, and no mark is ever lowered.
+    ///
+    /// # Errors
+    /// When they are not, or not surely.
+    pub async fn high_water_marks(&self, marks: Vec<(BizTag, u64)>) -> Result<(), String> {
+        let (done, outcome) = oneshot::channel();
+        self.jobs.send(Job::HighWaterMarks(marks, done)).map_err(|_| GONE)?;
+        wait(outcome).await
+    }
+
+    /// Writes the file that says which database the ranges come from; returns when it is on disk.
+    ///
+    /// # Errors
+    /// When it is not, or not surely.
+    pub async fn database(&self, content: String) -> Result<(), String> {
+        let (done, outcome) = oneshot::channel();
+        self.jobs.send(Job::Database(content, done)).map_err(|_| GONE)?;
+        wait(outcome).await
+    }
+
     /// Writes the worker file. It is handed in at once, whether somebody waits or not, so that of
     /// two records the later one stays; the outcome comes when it is on disk.
     ///
@@ -86,6 +109,15 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
             Job::Segments(records, done) => {
                 let written = ours.and_then(|()| journal.append(records));
                 done.send(written.map_err(|error| error.to_string()))
+            }
+            Job::HighWaterMarks(marks, done) => {
+                let written = ours.and_then(|()| journal.raise(marks));
+                done.send(written.map_err(|error| error.to_string()))
+            }
+            Job::Database(content, done) => {
+                let written = ours
+                    .and_then(|()| durable::replace(&place.database_file(), content.as_bytes()));
+                done.send(written.map(drop).map_err(|error| error.to_string()))
             }
             Job::Worker(record, done) => {
                 let text = record.write(generation);

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::Limits;
+use super::guard::Guard;
 
 /// Idle for this long, a connection is asked whether it still works before it is used.
 const FRESH: Duration = Duration::from_secs(1);
@@ -26,8 +27,17 @@ pub(super) trait Connect: Send + Sync + 'static {
     /// What one is.
     type Connection: sqlx::Connection + Send + 'static;
 
-    /// Opens one.
+    /// Opens one, and lets it through [`Guard::check`].
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, sqlx::Error>> + Send;
+
+    /// Knows which database the connections have to lead to.
+    fn guard(&self) -> &Arc<Guard>;
+
+    /// Whether open connections still lead to what is at their address. Asked before each use, so
+    /// it has to be quick.
+    fn is_still_there(&self) -> bool {
+        true
+    }
 }
 
 /// Up to so many connections.
@@ -66,6 +76,9 @@ impl<C: Connect> Manager for Opener<C> {
         connection: &mut C::Connection,
         metrics: &Metrics,
     ) -> RecycleResult<sqlx::Error> {
+        if !self.how.is_still_there() {
+            return Err(RecycleError::message("the database was replaced"));
+        }
         if metrics.last_used() > FRESH {
             let ping = timeout(self.ping, connection.ping()).await;
             ping.map_err(|_| RecycleError::message("it does not answer"))??;
@@ -163,6 +176,11 @@ impl<C: Connect> Connections<C> {
     /// When it cannot be opened.
     pub(super) async fn open(&self) -> Result<C::Connection, sqlx::Error> {
         self.pool.manager().how.connect().await
+    }
+
+    /// Knows which database they have to lead to.
+    pub(super) fn guard(&self) -> &Arc<Guard> {
+        self.pool.manager().how.guard()
     }
 
     /// Closes those that are not in use: after a failure they may lead to a server that no longer

@@ -81,6 +81,16 @@ pub(super) enum Lack {
 pub(super) trait Dialect: Connect {
     const STATEMENTS: Statements;
 
+    /// Whether what is committed waits in a log beside the database for [`Self::checkpoint`].
+    const CHECKPOINTS: bool = false;
+
+    /// Moves what is committed into the database itself. Says whether all of it was moved.
+    fn checkpoint(
+        _connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
+        std::future::ready(Ok(true))
+    }
+
     /// Begins a transaction that may write, with the bounds that the server itself keeps.
     fn begin_writing(&self) -> String;
 

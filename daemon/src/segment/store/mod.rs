@@ -2,8 +2,11 @@
 //! share are here, as plain functions; each database executes them in one transaction.
 
 mod address;
+mod checkpoints;
 mod connections;
 mod dialect;
+mod guard;
+mod identity;
 mod mysql;
 mod postgres;
 pub mod schema;
@@ -12,6 +15,7 @@ mod sqlite;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::segment::range::Range;
@@ -19,9 +23,11 @@ use crate::segment::tag::BizTag;
 use crate::segment::terms::{Lease, LeaseAsk, LeaseFailure};
 
 pub use address::{Address, BadAddress, Server};
+pub use guard::{Guard, Recorded, Recorder, Unusable};
+pub use identity::{Identity, NoIdentity};
 pub use mysql::mysql;
 pub use postgres::postgres;
-pub use sqlite::{IfMissing, sqlite};
+pub use sqlite::{Embedded, IfMissing, may_be_another, sqlite, take_over};
 
 /// Idle for this long, a connection to a shared database is closed.
 const IDLE: Duration = Duration::from_secs(10);
@@ -197,6 +203,11 @@ pub struct Deleted {
 pub trait Store: Send + Sync {
     /// What it is, for people; never with a password.
     fn describe(&self) -> String;
+
+    /// Knows which database it has to be; none where that is not watched over.
+    fn guard(&self) -> Option<&Arc<Guard>> {
+        None
+    }
 
     /// Leases a range in one transaction, by [`plan_lease`].
     fn lease<'a>(

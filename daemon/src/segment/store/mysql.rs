@@ -6,6 +6,7 @@
 //! transaction, which comes at once); no transaction locks two, so there is no deadlock, neither
 //! among leafd nor with Java Leaf, whose UPDATE locks one row as well.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
@@ -14,6 +15,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
+use super::guard::{Guard, check_shared};
 use super::sql::Sql;
 use super::{Address, IDLE, Limits, Store};
 use crate::secret::Secret;
@@ -43,6 +45,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 struct MySql {
     options: MySqlConnectOptions,
     session: String,
+    guard: Arc<Guard>,
 }
 
 /// A store in MySQL or MariaDB, which connects when it is first used.
@@ -56,6 +59,7 @@ pub fn mysql(
     address: &Address,
     password: Option<&Secret>,
     limits: Limits,
+    guard: Arc<Guard>,
 ) -> Result<impl Store + use<>, String> {
     let options = address.mysql(password).map_err(|error| error.to_string())?;
     // The server gives up a lock before leafd gives up the call, and says so.
@@ -69,7 +73,7 @@ pub fn mysql(
          SESSION lock_wait_timeout = {lock_wait}, SESSION wait_timeout = {silence}, \
          SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"
     );
-    let dialect = MySql { options, session };
+    let dialect = MySql { options, session, guard };
     Sql::new(address.to_string(), dialect, limits, Some(IDLE))
 }
 
@@ -81,7 +85,14 @@ impl Connect for MySql {
         let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
         Self::execute(&mut connection, isolation).await?;
         Self::execute(&mut connection, &self.session).await?;
+        let identity = sqlx::query_scalar("SELECT identity FROM leafd_identity WHERE only_row = 1");
+        let identity = identity.fetch_optional(&mut connection).await;
+        check_shared(&self.guard, identity, |error| Self::lack(error).is_some()).await?;
         Ok(connection)
+    }
+
+    fn guard(&self) -> &Arc<Guard> {
+        &self.guard
     }
 }
 

@@ -5,6 +5,7 @@
 //! stricter levels would end in a serialization failure there. No transaction locks two rows, so
 //! there is no deadlock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
@@ -13,6 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
+use super::guard::{Guard, check_shared};
 use super::sql::Sql;
 use super::{Address, IDLE, LONG_READ, Limits, Store};
 use crate::secret::Secret;
@@ -26,6 +28,7 @@ const GENERAL: [&str; 12] =
 struct Postgres {
     options: PgConnectOptions,
     timeout: Duration,
+    guard: Arc<Guard>,
 }
 
 /// A store in PostgreSQL, which connects when it is first used.
@@ -39,9 +42,10 @@ pub fn postgres(
     address: &Address,
     password: Option<&Secret>,
     limits: Limits,
+    guard: Arc<Guard>,
 ) -> Result<impl Store + use<>, String> {
     let options = address.postgres(password).map_err(|error| error.to_string())?;
-    let dialect = Postgres { options, timeout: limits.timeout };
+    let dialect = Postgres { options, timeout: limits.timeout, guard };
     Sql::new(address.to_string(), dialect, limits, Some(IDLE))
 }
 
@@ -67,7 +71,16 @@ impl Connect for Postgres {
     type Connection = PgConnection;
 
     async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
-        self.options.connect().await
+        let mut connection = self.options.connect().await?;
+        let identity =
+            sqlx::query_scalar("SELECT identity::text FROM leafd_identity WHERE only_row = 1");
+        let identity = identity.persistent(false).fetch_optional(&mut connection).await;
+        check_shared(&self.guard, identity, |error| Self::lack(error).is_some()).await?;
+        Ok(connection)
+    }
+
+    fn guard(&self) -> &Arc<Guard> {
+        &self.guard
     }
 }
 

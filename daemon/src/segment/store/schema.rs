@@ -2,6 +2,8 @@
 //! collation is such that tags which differ in a byte are two tags. Beside it is a table of leafd's
 //! own, which Java Leaf does not touch: where deleted tags ended.
 
+use super::{Identity, Server};
+
 /// SQLite; leafd makes it itself.
 pub const SQLITE: &str = "\
 CREATE TABLE IF NOT EXISTS leaf_alloc (
@@ -17,6 +19,36 @@ CREATE TABLE IF NOT EXISTS leafd_tombstone (
   deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
 );
 ";
+
+/// Which database this is, and in which file it was made; SQLite alone.
+pub const SQLITE_IDENTITY: &str = "\
+CREATE TABLE IF NOT EXISTS leafd_identity (
+  only_row integer NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  identity text    NOT NULL,
+  file     text    NOT NULL
+);
+";
+
+/// Which database this is, with an identity of its own. Executed again, it changes nothing.
+#[must_use]
+pub fn shared_identity(server: Server, identity: Identity) -> String {
+    let (text, engine) = match server {
+        Server::MySql => ("char(32) CHARACTER SET ascii", " ENGINE=InnoDB"),
+        Server::Postgres => ("char(32)", ""),
+    };
+    let (insert, or_nothing) = match server {
+        Server::MySql => ("INSERT IGNORE", ""),
+        Server::Postgres => ("INSERT", " ON CONFLICT DO NOTHING"),
+    };
+    format!(
+        "CREATE TABLE IF NOT EXISTS leafd_identity (
+  only_row int NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  identity {text} NOT NULL
+){engine};
+{insert} INTO leafd_identity (only_row, identity) VALUES (1, '{identity}'){or_nothing};
+"
+    )
+}
 
 /// MySQL from 8.0.17 on.
 pub const MYSQL: &str = "\

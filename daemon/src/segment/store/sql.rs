@@ -2,10 +2,13 @@
 //! again only after a good end. What differs is in a [`Dialect`].
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::checkpoints::Checkpoints;
 use super::connections::{Connections, Lent};
 use super::dialect::{Blame, Dialect, Lack, Value};
+use super::guard::Guard;
 use super::{
     BoxFuture, Deleted, LONG_READ, Leased, Limits, Made, NewTag, Row, Store, StoreError,
     plan_creation, plan_deletion,
@@ -46,6 +49,7 @@ pub(super) struct Sql<D: Dialect> {
     begin_reading: String,
     timeout: Duration,
     connections: Connections<D>,
+    checkpoints: Checkpoints,
 }
 
 impl<D: Dialect> std::fmt::Debug for Sql<D> {
@@ -72,14 +76,21 @@ impl<D: Dialect> Sql<D> {
         let connections = Connections::new(dialect, limits, idle);
         let connections = connections.map_err(|error| error.to_string())?;
         let timeout = limits.timeout;
-        Ok(Self { described, begin_writing, begin_reading, timeout, connections })
+        let checkpoints = Checkpoints::default();
+        Ok(Self { described, begin_writing, begin_reading, timeout, connections, checkpoints })
     }
 
     /// What failed concerns every call.
     fn down(&self, error: &sqlx::Error) -> StoreError {
         // They may lead to a server that is no longer the right one.
         self.connections.close_idle();
-        StoreError::Down(format!("{}: {error}", self.described))
+        match error {
+            // What leafd found out itself needs no word of the library's before it.
+            sqlx::Error::Configuration(why) => {
+                StoreError::Down(format!("{}: {why}", self.described))
+            }
+            error => StoreError::Down(format!("{}: {error}", self.described)),
+        }
     }
 
     /// A statement about one row failed.
@@ -445,6 +456,35 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
+    /// A row that was made is in the database itself when this returns, and not in a log beside it
+    /// that can be lost. Calls that come together share one checkpoint.
+    async fn checkpoint(&self) {
+        if !D::CHECKPOINTS {
+            return;
+        }
+        let Some(turn) = self.checkpoints.turn().await else { return };
+        let outcome = async {
+            let mut lent = self.lend().await?;
+            let covers = turn.covers();
+            let whole = self.within(async {
+                D::checkpoint(&mut lent).await.map_err(|error| self.failed(&error))
+            });
+            let whole = whole.await?;
+            lent.give_back();
+            Ok::<_, StoreError>(whole.then_some(covers))
+        };
+        match outcome.await {
+            Ok(Some(covers)) => turn.done(covers),
+            // The row is on disk, and so is its high-water mark in the journal.
+            Ok(None) => tracing::warn!(
+                store = self.described,
+                "a new tag is in the database's write-ahead log alone, since another process \
+                 reads the database; do not remove its -wal file"
+            ),
+            Err(error) => tracing::warn!("a new tag is in the write-ahead log alone: {error}"),
+        }
+    }
+
     async fn update_step(&self, tag: &BizTag, step: u64) -> Result<(), StoreError> {
         let mut lent = self.lend().await?;
         self.within(async {
@@ -493,7 +533,18 @@ fn is_duplicate(error: &sqlx::Error) -> bool {
 
 impl<D: Dialect> Store for Sql<D> {
     fn describe(&self) -> String {
-        self.described.clone()
+        if !self.connections.guard().is_nameless() {
+            return self.described.clone();
+        }
+        format!(
+            "{} (without the table leafd_identity, so another database at this address would not \
+             be noticed; `leafd schema` prints it)",
+            self.described
+        )
+    }
+
+    fn guard(&self) -> Option<&Arc<Guard>> {
+        Some(self.connections.guard())
     }
 
     fn lease<'a>(
@@ -521,7 +572,11 @@ impl<D: Dialect> Store for Sql<D> {
         tag: &'a BizTag,
         new: NewTag<'a>,
     ) -> BoxFuture<'a, Result<Made, StoreError>> {
-        Box::pin(self.insert(tag, new))
+        Box::pin(async move {
+            let made = self.insert(tag, new).await?;
+            self.checkpoint().await;
+            Ok(made)
+        })
     }
 
     fn delete<'a>(
@@ -529,7 +584,11 @@ impl<D: Dialect> Store for Sql<D> {
         tag: &'a BizTag,
         floor: u64,
     ) -> BoxFuture<'a, Result<Deleted, StoreError>> {
-        Box::pin(self.delete_row(tag, floor))
+        Box::pin(async move {
+            let deleted = self.delete_row(tag, floor).await?;
+            self.checkpoint().await;
+            Ok(deleted)
+        })
     }
 
     fn raise<'a>(

@@ -1,7 +1,10 @@
 //! The embedded store: SQLite in the state directory, for one host. A lease is on disk when it is
 //! given (WAL, `synchronous=FULL`).
 
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
@@ -10,14 +13,17 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
+use super::guard::{Guard, Unusable};
+use super::identity::{Identity, NoIdentity};
 use super::sql::Sql;
 use super::{Limits, Store, schema};
+use crate::state::mark::Mark;
 
 /// SQLITE_BUSY and SQLITE_LOCKED, in the low byte of the code: another process has the lock. A
 /// probe would not wait for it.
 const BUSY: [u32; 2] = [5, 6];
 
-/// Whether a missing database file may be made.
+/// Whether tables may be made where there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMissing {
     /// Nothing was ever leased from it.
@@ -26,49 +32,213 @@ pub enum IfMissing {
     Refuse,
 }
 
+/// Where an embedded store is, and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    /// The file.
+    pub path: PathBuf,
+    /// Bounds calls, and the wait for locks.
+    pub timeout: Duration,
+    /// Whether tables may be made where there are none.
+    pub if_missing: IfMissing,
+    /// The file system gives files other inodes at times, so they do not tell a copy.
+    pub unstable_inodes: bool,
+}
+
 struct Sqlite {
-    path: PathBuf,
+    place: Embedded,
     options: SqliteConnectOptions,
-    if_missing: IfMissing,
+    guard: Arc<Guard>,
+    /// The file that the open connection works on.
+    opened: Mutex<Option<Mark>>,
 }
 
 /// A store in an SQLite file, which is opened when it is first used, so that one that cannot be
-/// opened does not hold up the start. `timeout` bounds the wait for locks.
+/// opened does not hold up the start.
 ///
 /// # Errors
 /// When the pool cannot be built.
-pub fn sqlite(
-    path: &Path,
-    timeout: Duration,
-    if_missing: IfMissing,
-) -> Result<impl Store + use<>, String> {
-    let options = SqliteConnectOptions::new()
-        .filename(path)
-        .create_if_missing(if_missing == IfMissing::Create)
+pub fn sqlite(place: Embedded, guard: Arc<Guard>) -> Result<impl Store + use<>, String> {
+    let described = format!("sqlite {}", place.path.display());
+    let timeout = place.timeout;
+    let dialect = Sqlite { options: options(&place), place, guard, opened: Mutex::default() };
+    // One connection, kept open: nobody else needs it, and opening it reads the file.
+    Sql::new(described, dialect, Limits { timeout, connections: 1 }, None)
+}
+
+fn options(place: &Embedded) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(&place.path)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         // Before the call itself is given up, so that the error says what it waited for.
-        .busy_timeout(timeout * 4 / 5);
-    let described = format!("sqlite {}", path.display());
-    let dialect = Sqlite { path: path.to_owned(), options, if_missing };
-    // One connection, kept open: nobody else needs it, and opening it reads the file.
-    Sql::new(described, dialect, Limits { timeout, connections: 1 }, None)
+        .busy_timeout(place.timeout * 4 / 5)
+}
+
+/// Makes the file at `place` a database of its own: with another identity, and with the file as it
+/// is now recorded in it, so that it counts neither as a copy nor as the one that ranges remembered
+/// by any host come from. Nothing else in it is changed. Says whether its tables were there; they
+/// are made only where `place` allows it.
+///
+/// # Errors
+/// When the file is no database, is in use, or cannot be written.
+pub async fn take_over(place: &Embedded) -> Result<bool, String> {
+    let may_create = place.if_missing == IfMissing::Create;
+    let take_over = async {
+        // SQLite removes the write-ahead log of an empty file.
+        let is_empty = std::fs::metadata(&place.path).map_or(true, |file| file.len() == 0);
+        if is_empty && !may_create {
+            return Ok(false);
+        }
+        let mut connection = options(place).create_if_missing(may_create).connect().await?;
+        let (has_rows, _) = tables(&mut connection).await?;
+        if has_rows || may_create {
+            make(&mut connection, Identity::random()?, mark_of(&place.path)?, "REPLACE").await?;
+            if !Sqlite::checkpoint(&mut connection).await? {
+                return Err(sqlx::Error::Protocol("another process reads it".into()));
+            }
+        }
+        sqlx::Connection::close(connection).await?;
+        Ok(has_rows)
+    };
+    take_over.await.map_err(|error: sqlx::Error| format!("{}: {error}", place.path.display()))
+}
+
+/// Whether a file that cannot be opened as a database might be another one than `recorded`: it has
+/// another mark, and nothing shows that it is no database.
+#[must_use]
+pub fn may_be_another(path: &Path, recorded: Option<Mark>) -> bool {
+    let Some(recorded) = recorded else { return false };
+    let Ok(metadata) = std::fs::metadata(path) else { return false };
+    let is_other = metadata.is_file() && Mark::of(&metadata).differs_from(recorded);
+    let mut header = [0; 16];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    is_other && (read.is_err() || header == *b"SQLite format 3\0")
+}
+
+fn mark_of(path: &Path) -> Result<Mark, sqlx::Error> {
+    Ok(Mark::of(&std::fs::metadata(path)?))
+}
+
+/// Makes the tables, and the identity with them, in one transaction.
+async fn make(
+    connection: &mut SqliteConnection,
+    identity: Identity,
+    mark: Mark,
+    verb: &str,
+) -> Result<(), sqlx::Error> {
+    let tables = [schema::SQLITE, schema::SQLITE_IDENTITY].concat();
+    let mark = mark.write();
+    let text = format!(
+        "BEGIN IMMEDIATE; {tables} {verb} INTO leafd_identity (only_row, identity, file) VALUES \
+         (1, '{identity}', '{mark}'); COMMIT"
+    );
+    Sqlite::execute(connection, &text).await
+}
+
+impl Sqlite {
+    /// What has no table has none of its leases. Looked at before SQLite does, which removes the
+    /// write-ahead log of an empty file.
+    fn refuse_if_empty(&self) -> Result<(), sqlx::Error> {
+        let what = match std::fs::metadata(&self.place.path) {
+            // What is no file is SQLite's to refuse.
+            Ok(metadata) if metadata.len() > 0 || !metadata.is_file() => return Ok(()),
+            Ok(_) => "the file is empty",
+            Err(error) if error.kind() == ErrorKind::NotFound => "the file is missing",
+            Err(error) => return Err(error.into()),
+        };
+        Err(self.guard.refuse(Unusable::Lost { what: what.to_owned() }).into())
+    }
+
+    fn copied(&self, what: String) -> sqlx::Error {
+        self.guard.refuse(Unusable::Copied { what }).into()
+    }
+
+    /// Which database this is: what it says, and whether it says so in the file that it was
+    /// written to. Makes the tables where that is allowed.
+    async fn look(
+        &self,
+        connection: &mut SqliteConnection,
+        may_create: bool,
+    ) -> Result<(Identity, Mark), sqlx::Error> {
+        let (has_rows, has_identity) = tables(connection).await?;
+        if !has_rows && !may_create {
+            let what = "the table leaf_alloc is missing from the file".to_owned();
+            return Err(self.guard.refuse(Unusable::Lost { what }).into());
+        }
+        let mark = mark_of(&self.place.path)?;
+        let known = if has_identity { said(connection).await? } else { None };
+        let said = match known {
+            Some(said) => {
+                Self::execute(connection, schema::SQLITE).await?;
+                said
+            }
+            None if has_rows && self.guard.expects_identity() => {
+                let what = "the file is older than the database that this host has recorded";
+                return Err(self.copied(what.to_owned()));
+            }
+            None => {
+                // Another process may be faster.
+                make(connection, Identity::random()?, mark, "INSERT OR IGNORE").await?;
+                said(connection).await?.ok_or(sqlx::Error::RowNotFound)?
+            }
+        };
+        let (identity, written_to) = said;
+        let identity: Identity = identity
+            .parse()
+            .map_err(|error: NoIdentity| sqlx::Error::Configuration(error.into()))?;
+        let is_own = Mark::read(&written_to).is_some_and(|written| !written.differs_from(mark));
+        if !is_own && !self.place.unstable_inodes {
+            let now = mark.write();
+            let what =
+                format!("the file is a copy: it was made as {written_to}, and this is {now}");
+            return Err(self.copied(what));
+        }
+        Ok((identity, mark))
+    }
+}
+
+/// Whether there is a table of tags, and one for the identity.
+async fn tables(connection: &mut SqliteConnection) -> Result<(bool, bool), sqlx::Error> {
+    let tables = "SELECT count(*) FILTER (WHERE name = 'leaf_alloc') > 0, \
+                  count(*) FILTER (WHERE name = 'leafd_identity') > 0 \
+                  FROM sqlite_master WHERE type = 'table'";
+    sqlx::query_as(tables).fetch_one(connection).await
+}
+
+/// The identity in a database, and the file that it was written to.
+async fn said(connection: &mut SqliteConnection) -> Result<Option<(String, String)>, sqlx::Error> {
+    let said = "SELECT identity, file FROM leafd_identity WHERE only_row = 1";
+    sqlx::query_as(said).fetch_optional(connection).await
 }
 
 impl Connect for Sqlite {
     type Connection = SqliteConnection;
 
     async fn connect(&self) -> Result<SqliteConnection, sqlx::Error> {
-        if self.if_missing == IfMissing::Refuse && !self.path.exists() {
-            return Err(sqlx::Error::Configuration(
-                "the file is missing although ranges were leased from it; restore it, or let \
-                 leafd make a new one above everything this host has issued with `leafd adopt`"
-                    .into(),
-            ));
+        let may_create = self.place.if_missing == IfMissing::Create && !self.guard.has_seen_one();
+        if !may_create {
+            self.refuse_if_empty()?;
         }
-        let mut connection = self.options.connect().await?;
-        Self::execute(&mut connection, schema::SQLITE).await?;
+        let options = self.options.clone().create_if_missing(may_create);
+        let mut connection = options.connect().await?;
+        let (identity, mark) = self.look(&mut connection, may_create).await?;
+        self.guard.check(Some(identity), Some(mark)).await?;
+        *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark);
+        // Tables that were just made, or what a crash left in the log. One who reads meanwhile may
+        // hold it up; the journal's high-water marks do without.
+        Self::checkpoint(&mut connection).await?;
         Ok(connection)
+    }
+
+    fn guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+
+    fn is_still_there(&self) -> bool {
+        let opened = *self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = mark_of(&self.place.path);
+        there.is_ok_and(|there| opened.is_some_and(|opened| !opened.differs_from(there)))
     }
 }
 
@@ -93,6 +263,15 @@ impl Dialect for Sqlite {
                           deleted = CURRENT_TIMESTAMP WHERE biz_tag = ?",
         probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE 1 = 0",
     };
+
+    const CHECKPOINTS: bool = true;
+
+    /// The answer is a row, and not an error, when somebody who reads holds it up.
+    async fn checkpoint(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        let (busy, _, _): (i64, i64, i64) =
+            sqlx::query_as("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await?;
+        Ok(busy == 0)
+    }
 
     /// Takes the write lock at once: two processes on one file queue up here instead of failing
     /// at the UPDATE.
@@ -137,8 +316,17 @@ mod tests {
         BizTag::new(name).unwrap()
     }
 
+    fn place(dir: &tempfile::TempDir, if_missing: IfMissing) -> Embedded {
+        let path = dir.path().join("leafd.db");
+        Embedded { path, timeout: SECOND, if_missing, unstable_inodes: false }
+    }
+
+    fn opened(place: Embedded) -> impl Store + use<> {
+        sqlite(place, Guard::unrecorded()).unwrap()
+    }
+
     fn store(dir: &tempfile::TempDir) -> impl Store + use<> {
-        sqlite(&dir.path().join("leafd.db"), SECOND, IfMissing::Create).unwrap()
+        opened(place(dir, IfMissing::Create))
     }
 
     #[tokio::test]
@@ -195,7 +383,7 @@ mod tests {
     async fn a_missing_file_is_made_only_when_nothing_was_leased_from_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
-        let store = sqlite(&path, SECOND, IfMissing::Refuse).unwrap();
+        let store = opened(place(&dir, IfMissing::Refuse));
         let Err(StoreError::Down(error)) = store.list().await else { panic!() };
         assert!(error.contains("leafd adopt") && !path.exists(), "{error}");
     }
@@ -205,7 +393,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
         std::fs::write(&path, "this is not a database, and longer than a header of one").unwrap();
-        let store = sqlite(&path, SECOND, IfMissing::Create).unwrap();
+        let store = store(&dir);
         assert!(matches!(store.list().await, Err(StoreError::Down(_))));
         assert!(std::fs::read_to_string(&path).unwrap().starts_with("this is not"));
     }

@@ -1,0 +1,72 @@
+//! Checkpoints shared by calls that come together: each waits for one that began after its own
+//! commit, and one covers all that were committed before it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Of one database.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints {
+    commits: AtomicU64,
+    covered: Mutex<u64>,
+}
+
+/// The right to make the next checkpoint, for a commit that none covers yet.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    all: &'a Checkpoints,
+    covered: MutexGuard<'a, u64>,
+}
+
+impl Checkpoints {
+    /// Called after a commit. `None`: a checkpoint has covered it meanwhile.
+    pub(super) async fn turn(&self) -> Option<Turn<'_>> {
+        let own = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
+        let covered = self.covered.lock().await;
+        (*covered < own).then_some(Turn { all: self, covered })
+    }
+}
+
+impl Turn<'_> {
+    /// How many commits a checkpoint covers that begins now.
+    pub(super) fn covers(&self) -> u64 {
+        self.all.commits.load(Ordering::SeqCst)
+    }
+
+    /// A checkpoint was complete.
+    pub(super) fn done(mut self, covers: u64) {
+        *self.covered = covers.max(*self.covered);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn commits_that_come_together_share_a_checkpoint() {
+        let checkpoints = Checkpoints::default();
+        let runs = AtomicU64::new(0);
+        let commit = async || {
+            let Some(turn) = checkpoints.turn().await else { return };
+            // The others commit while this one waits for the connection.
+            tokio::task::yield_now().await;
+            runs.fetch_add(1, Ordering::SeqCst);
+            let covers = turn.covers();
+            turn.done(covers);
+        };
+        tokio::join!(commit(), commit(), commit());
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+        commit().await;
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_that_was_held_up_covers_nothing() {
+        let checkpoints = Checkpoints::default();
+        drop(checkpoints.turn().await.unwrap());
+        let turn = checkpoints.turn().await.unwrap();
+        assert_eq!(turn.covers(), 2);
+    }
+}

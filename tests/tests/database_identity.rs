@@ -1,0 +1,299 @@
+//! A database is recognised by what was written into it, not by its path or URL. Another one, a
+//! copy, or an empty one in the place of the right one repeats nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use leaf_client::Error;
+use leaf_client::blocking::Client;
+use leaf_client::wire::{ErrorCode, WireError};
+use leafd_tests::caller::{Caller, wait_until};
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::fixture::{Fixture, Laid};
+use leafd_tests::{Daemon, Database, Seen, on_every_database};
+
+on_every_database! {
+    another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first,
+    a_database_that_is_replaced_under_a_running_daemon_gives_no_lease,
+    the_status_says_that_a_database_has_no_identity_until_it_has_one,
+}
+
+/// More than any range that is left.
+const MANY: u32 = 5000;
+
+fn takes(daemon: &Daemon, seen: &Seen, tag: &str, count: u32) {
+    let options = daemon.home().options().timeout(Duration::from_secs(60));
+    let ids = Client::new(options).next_many(tag, count);
+    let ids = ids.unwrap_or_else(|error| panic!("{tag}: {error}\n{}", daemon.home().log()));
+    seen.add(tag, &ids);
+}
+
+fn refused(daemon: &Daemon, tag: &str) -> WireError {
+    let options = daemon.home().options().timeout(Duration::from_secs(2));
+    match Client::new(options).next_many(tag, MANY) {
+        Err(Error::Refused(error)) => error,
+        outcome => panic!("{outcome:?}\n{}", daemon.home().log()),
+    }
+}
+
+/// A start that ends at once: its exit code, and what it says.
+fn start_fails(home: &Home) -> (Option<i32>, String) {
+    let output = home.command("leafd").output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn remove(home: &Home, suffixes: &[&str]) {
+    for suffix in suffixes {
+        let _ = std::fs::remove_file(home.state().join(format!("leafd.db{suffix}")));
+    }
+}
+
+fn at(home: &Home, database: &Path) -> Home {
+    home.clone().with("STORE_PATH", &database.display().to_string())
+}
+
+#[test]
+fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a.db", "b.db"].map(|name| folder.path().join(name));
+    let [first, second] = ["1", "2"].map(|name| Home::new(&folder.path().join(name)));
+    // In B, 1 to 500 are issued, and a range is left in the second host's memory.
+    let of_b = Seen::default();
+    let daemon = at(&second, &b).start();
+    takes(&daemon, &of_b, "orders", 500);
+    daemon.stop();
+    let daemon = at(&first, &a).start();
+    takes(&daemon, &Seen::default(), "orders", 10);
+    daemon.stop();
+    let daemon = at(&first, &b).start();
+    takes(&daemon, &of_b, "orders", MANY);
+    first.log().wait_for("this is another database");
+    daemon.stop();
+    let daemon = at(&second, &b).start();
+    takes(&daemon, &of_b, "orders", MANY);
+    daemon.stop();
+    // And back again.
+    let of_a = Seen::default();
+    of_a.add_run("orders", 1, 10);
+    let daemon = at(&first, &a).start();
+    takes(&daemon, &of_a, "orders", MANY);
+    daemon.stop();
+}
+
+#[test]
+fn a_database_file_that_is_swapped_under_a_running_daemon_gives_no_lease_and_memory_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ours, other] = ["ours", "other"].map(|name| Home::new(&folder.path().join(name)));
+    let seen = Seen::default();
+    let daemon = other.start();
+    takes(&daemon, &seen, "orders", 10);
+    daemon.stop();
+    let seen = Seen::default();
+    let daemon = ours.start();
+    takes(&daemon, &seen, "orders", 10);
+    std::fs::rename(other.state().join("leafd.db"), ours.state().join("leafd.db")).unwrap();
+    // What was leased is this host's, and no more is.
+    takes(&daemon, &seen, "orders", 10);
+    let error = refused(&daemon, "orders");
+    assert_eq!(error.code(), ErrorCode::StoreUnavailable);
+    assert!(error.message.contains("was replaced while leafd ran"), "{error}");
+    daemon.stop();
+    // A restart is the operator's word that it is meant to be so.
+    let daemon = ours.start();
+    takes(&daemon, &seen, "orders", MANY);
+    daemon.stop();
+}
+
+#[test]
+fn a_copy_of_the_database_is_refused_until_it_is_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, seen) = (Home::new(folder.path()), Seen::default());
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", 10);
+    daemon.stop();
+    let (path, backup) = (home.state().join("leafd.db"), folder.path().join("backup"));
+    std::fs::copy(&path, &backup).unwrap();
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", MANY);
+    daemon.stop();
+    std::fs::rename(&backup, &path).unwrap();
+    let (code, text) = start_fails(&home);
+    assert_eq!(code, Some(78), "{text}");
+    assert!(text.contains("the file is a copy") && text.contains("leafd adopt"), "{text}");
+}
+
+#[test]
+fn a_database_that_is_moved_or_renamed_is_the_same_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (home, seen) = (Home::new(folder.path()), Seen::default());
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", 10);
+    daemon.stop();
+    let moved = folder.path().join("moved.db");
+    std::fs::rename(home.state().join("leafd.db"), &moved).unwrap();
+    let daemon = at(&home, &moved).start();
+    // What was left is still there: no gap.
+    takes(&daemon, &seen, "orders", 10);
+    assert_eq!(seen.highest("orders"), Some(20));
+    daemon.stop();
+}
+
+#[test]
+fn a_created_tag_does_not_begin_at_one_when_the_databases_log_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    daemon.client().tag_create("invoices", 0, 5_000_001, "").unwrap();
+    daemon.kill();
+    remove(&home, &["-wal", "-shm"]);
+    let daemon = home.start();
+    assert_eq!(daemon.client().next("invoices").unwrap(), 5_000_001);
+    daemon.stop();
+}
+
+#[test]
+fn a_created_tag_whose_database_is_lost_is_refused_with_the_remedy_and_then_begins_above() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    daemon.client().tag_create("invoices", 0, 5_000_001, "").unwrap();
+    daemon.kill();
+    remove(&home, &["", "-wal", "-shm"]);
+    let daemon = home.start();
+    let error = refused(&daemon, "invoices");
+    assert_eq!(error.code(), ErrorCode::StoreUnavailable);
+    assert!(error.message.contains("leafd adopt"), "{error}");
+    daemon.stop();
+    let output = home.command("leafd").arg("adopt").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let daemon = home.start();
+    assert!(daemon.client().next("invoices").unwrap() >= 5_000_001);
+    daemon.stop();
+}
+
+#[test]
+fn an_emptied_database_is_not_taken_for_a_new_one_with_or_without_a_journal() {
+    for journal_is_lost in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, seen) = (Home::new(folder.path()), Seen::default());
+        let daemon = home.start();
+        takes(&daemon, &seen, "orders", 250);
+        daemon.stop();
+        remove(&home, &["-wal", "-shm"]);
+        std::fs::write(home.state().join("leafd.db"), "").unwrap();
+        if journal_is_lost {
+            std::fs::remove_file(home.state().join("segments.journal")).unwrap();
+        }
+        for _ in 0..2 {
+            let daemon = home.start();
+            let error = refused(&daemon, "orders");
+            assert_eq!(error.code(), ErrorCode::StoreUnavailable);
+            assert!(error.message.contains("leafd adopt"), "{error}");
+            daemon.kill();
+        }
+        assert_eq!(std::fs::metadata(home.state().join("leafd.db")).unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_database_of_version_0_1_0_gets_an_identity_once_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Fixture::of("0.1.0", "embedded-killed");
+    let (seen, Laid { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
+    let recorded = || std::fs::read_to_string(home.state().join("database.properties")).unwrap();
+    let daemon = home.start();
+    takes(&daemon, &seen, "invoices", 1);
+    // The rest of the range is served: no gap but for the window that the kill cost.
+    daemon.stop();
+    let first = recorded();
+    let daemon = home.start();
+    takes(&daemon, &seen, "invoices", MANY);
+    daemon.kill();
+    assert_eq!(recorded(), first);
+    assert!(first.contains("identity="), "{first}");
+}
+
+const IDENTIFY: &str = "CREATE TABLE leafd_identity (only_row int PRIMARY KEY, identity char(32))";
+
+fn identify(database: &Database) {
+    database.sql(IDENTIFY);
+    database.sql("GRANT SELECT ON leafd_identity TO leaf");
+    database.sql("INSERT INTO leafd_identity VALUES (1, '00000000000000000000000000000001')");
+}
+
+/// As if the URL now led to another database, with rows of its own.
+fn replace(database: &Database) {
+    database.sql("UPDATE leafd_identity SET identity = '00000000000000000000000000000002'");
+    database.sql("UPDATE leaf_alloc SET max_id = 1");
+}
+
+fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 100);
+    identify(&database);
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let daemon = home.start();
+    let orders = Caller::of(&daemon, "orders", &seen);
+    orders.gets(10);
+    daemon.stop();
+    replace(&database);
+    let daemon = home.start();
+    home.log().wait_for("this is another database");
+    // The range of the first database is given up, and this host stays above it.
+    takes(&daemon, &seen, "orders", 100);
+    assert!(database.max_id("orders") > 101, "{}", database.max_id("orders"));
+    home.log().wait_for("dropped=");
+    daemon.kill();
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", MANY);
+    daemon.stop();
+}
+
+fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::start(kind);
+    database.create_table();
+    database.insert_tag("orders", 1, 100);
+    identify(&database);
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", 10);
+    replace(&database);
+    // Its connections end as in a failover.
+    database.restart();
+    wait_until(&home, "leases stop", || {
+        let options = home.options().timeout(Duration::from_secs(2));
+        match Client::new(options).next_many("orders", 50) {
+            Ok(ids) => {
+                seen.add("orders", &ids);
+                false
+            }
+            Err(Error::Refused(error)) => error.message.contains("was replaced while leafd ran"),
+            Err(error) => panic!("{error}"),
+        }
+    });
+    assert_eq!(database.max_id("orders"), 1, "nothing was leased from it");
+    daemon.stop();
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", MANY);
+    daemon.stop();
+}
+
+fn the_status_says_that_a_database_has_no_identity_until_it_has_one(kind: Kind) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 100);
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let daemon = home.start();
+    takes(&daemon, &seen, "orders", 10);
+    let store = || daemon.client().status().unwrap().segments.store;
+    assert!(store().contains("without the table leafd_identity"), "{}", store());
+    identify(&database);
+    // The next connection finds it; idle ones are closed after some seconds.
+    wait_until(&home, "the identity is found", || {
+        takes(&daemon, &seen, "orders", 1000);
+        std::thread::sleep(Duration::from_millis(20));
+        !store().contains("leafd_identity")
+    });
+    daemon.stop();
+}
