@@ -2,17 +2,20 @@
 //! order, and has the ceiling raised on disk ahead of use. The lock is short and never held over
 //! an await or a wait.
 
+mod driver;
+mod status;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leaf_client::Layout;
-use leaf_client::wire::{ErrorCode, SnowflakeState, SnowflakeStatus, WireError};
+use leaf_client::wire::{ErrorCode, WireError};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::last_use::LastUse;
-use super::life::{Begin, Phase, Progress, Registration, refusal, words};
+use super::life::{Begin, Phase, Progress, Registration, refusal};
 use super::queue::Queue;
 use super::sequencer::{Sequencer, Stop};
 use crate::clock::Clock;
@@ -24,9 +27,6 @@ use crate::supervise;
 /// The ceiling is kept ahead of the clock for so long after the last request; after that, the next
 /// one waits for the disk once.
 const AWAKE: Duration = Duration::from_secs(60);
-
-/// A disk so slow that this is not enough is one that does not work.
-const MOST_AHEAD_MS: u64 = 10_000;
 
 /// Most runs in one answer, so that it fits into a frame. Only layouts with few sequence bits
 /// come near it.
@@ -315,6 +315,16 @@ impl Issuer {
             // that another thread has issued with meanwhile, and would look like a clock set back.
             let clock_ms = self.0.clock.now_ms();
             let stop = sequencer.take(clock_ms, count, &mut runs);
+            if stop == Stop::Done {
+                inner.issued += runs.total();
+                inner.last_stop = stop;
+                let asleep = now.duration_since(inner.last_request) > AWAKE;
+                inner.last_request = now;
+                if asleep {
+                    self.0.signal.notify_one();
+                }
+                return Outcome::Now(runs);
+            }
             let is_waited_for = match stop {
                 Stop::Until(_) | Stop::Ceiling => true,
                 Stop::Fenced => inner.registration.error.is_empty(),
@@ -336,18 +346,11 @@ impl Issuer {
             inner.issued += issued;
             left -= u32::try_from(issued).unwrap_or(left);
             inner.last_stop = stop;
-            match stop {
-                Stop::Done => {
-                    let asleep = now.duration_since(inner.last_request) > AWAKE;
-                    inner.last_request = now;
-                    if asleep {
-                        self.0.signal.notify_one();
-                    }
-                    return Outcome::Now(runs);
-                }
-                Stop::Fenced if is_waited_for => self.0.report_is_due.notify_one(),
-                _ if is_waited_for => {}
-                _ => return Outcome::Refused(self.refusal(stop, clock_ms, None)),
+            if !is_waited_for {
+                return Outcome::Refused(self.refusal(stop, clock_ms, None));
+            }
+            if stop == Stop::Fenced {
+                self.0.report_is_due.notify_one();
             }
         }
         self.queue(inner, left, runs, now, patience)
@@ -370,164 +373,6 @@ impl Issuer {
         inner.waiters.push(left, runs, sender);
         self.0.signal.notify_one();
         Outcome::Later(Waiting { issuer: self.clone(), receiver, deadline })
-    }
-
-    /// Serves who waits, wakes when the clock allows more, and raises the ceiling.
-    async fn drive(self) {
-        let mut ahead_ms = self.0.settings.ceiling_ahead_ms;
-        loop {
-            let wake = self.serve(ahead_ms);
-            let Some((life, ceiling_ms, writing)) = self.raise(ahead_ms) else {
-                tokio::select! {
-                    () = self.0.stop.cancelled() => return,
-                    () = self.0.signal.notified() => {}
-                    () = tokio::time::sleep(wake) => {}
-                }
-                continue;
-            };
-            let began = Instant::now();
-            tokio::pin!(writing);
-            // Whoever can be served below the present ceiling is served meanwhile.
-            let outcome = loop {
-                let wake = self.serve(ahead_ms);
-                tokio::select! {
-                    outcome = &mut writing => break outcome,
-                    () = self.0.signal.notified() => {}
-                    () = tokio::time::sleep(wake) => {}
-                }
-            };
-            // A disk that takes long gets a longer lead: four times what it just took.
-            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            ahead_ms = self
-                .0
-                .settings
-                .ceiling_ahead_ms
-                .max(ahead_ms - ahead_ms / 8)
-                .max(took_ms.saturating_mul(4))
-                .min(MOST_AHEAD_MS);
-            if self.raised(life, ceiling_ms, outcome).is_err() {
-                tokio::select! {
-                    () = self.0.stop.cancelled() => return,
-                    () = tokio::time::sleep(Duration::from_millis(200)) => {}
-                }
-            }
-        }
-    }
-
-    fn raised(&self, life: u64, ceiling_ms: u64, outcome: Result<(), String>) -> Result<(), ()> {
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        match outcome {
-            Ok(()) => {
-                if inner.disk_error.take().is_some() {
-                    tracing::info!("the worker file can be written again");
-                }
-                if let Phase::On { sequencer, .. } = &mut inner.phase
-                    && inner.life == life
-                {
-                    sequencer.raised(ceiling_ms);
-                }
-                Ok(())
-            }
-            Err(why) => {
-                if inner.disk_error.is_none() {
-                    tracing::error!(
-                        "the worker file cannot be written; snowflake IDs end at its ceiling: {why}"
-                    );
-                }
-                inner.disk_error = Some(why);
-                inner.kept_limit_ms = 0;
-                Err(())
-            }
-        }
-    }
-
-    /// Hands a higher ceiling to the disk when it is time. Returns for which life, the ceiling, and
-    /// the writing of it.
-    fn raise(
-        &self,
-        ahead_ms: u64,
-    ) -> Option<(u64, u64, impl Future<Output = Result<(), String>> + Send + use<>)> {
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        let clock_ms = self.0.clock.now_ms();
-        let Phase::On { sequencer, .. } = &inner.phase else { return None };
-        let last_use_ms = sequencer.last_use_ms();
-        let is_awaited = inner.is_asked_past(Stop::Ceiling);
-        // Once: what follows this request is the use of others.
-        inner.turned_away.take_if(|stop| *stop == Stop::Ceiling);
-        let use_ms = match is_awaited {
-            // After a rest, or after the clock was set: now somebody uses it.
-            true => clock_ms,
-            false => inner.use_ms(&self.0.clock, last_use_ms, clock_ms),
-        };
-        let Phase::On { sequencer, .. } = &inner.phase else { return None };
-        let higher = sequencer.wanted_ceiling(clock_ms, use_ms, ahead_ms);
-        let higher = higher.filter(|_| !inner.is_idle());
-        let as_before = || inner.is_limit_old(clock_ms).then(|| inner.ceiling_ms());
-        let ceiling_ms = higher.or_else(as_before)?.max(inner.promised_ms);
-        inner.promised_ms = ceiling_ms;
-        inner.kept_limit_ms = inner.limit_ms();
-        let record = WorkerRecord { ceiling_ms, ..inner.file.clone() };
-        // Under the lock, so that no older record follows a newer one to the disk.
-        Some((inner.life, ceiling_ms, self.0.writer.worker(record)))
-    }
-
-    /// Serves the queue as far as it goes. Returns when to come again.
-    fn serve(&self, ahead_ms: u64) -> Duration {
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        let clock_ms = self.0.clock.now_ms();
-        let Phase::On { sequencer, .. } = &mut inner.phase else {
-            return AWAKE;
-        };
-        let mut wake = Duration::from_millis(ahead_ms / 4);
-        let now = Instant::now();
-        loop {
-            let Some(mut waiter) = inner.waiters.next() else { break };
-            // Whoever has given up leaves a gap.
-            let stop = if waiter.sender.is_closed() {
-                Stop::Done
-            } else {
-                let before = waiter.runs.total();
-                let left = waiter.left;
-                let stop = sequencer.take(clock_ms, left, &mut waiter.runs);
-                let issued = waiter.runs.total() - before;
-                inner.issued += issued;
-                if issued > 0 {
-                    inner.last_request = now;
-                }
-                waiter.left -= u32::try_from(issued).unwrap_or(left);
-                stop
-            };
-            drop(waiter);
-            inner.last_stop = stop;
-            match stop {
-                Stop::Until(at_ms) => {
-                    let behind = at_ms.saturating_sub(clock_ms).max(1);
-                    wake = wake.min(Duration::from_millis(behind));
-                    break;
-                }
-                Stop::Ceiling => break,
-                Stop::Fenced if inner.registration.error.is_empty() => {
-                    self.0.report_is_due.notify_one();
-                    break;
-                }
-                Stop::Done
-                | Stop::ClockBackwards { .. }
-                | Stop::BeforeEpoch { .. }
-                | Stop::TimeExhausted
-                | Stop::Fenced => {
-                    let Some(waiter) = inner.waiters.pop() else { break };
-                    let outcome = match stop {
-                        Stop::Done => Ok(waiter.runs),
-                        _ => Err(self.refusal(stop, clock_ms, None)),
-                    };
-                    let _ = waiter.sender.send(outcome);
-                }
-            }
-        }
-        if inner.is_idle() { AWAKE } else { wake }
     }
 
     /// Ends it: nothing is issued any more, who waits is refused, and the disk is told exactly up
@@ -554,66 +399,6 @@ impl Issuer {
             }
         };
         writing.await
-    }
-
-    /// How it is.
-    #[must_use]
-    pub fn status(&self) -> SnowflakeStatus {
-        let guard = self.lock();
-        let clock_ms = self.0.clock.now_ms();
-        let inner = &*guard;
-        let registration = &inner.registration;
-        let mut status = SnowflakeStatus {
-            state: SnowflakeState::Serving,
-            worker: None,
-            registry: self.0.settings.registry.to_owned(),
-            layout: self.0.settings.layout.to_string(),
-            ceiling_unix_ms: 0,
-            last_unix_ms: 0,
-            clock_unix_ms: clock_ms,
-            issued: inner.issued,
-            identity: inner.file.identity.clone(),
-            last_report_ms_ago: registration
-                .reported
-                .map(|reported| u64::try_from(reported.elapsed().as_millis()).unwrap_or(u64::MAX)),
-            registry_error: registration.error.clone(),
-            limit_unix_ms: inner.file.shared.as_ref().map(|shared| shared.limit_ms),
-            clock_offset_ms: registration.offset_ms,
-            peers: registration.peers,
-        };
-        match &inner.phase {
-            Phase::On { sequencer, worker } => {
-                status.worker = Some(*worker);
-                status.ceiling_unix_ms = sequencer.ceiling_ms();
-                status.last_unix_ms =
-                    if inner.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
-                status.state = self.state(inner, sequencer, clock_ms);
-            }
-            Phase::Soon(error) => {
-                status.state = SnowflakeState::Starting { reason: error.message.clone() };
-            }
-            Phase::Off(error) => {
-                status.state = SnowflakeState::Refused { reason: error.message.clone() };
-            }
-        }
-        status
-    }
-
-    fn state(&self, inner: &Inner, sequencer: &Sequencer, clock_ms: u64) -> SnowflakeState {
-        let refused = |reason| SnowflakeState::Refused { reason };
-        match sequencer.refusal(clock_ms) {
-            Some(Stop::Until(at_ms)) => {
-                SnowflakeState::ClockBehind { behind_ms: at_ms.saturating_sub(clock_ms) }
-            }
-            Some(Stop::ClockBackwards { behind_ms }) => SnowflakeState::ClockBehind { behind_ms },
-            // The next request has a report made, and is served.
-            Some(Stop::Fenced) if inner.registration.error.is_empty() => SnowflakeState::Serving,
-            Some(stop) => refused(words(stop, &self.0.settings.layout, clock_ms)),
-            None => match &inner.disk_error {
-                Some(why) => refused(format!("the worker file cannot be written: {why}")),
-                None => SnowflakeState::Serving,
-            },
-        }
     }
 
     fn refusal(&self, stop: Stop, clock_ms: u64, disk_error: Option<&str>) -> WireError {

@@ -2,6 +2,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use leaf_client::Layout;
+use leaf_client::wire::SnowflakeState;
 
 use super::*;
 use crate::state::dir::{ForeignPolicy, StateDir};

@@ -1,0 +1,69 @@
+//! What the issuer says of itself.
+
+use leaf_client::wire::{SnowflakeState, SnowflakeStatus};
+
+use super::super::life::{Phase, words};
+use super::super::sequencer::{Sequencer, Stop};
+use super::{Inner, Issuer};
+
+impl Issuer {
+    /// How it is.
+    #[must_use]
+    pub fn status(&self) -> SnowflakeStatus {
+        let guard = self.lock();
+        let clock_ms = self.0.clock.now_ms();
+        let inner = &*guard;
+        let registration = &inner.registration;
+        let mut status = SnowflakeStatus {
+            state: SnowflakeState::Serving,
+            worker: None,
+            registry: self.0.settings.registry.to_owned(),
+            layout: self.0.settings.layout.to_string(),
+            ceiling_unix_ms: 0,
+            last_unix_ms: 0,
+            clock_unix_ms: clock_ms,
+            issued: inner.issued,
+            identity: inner.file.identity.clone(),
+            last_report_ms_ago: registration
+                .reported
+                .map(|reported| u64::try_from(reported.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            registry_error: registration.error.clone(),
+            limit_unix_ms: inner.file.shared.as_ref().map(|shared| shared.limit_ms),
+            clock_offset_ms: registration.offset_ms,
+            peers: registration.peers,
+        };
+        match &inner.phase {
+            Phase::On { sequencer, worker } => {
+                status.worker = Some(*worker);
+                status.ceiling_unix_ms = sequencer.ceiling_ms();
+                status.last_unix_ms =
+                    if inner.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
+                status.state = self.state(inner, sequencer, clock_ms);
+            }
+            Phase::Soon(error) => {
+                status.state = SnowflakeState::Starting { reason: error.message.clone() };
+            }
+            Phase::Off(error) => {
+                status.state = SnowflakeState::Refused { reason: error.message.clone() };
+            }
+        }
+        status
+    }
+
+    fn state(&self, inner: &Inner, sequencer: &Sequencer, clock_ms: u64) -> SnowflakeState {
+        let refused = |reason| SnowflakeState::Refused { reason };
+        match sequencer.refusal(clock_ms) {
+            Some(Stop::Until(at_ms)) => {
+                SnowflakeState::ClockBehind { behind_ms: at_ms.saturating_sub(clock_ms) }
+            }
+            Some(Stop::ClockBackwards { behind_ms }) => SnowflakeState::ClockBehind { behind_ms },
+            // The next request has a report made, and is served.
+            Some(Stop::Fenced) if inner.registration.error.is_empty() => SnowflakeState::Serving,
+            Some(stop) => refused(words(stop, &self.0.settings.layout, clock_ms)),
+            None => match &inner.disk_error {
+                Some(why) => refused(format!("the worker file cannot be written: {why}")),
+                None => SnowflakeState::Serving,
+            },
+        }
+    }
+}
