@@ -8,6 +8,7 @@ pub mod clock;
 pub mod config;
 pub mod duration;
 mod frame;
+mod input;
 pub mod listen;
 pub mod log;
 pub mod manager;

@@ -6,13 +6,21 @@ use std::time::Duration;
 /// Runs `work` on a thread of its own and waits for it, but not longer than `limit`: whoever ends
 /// the process must not wait for a pipe that nobody reads. Returns whether it was done in time.
 pub(crate) fn within(limit: Duration, work: impl FnOnce() + Send + 'static) -> bool {
+    value_within(limit, work).is_some()
+}
+
+/// The same for work that has a value. After `limit`, the thread is left behind.
+pub(crate) fn value_within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (done, outcome) = mpsc::channel();
-    let thread = std::thread::Builder::new().name("leafd-last".into()).spawn(move || {
-        work();
+    let thread = std::thread::Builder::new().name("leafd-bounded".into()).spawn(move || {
         // Nobody waits any more: fine.
-        let _ = done.send(());
+        let _ = done.send(work());
     });
-    thread.is_ok() && outcome.recv_timeout(limit).is_ok()
+    thread.ok()?;
+    outcome.recv_timeout(limit).ok()
 }
 
 #[cfg(test)]

@@ -220,6 +220,41 @@ fn a_refused_configuration_touches_nothing() {
 }
 
 #[test]
+fn a_path_that_leads_to_no_regular_file_ends_the_start_at_once_and_is_named_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    // What would hang ends with another number.
+    let home = Home::new(folder.path()).through(&["timeout", "--signal=KILL", "60"]);
+    let database = "mysql://leaf@127.0.0.1:1/leaf";
+    let tls = format!("{database}?ssl-mode=REQUIRED&ssl-ca=");
+    let store = |home: &Home| home.clone().with("STORE_KIND", "mysql");
+    for path in [&fifo, folder.path(), Path::new("/dev/zero")] {
+        let path = path.to_str().unwrap();
+        let zookeeper = home.clone().with_zookeeper("127.0.0.1:1");
+        for (home, key) in [
+            (home.clone().with("CONFIG", path), "the configuration"),
+            (
+                store(&home).with("STORE_URL", database).with("STORE_PASSWORD_FILE", path),
+                "password",
+            ),
+            (store(&home).with("STORE_URL", &format!("{tls}{path}")), "ssl-ca"),
+            (zookeeper.with("ZOOKEEPER_AUTH_FILE", path), "zookeeper.auth-file"),
+        ] {
+            for arguments in [&["check"][..], &[]] {
+                let state = folder.path().join("state");
+                let home = home.clone().with("STATE_DIR", state.to_str().unwrap());
+                let (code, _, told) = leafd(&home, arguments);
+                assert_eq!(code, Some(78), "{arguments:?}, {key}: {told}");
+                for part in [path, key, "leafd reads regular files only; name a regular file"] {
+                    assert!(told.contains(part), "{part:?} is not in {told}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_file_counts_and_the_environment_outranks_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "[worker]\nid = 3\n[socket]\nmax-in-flight = 5\n");

@@ -2,9 +2,9 @@
 //! none of them ends. What is wrong changes nothing.
 
 use std::collections::HashMap;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Read;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, WireError};
@@ -252,35 +252,112 @@ fn the_level_of_the_log_changes() {
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
 }
 
+/// Holds a lease on a file, so that whoever opens it waits, as for a file server that hangs.
+struct Lease(Child);
+
+/// Says so when somebody wants to open the file. The kernel waits for 45 s, and so does this.
+const LEASE: &str = "
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, lambda *_: os.write(1, b'wanted\\n'))
+file = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+os.write(1, b'held\\n')
+sys.stdin.read()
+";
+
+impl Lease {
+    fn on(file: &Path) -> Self {
+        let mut python = Command::new("python3");
+        let python = python.args(["-c", LEASE]).arg(file);
+        let mut lease = Self(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        lease.says("held\n");
+        lease
+    }
+
+    fn says(&mut self, text: &str) {
+        let mut said = vec![0; text.len()];
+        self.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        assert_eq!(String::from_utf8(said).unwrap(), text);
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
-    std::fs::remove_file(&host.file).unwrap();
-    nix::unistd::mkfifo(&host.file, nix::sys::stat::Mode::S_IRUSR).unwrap();
-    let being_read = |host: &Host| {
-        host.daemon.send(Signal::SIGHUP);
-        let began = Instant::now();
-        loop {
-            let mut options = std::fs::OpenOptions::new();
-            match options.write(true).custom_flags(nix::libc::O_NONBLOCK).open(&host.file) {
-                Ok(writer) => return writer,
-                // Nobody reads it yet.
-                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    };
-    let mut writer = being_read(&host);
+    let mut lease = Lease::on(&host.file);
+    host.daemon.send(Signal::SIGHUP);
+    lease.says("wanted\n");
     let client = &mut host.daemon.client();
     assert_eq!(client.next("orders").unwrap(), 1);
     // This is answered where timers are, the store is waited for, and the watchdog is petted.
     client.status().unwrap();
-    writer.write_all(b"[socket]\nmax-count = 7\n").unwrap();
-    drop(writer);
-    host.home.log().wait_for("configuration reloaded: socket.max-count");
-    let _writer = being_read(&host);
+    host.home.log().wait_for("it was not read to its end within 10s");
+    drop(lease);
+    host.reload("[socket]\nmax-count = 7\n");
+    let mut lease = Lease::on(&host.file);
+    host.daemon.send(Signal::SIGHUP);
+    lease.says("wanted\n");
     host.daemon.send(Signal::SIGTERM);
     let ended = host.daemon.wait();
     assert_eq!(ended.code(), Some(0), "{ended}");
+}
+
+#[test]
+fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let right = "[quota]\nids-per-second = 100\n";
+    let mut host = Host::start(folder.path(), right);
+    let mut raw = host.connect();
+    let path = host.file.clone();
+    let (fifo, socket) = (folder.path().join("fifo"), folder.path().join("socket"));
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let huge = folder.path().join("huge");
+    std::fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
+    for (id, (there, why)) in (2..).zip([
+        (fifo.as_path(), "it is a FIFO, and leafd reads regular files only"),
+        (&socket, "it is a socket, and leafd reads regular files only"),
+        (folder.path(), "it is a directory, and leafd reads regular files only"),
+        (Path::new("/dev/zero"), "it is a device, and leafd reads regular files only"),
+        (&huge, "it has more than 4194304 bytes"),
+    ]) {
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(there, &path).unwrap();
+        host.daemon.send(Signal::SIGHUP);
+        let told = format!(
+            "not reloaded, nothing is changed: cannot read the configuration {}: {why}",
+            path.display()
+        );
+        host.home.log().wait_for(&told);
+        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        std::fs::remove_file(&path).unwrap();
+        host.reload(right);
+    }
+    host.reload("[quota]\nids-per-second = 50\n");
+    assert_eq!(refused(raw.ask(9, of("orders", 101)), ErrorCode::BadCount).detail, 50);
+    host.daemon.stop();
+}
+
+#[test]
+fn a_configuration_from_a_pipe_is_read_at_the_start_and_a_reload_does_not_take_it_for_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let substituted = "exec \"$0\" \"$@\" --config <(sleep 0.1; echo '[quota]'; sleep 0.1; echo \
+                       'ids-per-second = 100')";
+    let home = Home::new(folder.path()).through(&["bash", "-c", substituted]);
+    let daemon = home.start();
+    let mut raw = Raw::greeted(&home.socket());
+    for id in 2..4 {
+        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        daemon.send(Signal::SIGHUP);
+        home.log().wait_times("it is a pipe, which leafd can read only once", id as usize - 1);
+    }
+    daemon.stop();
 }

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 
 use nix::unistd::Uid;
 
+use super::failure::Failure;
 use crate::config::{Config, NoPassword};
+use crate::input;
 use crate::secret::Secret;
+use crate::segment::store::Address;
 
 /// The system's state directory.
 const SYSTEM_STATE: &str = "/var/lib/leafd";
@@ -51,6 +54,17 @@ pub(super) fn database(config: &Config) -> PathBuf {
 pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     config.store_password(credentials.as_deref())
+}
+
+/// Checks that the database's certificates and keys are files. They are read at every connection,
+/// where a FIFO would hang. One that is missing may come later.
+pub(super) fn check_certificates(address: Option<&Address>) -> Result<(), Failure> {
+    for (key, path) in address.iter().flat_map(|address| address.certificates()) {
+        input::is_file_or_absent(&path).map_err(|error| {
+            Failure::config(format!("store.url: cannot read {key}, {}: {error}", path.display()))
+        })?;
+    }
+    Ok(())
 }
 
 /// ZooKeeper's user and password, wherever they are.

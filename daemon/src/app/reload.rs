@@ -3,12 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::access::{access, tag_quotas};
 use super::failure::Failure;
 use super::load;
 use super::serve::room_for;
-use crate::config::{Config, Loaded};
+use crate::config::{Config, ConfigError, Loaded};
+use crate::input;
 use crate::listen::Service;
 use crate::listen::terms::{Limits, Terms};
 use crate::log;
@@ -31,6 +33,9 @@ const RELOADED: [&str; 12] = [
     "segment.max-wait",
     "log.level",
 ];
+
+/// How long a reload may read, user database included.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a reload needs.
 pub(super) struct Reloader {
@@ -74,13 +79,24 @@ impl Reloader {
 
     async fn put_in_force(&mut self) -> Result<(), Failure> {
         let path = self.path.clone();
-        // Aside: the file and the list of users may be on another host, which hangs.
+        // On a thread of its own: the file and the list of users may be on another host, which
+        // hangs.
         let read = tokio::task::spawn_blocking(move || {
+            if let Some(path) = &path {
+                input::can_be_read_again(path)
+                    .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+            }
             let (loaded, _) = load(path.as_deref())?;
             let terms = terms(&loaded.config)?;
             Ok((loaded, terms))
         });
-        let read = read.await;
+        // Left behind if it hangs, so that the next reload has a chance.
+        let read = tokio::time::timeout(LIMIT, read).await.map_err(|_| {
+            Failure::not_now(format!(
+                "the configuration, and the users and groups that it names, were not read within \
+                 {LIMIT:?}; look at the file system and the user database"
+            ))
+        })?;
         let (loaded, terms) =
             read.unwrap_or_else(|error| Err(Failure::software(&format!("a defect: {error}"))))?;
         // Checked with the rest, so that it can only fail together with the log.

@@ -236,6 +236,7 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
     let state = StateDir::lock(&paths::state_dir(config))?;
     // Before the directory is touched: a wrong configuration changes nothing.
     let address = config.store_address()?;
+    paths::check_certificates(address.as_ref())?;
     let password = paths::store_password(config)?;
     let here = owner(config, address.as_ref());
     if here.is_anonymous() {

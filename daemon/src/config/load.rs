@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::environment::{BadVariable, overlay};
 use super::{Config, DEFAULT, Problem};
+use crate::input;
 
 /// A configuration that leafd does not start with.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +72,7 @@ pub fn load(
 ) -> Result<Loaded, ConfigError> {
     let from = path.map_or_else(|| "environment".to_owned(), |path| path.display().to_string());
     let text = match path {
-        Some(path) => std::fs::read_to_string(path)
+        Some(path) => input::read_text(path, input::CONFIGURATION)
             .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?,
         None => String::new(),
     };

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Config, Registry};
+use crate::input;
 use crate::secret::Secret;
 
 /// The credential's name: `LoadCredential=store-password:…` in the unit.
@@ -94,8 +95,8 @@ fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, No
 fn read(key: &'static str, path: &Path, credentials: Option<&Path>) -> Result<Secret, NoPassword> {
     let directory = credentials.unwrap_or(Path::new("."));
     let outcome = match path.is_absolute() {
-        true => std::fs::read_to_string(path),
-        false => std::fs::read_to_string(directory.join(path)),
+        true => input::read_text(path, input::SECRET),
+        false => input::read_text(&directory.join(path), input::SECRET),
     };
     match outcome {
         // Editors and `echo` end a file with a line break.

@@ -2,6 +2,7 @@
 //! error is not ignored in silence. What may be told of it never holds a password.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
@@ -160,8 +161,7 @@ impl Address {
                 PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
             ),
         };
-        let names = ["ssl-ca", "ssl-cert", "ssl-key", "sslrootcert", "sslcert", "sslkey"];
-        match self.url.query_pairs().find(|(key, _)| names.contains(&&**key)) {
+        match self.certificates().next() {
             Some((key, _)) if !asks => {
                 let mode = match self.server {
                     Server::MySql => "ssl-mode=REQUIRED",
@@ -171,6 +171,13 @@ impl Address {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The files of certificates and keys, by the parameter that names each.
+    pub fn certificates(&self) -> impl Iterator<Item = (String, PathBuf)> {
+        let names = ["ssl-ca", "ssl-cert", "ssl-key", "sslrootcert", "sslcert", "sslkey"];
+        let files = self.url.query_pairs().filter(move |(key, _)| names.contains(&&**key));
+        files.map(|(key, path)| (key.into_owned(), PathBuf::from(path.into_owned())))
     }
 
     /// What it speaks.
