@@ -15,6 +15,7 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { app::EX_USAGE } else { 0 });
         }
     };
+    app::spare_owner_in_umask();
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
         None => app::serve(config),

@@ -35,6 +35,19 @@ fn sigterm_and_sigint_end_it_with_0_and_clients_are_told_goodbye() {
 }
 
 #[test]
+fn sigusr1_and_sigusr2_change_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = Home::new(folder.path()).start();
+    let mut client = daemon.client();
+    for id in 1..=10 {
+        daemon.send(Signal::SIGUSR1);
+        daemon.send(Signal::SIGUSR2);
+        assert_eq!(client.next("orders").unwrap(), id);
+    }
+    daemon.stop();
+}
+
+#[test]
 fn signals_again_and_again_do_not_make_the_stop_unclean() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());

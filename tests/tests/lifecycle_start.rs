@@ -120,7 +120,8 @@ fn a_socket_path_that_is_too_long_and_a_group_that_does_not_exist_are_refused_wi
 #[test]
 fn the_socket_has_mode_0660_or_the_one_configured_whatever_the_umask_is() {
     let group = Gid::current().to_string();
-    let cases = [(None, "000"), (None, "077"), (Some("0600"), "000"), (Some("0666"), "077")];
+    let cases =
+        [(None, "000"), (None, "077"), (None, "777"), (Some("0600"), "000"), (Some("0666"), "077")];
     for (mode, umask) in cases {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("umask {umask}; exec \"$0\" \"$@\"");
@@ -140,6 +141,7 @@ fn the_socket_has_mode_0660_or_the_one_configured_whatever_the_umask_is() {
             let entry = entry.unwrap();
             let mode = entry.metadata().unwrap().permissions().mode();
             assert!(mode & 0o077 == 0 || umask == "000", "{:?}: {mode:o}", entry.path());
+            assert_eq!(mode & 0o600, 0o600, "{:?} is of no use to leafd", entry.path());
         }
         let state = std::fs::metadata(home.state()).unwrap().permissions().mode();
         assert_eq!(state & 0o777, 0o700);

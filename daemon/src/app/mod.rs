@@ -18,8 +18,18 @@ pub use failure::{EX_USAGE, Failure};
 pub use schema::{SchemaDialect, schema};
 pub use serve::serve;
 
+use nix::sys::stat::{Mode, umask};
+
 use crate::clock::Clock;
 use crate::config::{self, Loaded};
+
+/// Lets leafd's user read and write what leafd makes, whatever umask it inherits: under 777 the
+/// state directory had mode 000, and the next start could not open it.
+pub fn spare_owner_in_umask() {
+    let others = Mode::S_IRWXG | Mode::S_IRWXO;
+    let inherited = umask(others);
+    umask(inherited & others);
+}
 
 /// Where a configuration is looked for when none is named.
 const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";

@@ -117,6 +117,11 @@ async fn run(
         .map_err(|error| Failure::system("cannot listen for SIGINT", &error))?;
     let mut hang_up = signal(SignalKind::hangup())
         .map_err(|error| Failure::system("cannot listen for SIGHUP", &error))?;
+    // Scripts for other daemons send these, and their default is to kill. Once somebody has listened
+    // for a signal, it has no effect any more.
+    for unused in [SignalKind::user_defined1(), SignalKind::user_defined2()] {
+        drop(signal(unused).map_err(|error| Failure::system("cannot ignore SIGUSR1", &error))?);
+    }
     let terms = terms(config)?;
     let socket = listen(config, inherited.local)?;
     let daemon = match build(config, inherited.peer).await {
