@@ -113,11 +113,17 @@ impl Visitor {
         Some(Allowance { tag: tag.to_owned(), bucket, rate })
     }
 
+    /// Whether anything limits how many IDs the caller may have of `tag`.
+    #[inline]
+    pub(super) const fn is_metered(&self, tag: Option<&Allowance>) -> bool {
+        self.grant.quota().rate.is_some() || tag.is_some()
+    }
+
     /// Whether the quotas of the caller and of the tag leave room for `count` IDs.
     ///
     /// # Errors
     /// With the answer when they do not.
-    #[inline]
+    #[inline(never)]
     pub(super) fn check_quota(
         &self,
         service: &Service,
@@ -125,24 +131,7 @@ impl Visitor {
         tag: Option<&Allowance>,
         now: Instant,
     ) -> Result<(), WireError> {
-        if self.has_no_quota(tag) {
-            return Ok(());
-        }
-        self.check_metered(count, tag, service.since_start(now))
-    }
-
-    #[inline]
-    const fn has_no_quota(&self, tag: Option<&Allowance>) -> bool {
-        self.grant.quota().rate.is_none() && tag.is_none()
-    }
-
-    #[inline(never)]
-    fn check_metered(
-        &self,
-        count: u32,
-        tag: Option<&Allowance>,
-        now: Duration,
-    ) -> Result<(), WireError> {
+        let now = service.since_start(now);
         if let Some(rate) = self.grant.quota().rate {
             let whose = || format!("uid {}", self.grant.uid());
             let which = "ids-per-second in quota or access.rules";
@@ -158,7 +147,7 @@ impl Visitor {
     }
 
     /// Charges for `count` IDs that were issued.
-    #[inline]
+    #[inline(never)]
     pub(super) fn charge(
         &self,
         service: &Service,
@@ -166,13 +155,7 @@ impl Visitor {
         tag: Option<&Allowance>,
         now: Instant,
     ) {
-        if !self.has_no_quota(tag) {
-            self.charge_metered(count, tag, service.since_start(now));
-        }
-    }
-
-    #[inline(never)]
-    fn charge_metered(&self, count: u32, tag: Option<&Allowance>, now: Duration) {
+        let now = service.since_start(now);
         if let Some(rate) = self.grant.quota().rate {
             self.visit.user.ids.spend(count, rate, now);
         }

@@ -152,13 +152,17 @@ impl Caller {
         }
         let Some(Chosen { tag, allowance, .. }) = &self.last_tag else { return };
         let allowance = allowance.as_ref();
-        let room = self.visitor.check_quota(&self.service, count, allowance, now);
-        if let Err(refused) = room {
+        let metered = self.visitor.is_metered(allowance);
+        if metered
+            && let Err(refused) = self.visitor.check_quota(&self.service, count, allowance, now)
+        {
             return self.refuse(id, refused, output);
         }
         let taken = tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
         if let Some(first) = taken {
-            self.visitor.charge(&self.service, count, allowance, now);
+            if metered {
+                self.visitor.charge(&self.service, count, allowance, now);
+            }
             return put(output, id, ids(Runs::one(first, count)));
         }
         // Kept only as long as it serves: one that the store does not know may be forgotten by
@@ -199,7 +203,11 @@ impl Caller {
             return;
         }
         let may = self.visitor.grant().snowflake();
-        let may = may.and_then(|()| self.visitor.check_quota(&self.service, count, None, now));
+        let metered = self.visitor.is_metered(None);
+        let may = may.and_then(|()| match metered {
+            true => self.visitor.check_quota(&self.service, count, None, now),
+            false => Ok(()),
+        });
         if let Err(refused) = may {
             return self.refuse(id, refused, output);
         }
@@ -210,13 +218,17 @@ impl Caller {
         };
         match outcome {
             SnowflakeOutcome::Now(runs) => {
-                self.visitor.charge(&self.service, count, None, now);
+                if metered {
+                    self.visitor.charge(&self.service, count, None, now);
+                }
                 put(output, id, ids(runs));
             }
             SnowflakeOutcome::Refused(refused) => put(output, id, Reply::Error(refused)),
             SnowflakeOutcome::Later(waiting) => {
                 let reserved = self.visitor.reserve(&self.service, count, None);
                 let work = async { waiting.outcome().await.map_or_else(Reply::Error, ids) };
+                // It waits for its deadline itself, and the serving thread has no timers.
+                let work = in_background(&self.service, work);
                 later.push(self.aside(id, reserved, work));
             }
         }
@@ -287,7 +299,7 @@ impl Caller {
         Counted::new(&self.service, self.user())
     }
 
-    /// Has a request wait where timers are, which the serving thread has not.
+    /// Keeps a request that waits, with what it holds meanwhile.
     fn aside(
         &self,
         id: u64,
@@ -295,7 +307,6 @@ impl Caller {
         work: impl Future<Output = Reply> + Send + 'static,
     ) -> Later {
         let counted = self.counted();
-        let work = in_background(&self.service, work);
         Box::pin(async move {
             let _counted = counted;
             let reply = work.await;

@@ -518,6 +518,12 @@ impl Segment {
         self.persist = Persist::Resting { until: now + self.persist_backoff.fail(), error };
     }
 
+    /// The earliest deadline of those who wait.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.waiters.iter().map(|waiter| waiter.deadline).min()
+    }
+
     /// Refuses those whose deadline has passed.
     pub fn expire(&mut self, now: Duration) {
         let waiters = std::mem::take(&mut self.waiters);

@@ -255,3 +255,51 @@ async fn a_name_that_nobody_waits_for_any_more_is_not_looked_up() {
         assert_eq!(host.next("users", PATIENCE).await.unwrap(), 1);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_requests_that_wait_need_one_task_and_each_is_refused_at_its_own_deadline() {
+    let host = Host::start(1, true);
+    let tag = BizTag::new("tag 0").unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let (before, began) = (tasks(), Instant::now());
+    // Later ones with earlier deadlines, and the other way round.
+    let within = |number: u64| Duration::from_millis(200 + number * 37 % 1000);
+    let waiting: Vec<_> = (0..1000)
+        .map(|number| {
+            let within = within(number);
+            match host.segments.request(&tag, Asker(0), 1, began + within) {
+                Outcome::Later(waiting) => (within, waiting),
+                _ => panic!("the store is down"),
+            }
+        })
+        .collect();
+    assert!(tasks() <= before + 2, "{} more", tasks() - before);
+    let all = waiting.into_iter().map(|(within, waiting)| async move {
+        let error = waiting.outcome().await.unwrap_err();
+        assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable, "{error}");
+        let late = began.elapsed().saturating_sub(within);
+        assert!(began.elapsed() >= within && late < Duration::from_millis(5), "{late:?}");
+    });
+    futures_util::future::join_all(all).await;
+    // Nobody watches any more.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(tasks() <= before, "{} more", tasks() - before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_no_tag_is_not_kept_until_a_deadline_that_is_over() {
+    let host = Host::start(0, true);
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let names: Vec<_> = (0..20).map(|name| BizTag::new(&format!("new {name}")).unwrap()).collect();
+    for name in &names {
+        let deadline = Instant::now() + Duration::from_secs(3600);
+        let Outcome::Later(waiting) = host.segments.request(name, Asker(0), 1, deadline) else {
+            panic!("the store is down")
+        };
+        drop(waiting);
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(tasks() <= before, "{} more", tasks() - before);
+}

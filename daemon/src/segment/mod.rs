@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod buffer;
+mod deadlines;
 pub mod elsewhere;
 pub mod health;
 mod lease;

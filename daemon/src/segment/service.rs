@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::buffer::Segment;
+use super::deadlines::Watch;
 use super::health::Health;
 use super::range::Queue;
 use super::store::{Row, Store};
@@ -92,6 +93,8 @@ pub struct Tag {
     inner: Mutex<Inner>,
     /// Somebody has begun to wait.
     pub(super) hurry: Notify,
+    /// There is an earlier deadline, or none any more.
+    pub(super) deadlines_changed: Notify,
 }
 
 #[derive(Debug)]
@@ -105,6 +108,8 @@ pub(super) struct Inner {
     pub(super) forgotten: bool,
     /// In the list of those to be looked at by the persister.
     pub(super) listed: bool,
+    /// When the watcher of deadlines wakes up; none when there is no watcher.
+    pub(super) watched_until: Option<Duration>,
     /// When it was last used, in seconds since 1970.
     pub(super) used_s: u64,
 }
@@ -125,7 +130,6 @@ pub struct Waiting {
     tag: Arc<Tag>,
     ticket: Ticket,
     receiver: oneshot::Receiver<Result<Runs, Refusal>>,
-    deadline: Instant,
 }
 
 impl Tag {
@@ -147,9 +151,15 @@ impl Tag {
     }
 
     /// A lookup that nobody waits for any more need not queue for the store.
-    fn tell_if_abandoned(&self) {
-        if self.lock().is_abandoned() {
+    pub(super) fn tell_if_abandoned(&self) {
+        let inner = self.lock();
+        let (abandoned, in_vain) = (inner.is_abandoned(), inner.is_watched_in_vain());
+        drop(inner);
+        if abandoned {
             self.hurry.notify_one();
+        }
+        if in_vain {
+            self.deadlines_changed.notify_one();
         }
     }
 }
@@ -296,14 +306,23 @@ impl Segments {
         let ticket = inner.last_ticket;
         let until = deadline.saturating_duration_since(self.0.started);
         let answer = inner.segment.request(self.now(), ticket, count, until);
+        let mut watch = Watch::Enough;
         if matches!(answer, Answer::Later) {
             inner.callers.insert(ticket, sender);
+            watch = inner.watch(until);
         }
         drop(inner);
         if matches!(answer, Answer::Later) {
             tag.hurry.notify_one();
         }
         self.attend(tag);
+        match watch {
+            Watch::Start => {
+                drop(self.0.background.spawn(self.clone().watch_deadlines(Arc::clone(tag))));
+            }
+            Watch::Sooner => tag.deadlines_changed.notify_one(),
+            Watch::Enough => {}
+        }
         Some(match answer {
             Answer::Now(runs) => Outcome::Now(runs),
             Answer::Later => Outcome::Later(Waiting {
@@ -311,7 +330,6 @@ impl Segments {
                 tag: Arc::clone(tag),
                 ticket,
                 receiver,
-                deadline,
             }),
             Answer::Refused(refusal) => Outcome::Refused(refusal.to_wire(&tag.name)),
         })
@@ -334,7 +352,11 @@ impl Segments {
         // To list a tag wakes another thread, which a refused request must not do.
         let list = !inner.listed && inner.segment.wants_persist(now);
         inner.listed |= list;
+        let in_vain = inner.is_watched_in_vain();
         drop(inner);
+        if in_vain {
+            tag.deadlines_changed.notify_one();
+        }
         if let Some(ask) = ask {
             let lease = self.clone().lease(Arc::clone(tag), ask);
             self.0.tasks.spawn_on(lease, &self.0.background);
@@ -428,9 +450,11 @@ impl Tag {
             lane,
             forgotten: false,
             listed: false,
+            watched_until: None,
             used_s,
         };
-        Self { name, inner: Mutex::new(inner), hurry: Notify::new() }
+        let (hurry, deadlines_changed) = (Notify::new(), Notify::new());
+        Self { name, inner: Mutex::new(inner), hurry, deadlines_changed }
     }
 }
 
@@ -491,32 +515,26 @@ impl Inner {
 }
 
 impl Waiting {
-    /// The answer, at the deadline at the latest.
+    /// The answer, at the deadline at the latest. Needs no timers where it is waited for.
     ///
     /// # Errors
     /// What the tag's buffer says.
     pub async fn outcome(mut self) -> Result<Runs, WireError> {
-        let answer = match tokio::time::timeout_at(self.deadline, &mut self.receiver).await {
-            Ok(answer) => answer.ok(),
-            Err(_) => {
-                self.tag.lock().segment.expire(self.segments.now());
-                self.segments.attend(&self.tag);
-                self.tag.tell_if_abandoned();
-                self.receiver.try_recv().ok()
-            }
-        };
-        let answer = answer.unwrap_or(Err(Refusal::Deadline));
+        let answer = (&mut self.receiver).await.unwrap_or(Err(Refusal::Deadline));
         answer.map_err(|refusal| self.segments.explain(refusal, &self.tag.name))
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut inner = self.tag.lock();
-        if inner.callers.remove(&self.ticket).is_some() {
-            inner.segment.withdraw(self.ticket);
+        if self.tag.lock().callers.remove(&self.ticket).is_none() {
+            return;
         }
-        drop(inner);
-        self.tag.tell_if_abandoned();
+        // Looking for it takes a while where many wait, and connections end on the serving thread.
+        let (tag, ticket) = (Arc::clone(&self.tag), self.ticket);
+        self.segments.0.background.spawn(async move {
+            tag.lock().segment.withdraw(ticket);
+            tag.tell_if_abandoned();
+        });
     }
 }
