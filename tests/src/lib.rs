@@ -1,6 +1,7 @@
 //! The harness: starts real daemons in folders of their own, kills them, steps their clocks, and
 //! keeps every ID that anybody received.
 
+pub mod asker;
 pub mod binaries;
 pub mod caller;
 pub mod clocked;

@@ -25,8 +25,8 @@ const NAME: &str = "leaf";
 const IP: &str = "10.0.0.1";
 const PORT: u16 = 8080;
 
-/// After its last report, a Java Leaf is quiet for so long (ms) before it is taken for ended.
-const QUIET: u64 = 10_000;
+/// leafd watches a Java Leaf's node for longer than this (ms) before it takes the node over.
+const QUIET: u64 = 20_000;
 
 /// A tree of its own, and all that is issued there.
 struct Fleet {
@@ -209,7 +209,7 @@ fn a_java_leaf_goes_on_where_leafd_was_stopped_and_leafd_where_that_was() {
     assert!(java_last > recorded);
     // Back again, on the old state.
     let _daemon = home.start();
-    let text = "something that is not a leafd writes the node";
+    let text = "something that is not a leafd wrote the node 10.0.0.1:8080-0000000000 last";
     fleet.all.is_refused(&home, ErrorCode::WorkerUnavailable, text);
     let first = fleet.all.gets(&home, 1);
     assert_eq!(first.worker, last.worker);

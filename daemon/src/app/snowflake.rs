@@ -39,11 +39,8 @@ const REPORT_MS: u64 = 3000;
 /// the limit, and the pause between two up to 1.25 s.
 const SETTLE_MS: u64 = 6000;
 
-/// A Java Leaf that has left out three reports has ended.
-const QUIET_MS: u64 = 10_000;
-
 /// A state directory that has lost its worker file may have issued up to so far ahead of the clock.
-const LOST_MS: u64 = 11_000;
+pub(super) const LOST_MS: u64 = 11_000;
 
 /// How long the search for one's own address may take: names have to be resolved.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -149,15 +146,7 @@ impl Snowflake {
         fatal: &CancellationToken,
     ) -> Result<(), Failure> {
         let port = self.listen(config, peer, fatal)?;
-        let access = Access {
-            ensemble,
-            name: config.zookeeper.name.clone(),
-            auth: paths::zookeeper_auth(config)?,
-            acls: acl::parse(&config.zookeeper.acl).map_err(Failure::config)?,
-            session_timeout: config.zookeeper.session_timeout,
-            timeout: config.zookeeper.timeout,
-            layout: config.snowflake.layout.to_string(),
-        };
+        let access = access(config, ensemble)?;
         let worker = &config.worker;
         let settings = Settings {
             access,
@@ -167,7 +156,6 @@ impl Snowflake {
                 session_ms: ms(config.zookeeper.session_timeout),
                 report_ms: REPORT_MS,
                 settle_ms: SETTLE_MS + 2 * ms(config.zookeeper.timeout),
-                quiet_ms: QUIET_MS,
             },
             sequence: rules(config, 0),
             give_back: worker.give_back,
@@ -237,6 +225,19 @@ impl Snowflake {
         }
         outcome
     }
+}
+
+/// The ensemble, the tree, and the rights there.
+pub(super) fn access(config: &Config, ensemble: Ensemble) -> Result<Access, Failure> {
+    Ok(Access {
+        ensemble,
+        name: config.zookeeper.name.clone(),
+        auth: paths::zookeeper_auth(config)?,
+        acls: acl::parse(&config.zookeeper.acl).map_err(Failure::config)?,
+        session_timeout: config.zookeeper.session_timeout,
+        timeout: config.zookeeper.timeout,
+        layout: config.snowflake.layout.to_string(),
+    })
 }
 
 /// This instance's place; asked for until it is found, or the worker file tells.

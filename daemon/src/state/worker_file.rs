@@ -35,6 +35,42 @@ pub struct SharedClaim {
     pub limit_ms: u64,
     /// The last report: the boot that it was made in, and the milliseconds since that boot.
     pub reported: Option<(String, u64)>,
+    /// Whether anything but leafd may use the worker ID as well.
+    pub standing: Standing,
+}
+
+/// Whether a worker ID is this directory's alone, as far as is known. While it is not, the limit is
+/// 0 as well: by that, version 0.1.0 too issues nothing on the file's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standing {
+    /// It is.
+    #[default]
+    Own,
+    /// Something that is not a leafd writes its node. It is this directory's again when the node
+    /// was seen to be quiet, and was claimed again.
+    Contested,
+    /// An operator handed the node back to Java Leaf.
+    HandedBack,
+}
+
+impl Standing {
+    /// As the file has it; a file of version 0.1.0 says nothing.
+    const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Own => None,
+            Self::Contested => Some("contested"),
+            Self::HandedBack => Some("handed-back"),
+        }
+    }
+
+    fn read(word: Option<&str>) -> Self {
+        match word {
+            None => Self::Own,
+            Some("handed-back") => Self::HandedBack,
+            // Also a word of a later version: it says that there is something to look at.
+            Some(_) => Self::Contested,
+        }
+    }
 }
 
 impl WorkerRecord {
@@ -67,6 +103,9 @@ impl WorkerRecord {
             if let Some((boot, ms)) = &shared.reported {
                 properties.set("reportedBoot", boot);
                 properties.set("reportedBootMs", ms);
+            }
+            if let Some(word) = shared.standing.word() {
+                properties.set("standing", word);
             }
         }
         properties.write("Written by leafd; no ID at or past ceilingMs has been issued.")
@@ -101,6 +140,7 @@ impl WorkerRecord {
                     Err(_) => None,
                     Ok(boot) => Some((boot.to_owned(), properties.number("reportedBootMs")?)),
                 },
+                standing: Standing::read(properties.get("standing").ok()),
             }),
         };
         let record = Self {
@@ -135,14 +175,35 @@ mod tests {
                     nonces: vec!["b".into(), "a".into()],
                     limit_ms: 7,
                     reported: Some(("boot".into(), 9)),
+                    standing: Standing::Own,
                 }),
                 ..WorkerRecord::fresh()
             },
+            contested(Standing::Contested),
+            contested(Standing::HandedBack),
             WorkerRecord { shared: Some(SharedClaim::default()), ..WorkerRecord::fresh() },
         ];
         for record in records {
             assert_eq!(WorkerRecord::read(record.write(5).as_bytes()), Ok((record, 5)));
         }
+    }
+
+    fn contested(standing: Standing) -> WorkerRecord {
+        let shared = SharedClaim { standing, ..SharedClaim::default() };
+        WorkerRecord { shared: Some(shared), ..WorkerRecord::fresh() }
+    }
+
+    #[test]
+    fn a_file_of_version_0_1_0_is_of_a_worker_id_that_nobody_else_uses() {
+        let text = contested(Standing::Own).write(1);
+        assert!(!text.contains("standing"), "{text}");
+        let (record, _) = WorkerRecord::read(text.as_bytes()).unwrap();
+        assert_eq!(record.shared.unwrap().standing, Standing::Own);
+    }
+
+    #[test]
+    fn a_standing_of_a_later_version_is_taken_for_contested() {
+        assert_eq!(Standing::read(Some("lent")), Standing::Contested);
     }
 
     #[test]

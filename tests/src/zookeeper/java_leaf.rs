@@ -1,21 +1,27 @@
-//! A stand-in for a Java Leaf server, as far as it concerns ZooKeeper's tree: how it finds its
-//! worker ID, what it reads and writes there, and what it cannot read. Its file is left out, since
-//! it is its own.
+//! A stand-in for a Java Leaf server: how it finds its worker ID, in ZooKeeper's tree or in its own
+//! file, what it reads and writes there, what it cannot read, and which IDs it may have issued. It
+//! issues from its start to its end, whether ZooKeeper is there or not.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use leaf_client::Layout;
+use leaf_client::wire::Run;
 use serde::{Deserialize, Serialize};
 use zookeeper_client::{CreateMode, Error};
 
 use super::{Tree, tree};
 
-/// How long a report may take. Java Leaf's client tries for 4 s.
-const REPORT: Duration = Duration::from_secs(4);
+/// How long a report waits for a connection before it fails.
+const REPORT: Duration = Duration::from_secs(10);
+
+/// How often a server that returns late looks whether ZooKeeper is there.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A server that is not started yet.
 #[derive(Debug, Clone)]
@@ -26,12 +32,17 @@ pub struct JavaLeaf {
     port: String,
     interval: Duration,
     clock_ms: i64,
+    returns_after: Duration,
+    folder: Option<PathBuf>,
 }
 
-/// A server that runs. It reports its time until it is dropped.
+/// A server that runs. It issues until it is dropped, and reports its time unless it started from
+/// its file.
 #[derive(Debug)]
 pub struct Running {
     worker: i32,
+    /// Its time at the start, in ms.
+    began_ms: i64,
     shared: Arc<Shared>,
     reporter: Option<(Sender<()>, JoinHandle<()>)>,
 }
@@ -40,8 +51,8 @@ pub struct Running {
 struct Shared {
     leaf: JavaLeaf,
     tree: Tree,
-    /// Where its node is.
-    node: String,
+    /// Where its node is; none with a worker ID from its file.
+    node: Option<String>,
     clock_ms: AtomicI64,
     reports: AtomicU64,
 }
@@ -122,7 +133,49 @@ impl JavaLeaf {
             port: port.to_string(),
             interval: Duration::from_secs(3),
             clock_ms: 0,
+            returns_after: Duration::ZERO,
+            folder: None,
         }
+    }
+
+    /// Writes so long after an outage first, as its client may take to connect.
+    #[must_use]
+    pub fn with_late_return(mut self, after: Duration) -> Self {
+        self.returns_after = after;
+        self
+    }
+
+    /// Keeps its file below `folder`, its temporary folder, and starts from it when ZooKeeper or
+    /// the recorded time does not let it start otherwise.
+    #[must_use]
+    pub fn with_file_in(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// The folder of its file, which an operator removes.
+    #[must_use]
+    pub fn file_folder(&self) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(&self.name).join("leafconf").join(&self.port))
+    }
+
+    fn file(&self) -> Option<PathBuf> {
+        Some(self.file_folder()?.join("workerID.properties"))
+    }
+
+    /// Writes its file. Where the folder is there and the file is not, it never does.
+    fn keep(&self, worker: i32) {
+        let Some(file) = self.file() else { return };
+        let folder = file.parent().expect("it is in a folder");
+        if file.exists() || !folder.exists() {
+            std::fs::create_dir_all(folder).expect("its folder");
+            std::fs::write(&file, format!("workerID={worker}")).expect("its file");
+        }
+    }
+
+    fn kept(&self) -> Option<i32> {
+        let text = std::fs::read_to_string(self.file()?).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("workerID=")?.trim().parse().ok())
     }
 
     /// Reports in another interval than 3 s.
@@ -142,11 +195,17 @@ impl JavaLeaf {
     /// Starts it.
     ///
     /// # Errors
-    /// Why it does not start. With a file of an earlier start, Java Leaf would take the worker ID
-    /// that is there.
+    /// Why it does not start; with a file of an earlier start, it takes the worker ID that is there
+    /// whatever the reason is.
     pub fn start(&self) -> Result<Running, Refusal> {
         let tree = Tree::at(&self.servers);
-        let (node, worker) = self.find_or_create(&tree)?;
+        let (node, worker) = match self.find_or_create(&tree) {
+            Ok((node, worker)) => {
+                self.keep(worker);
+                (Some(node), worker)
+            }
+            Err(refusal) => (None, self.kept().ok_or(refusal)?),
+        };
         let shared = Arc::new(Shared {
             leaf: self.clone(),
             tree,
@@ -154,6 +213,10 @@ impl JavaLeaf {
             clock_ms: AtomicI64::new(self.clock_ms),
             reports: AtomicU64::new(0),
         });
+        let began_ms = now(self.clock_ms);
+        if shared.node.is_none() {
+            return Ok(Running { worker, began_ms, shared, reporter: None });
+        }
         let (sender, ended) = channel();
         let reporting = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
@@ -161,11 +224,19 @@ impl JavaLeaf {
             let mut pause = reporting.leaf.interval / 3;
             let mut last = 0;
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                reporting.report(&mut last);
+                let is_written = reporting.report(&mut last);
                 pause = reporting.leaf.interval;
+                if !is_written && !reporting.leaf.returns_after.is_zero() {
+                    while !reporting.reaches_zookeeper() {
+                        if ended.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                            return;
+                        }
+                    }
+                    pause = reporting.leaf.returns_after;
+                }
             }
         });
-        Ok(Running { worker, shared, reporter: Some((sender, thread)) })
+        Ok(Running { worker, began_ms, shared, reporter: Some((sender, thread)) })
     }
 
     /// The own node's path, and the worker ID.
@@ -219,9 +290,37 @@ impl Running {
     }
 
     /// The path of its node.
+    ///
+    /// # Panics
+    /// When it started from its file.
     #[must_use]
     pub fn node(&self) -> &str {
-        &self.shared.node
+        self.shared.node.as_deref().expect("it is registered")
+    }
+
+    /// Whether it knows its node, or has its worker ID from its file and never writes.
+    #[must_use]
+    pub const fn is_registered(&self) -> bool {
+        self.reporter.is_some()
+    }
+
+    /// Everything that it can have issued so far.
+    ///
+    /// # Panics
+    /// With a clock before 1970.
+    #[must_use]
+    pub fn issued(&self) -> Issued {
+        let until_ms = now(self.shared.clock_ms.load(Ordering::SeqCst)) + 1;
+        let [from_ms, until_ms] =
+            [self.began_ms, until_ms].map(|ms| u64::try_from(ms).expect("after 1970"));
+        let worker = u64::try_from(self.worker).expect("a worker ID");
+        Issued { worker, from_ms, until_ms }
+    }
+
+    /// Ends it, and tells everything that it can have issued.
+    #[must_use]
+    pub fn stop(self) -> Issued {
+        self.issued()
     }
 
     /// How often it has reported its time.
@@ -247,21 +346,53 @@ impl Drop for Running {
 
 impl Shared {
     /// Writes over whatever is there, unless the clock is behind the last report. A failure is
-    /// logged, and the next report comes all the same.
-    fn report(&self, last: &mut i64) {
+    /// logged, and the next report comes all the same. Says whether it did not fail.
+    fn report(&self, last: &mut i64) -> bool {
         let clock_ms = self.clock_ms.load(Ordering::SeqCst);
-        if now(clock_ms) < *last {
-            return;
-        }
+        let Some(node) = self.node.as_ref().filter(|_| now(clock_ms) >= *last) else {
+            return true;
+        };
         let data = self.leaf.data(clock_ms);
-        let written = self.tree.call_within(REPORT, async |client| {
-            client.set_data(&self.node, data.as_bytes(), None).await
-        });
+        let written = self
+            .tree
+            .call_within(REPORT, async |client| client.set_data(node, data.as_bytes(), None).await);
         if written.is_ok() {
             *last = now(clock_ms);
             self.reports.fetch_add(1, Ordering::SeqCst);
         }
+        written.is_ok()
     }
+
+    fn reaches_zookeeper(&self) -> bool {
+        self.tree.call_within(LOOK, async |client| client.sync("/").await).is_ok()
+    }
+}
+
+/// All sequences of every millisecond in a time, with one worker ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Issued {
+    /// The worker ID.
+    pub worker: u64,
+    /// The first millisecond since 1970.
+    pub from_ms: u64,
+    /// After the last one.
+    pub until_ms: u64,
+}
+
+/// How many of these IDs a Java Leaf can have issued as well.
+///
+/// # Panics
+/// When they are not of Java Leaf's layout.
+#[must_use]
+pub fn duplicates(javas: &[Issued], runs: &[Run]) -> u64 {
+    let is_double = |run: &&Run| {
+        let id = Layout::LEAF.decode(run.first).expect("an ID of Java Leaf's layout");
+        let has = |java: &Issued| {
+            java.worker == id.worker && (java.from_ms..java.until_ms).contains(&id.unix_ms)
+        };
+        javas.iter().any(has)
+    };
+    runs.iter().filter(is_double).map(|run| u64::from(run.count)).sum()
 }
 
 impl Endpoint {
@@ -314,6 +445,34 @@ fn now(ahead_ms: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_the_same_worker_id_and_time_are_counted_as_duplicates() {
+        let layout = Layout::LEAF;
+        let run = |ms, worker, count| {
+            let first = layout.compose(ms - layout.epoch_ms(), worker, 0).unwrap();
+            Run { first, count }
+        };
+        let ms = 1_700_000_000_000;
+        let java = Issued { worker: 3, from_ms: ms, until_ms: ms + 10 };
+        let runs = [run(ms - 1, 3, 1), run(ms, 3, 2), run(ms + 9, 3, 4), run(ms + 10, 3, 8)];
+        assert_eq!(duplicates(&[java], &runs), 6);
+        assert_eq!(duplicates(&[java], &[run(ms, 4, 1)]), 0);
+    }
+
+    #[test]
+    fn a_file_that_is_removed_without_its_folder_is_never_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let leaf = JavaLeaf::at("nowhere", "leaf", "10.0.0.1", 8080).with_file_in(folder.path());
+        leaf.keep(7);
+        assert_eq!(leaf.kept(), Some(7));
+        std::fs::remove_file(leaf.file().unwrap()).unwrap();
+        leaf.keep(8);
+        assert_eq!(leaf.kept(), None);
+        std::fs::remove_dir_all(leaf.file_folder().unwrap()).unwrap();
+        leaf.keep(9);
+        assert_eq!(leaf.kept(), Some(9));
+    }
 
     #[test]
     fn names_are_split_as_java_does() {

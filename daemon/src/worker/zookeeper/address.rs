@@ -61,13 +61,18 @@ fn with(configured: Option<&str>, ip: IpAddr, port: u16) -> Place {
     };
     let identity = configured.map_or(address, str::to_owned);
     // An identity that is an address is the one that Java Leaf had here.
-    let (leaf_ip, leaf_port) = match identity.rsplit_once(':') {
-        Some((ip, port)) if is_address(ip) && port.parse::<u16>().is_ok() => {
-            (ip.to_owned(), port.to_owned())
-        }
-        _ => (ip.to_string(), port.to_string()),
+    let (leaf_ip, leaf_port) = match javas_address(&identity) {
+        Some((ip, port)) => (ip.to_owned(), port.to_owned()),
+        None => (ip.to_string(), port.to_string()),
     };
     Place { identity, leaf_ip, leaf_port, ip: ip.to_string(), port }
+}
+
+/// The address that Java Leaf knows an instance by, if `identity` is one.
+#[must_use]
+pub fn javas_address(identity: &str) -> Option<(&str, &str)> {
+    let (ip, port) = identity.rsplit_once(':')?;
+    (is_address(ip) && port.parse::<u16>().is_ok()).then_some((ip, port))
 }
 
 fn is_address(text: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The worker IDs of a tree as people administer them: list, release.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use leaf_client::wire::{
     ErrorCode, MAX_ADDRESS_CHARS, MAX_OWNER_CHARS, WireError, WorkerState, WorkerStatus,
@@ -9,17 +9,13 @@ use leaf_client::wire::{
 
 use super::name::NodeName;
 use super::plan;
+use super::quiet::{Quiet, Vantage, Watch};
 use super::record::{Free, Phase};
 use super::registrar::SharedSession;
 use super::session::{Access, CallError, Session};
 use super::view::{self, Entry, Versioned};
 use crate::snowflake::issuer::Issuer;
-
-/// A Java Leaf that has reported within this (ms) lives.
-const JAVA_LIVES_MS: u64 = 10_000;
-
-/// A released worker ID is not used before ZooKeeper's time and this (ms): clocks differ a little.
-const MARGIN_MS: u64 = 11_000;
+use crate::worker::boot;
 
 /// How often a release is tried when the tree changes meanwhile.
 const TRIES: u32 = 3;
@@ -30,6 +26,16 @@ pub struct Registry {
     session: SharedSession,
     access: Access,
     issuer: Issuer,
+    /// The nodes that a Java Leaf may write, since they were asked for.
+    watch: Arc<Mutex<Watch>>,
+}
+
+/// One reading of some nodes.
+#[derive(Clone, Copy)]
+struct Reading {
+    vantage: Vantage,
+    /// When it began and ended (ms since the boot).
+    times: (u64, u64),
 }
 
 impl std::fmt::Debug for Registry {
@@ -47,8 +53,18 @@ impl From<CallError> for WireError {
 impl Registry {
     /// That of `session`, which may not be there yet.
     #[must_use]
-    pub const fn new(session: SharedSession, access: Access, issuer: Issuer) -> Self {
-        Self { session, access, issuer }
+    pub fn new(session: SharedSession, access: Access, issuer: Issuer) -> Self {
+        Self { session, access, issuer, watch: Arc::default() }
+    }
+
+    /// How long the node of `entry` has been quiet, if it is not one that leafd alone writes.
+    fn javas(&self, reading: Reading, entry: &Entry) -> Option<Quiet> {
+        let is_javas = plan::is_written_by_others(entry) || entry.holder().is_none();
+        let watch = || {
+            let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.see(reading.vantage, reading.times, &entry.name, entry.sight())
+        };
+        is_javas.then(watch)
     }
 
     fn session(&self) -> Result<Session, WireError> {
@@ -66,7 +82,9 @@ impl Registry {
     /// When ZooKeeper does not answer.
     pub async fn list(&self, from: u64, limit: usize) -> Result<Vec<WorkerStatus>, WireError> {
         let session = self.session()?;
-        let now_ms = session.now_ms().await?;
+        let began_ms = boot::now_ms();
+        let clock = session.clock().await?;
+        let now_ms = clock.now_ms;
         let [nodes, live, free] = session.names().await?;
         let mut page: Vec<_> = nodes.iter().chain(&free).collect();
         page.retain(|name| name.sequence() >= from);
@@ -76,11 +94,16 @@ impl Registry {
         let entries: HashMap<_, _> = entries.iter().map(|entry| (&entry.name, entry)).collect();
         let frees = session.each::<Free>(page.iter().copied(), view::free).await?;
         let frees: HashMap<_, _> = frees.iter().map(|(name, free)| (name, free)).collect();
+        let times = (began_ms, boot::now_ms());
+        let reading = Reading { vantage: session.vantage(clock.epoch), times };
         let own = self.issuer.status();
         // A node that has gone since the names were read is left out.
         let statuses = page.into_iter().filter_map(|name| {
             let mut status = match (entries.get(name), frees.get(name)) {
-                (Some(entry), _) => taken(entry, live.contains(name), now_ms),
+                (Some(entry), _) => {
+                    let javas = self.javas(reading, entry);
+                    taken(entry, live.contains(name), javas, now_ms)
+                }
                 (None, Some(free)) => released(name, free, now_ms),
                 (None, None) => return None,
             };
@@ -98,7 +121,9 @@ impl Registry {
     pub async fn release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, WireError> {
         let session = self.session()?;
         for _ in 0..TRIES {
-            let now_ms = session.now_ms().await?;
+            let began_ms = boot::now_ms();
+            let clock = session.clock().await?;
+            let now_ms = clock.now_ms;
             let [nodes, live, free] = session.names().await?;
             let has = |name: &&NodeName| name.sequence() == worker;
             if let Some(name) = free.iter().find(has) {
@@ -114,12 +139,17 @@ impl Registry {
             is_of(name, owner)?;
             let entries = session.entries([name].into_iter()).await?;
             let Some(entry) = entries.first() else { continue };
-            if live.contains(name) || taken(entry, false, now_ms).live {
+            if live.contains(name) {
                 let text =
                     format!("worker ID {worker} is in use: {owner:?} is live; stop it first");
                 return Err(WireError::new(ErrorCode::WorkerInUse, text));
             }
-            match session.commit(&plan::release(entry, now_ms + MARGIN_MS)).await {
+            let times = (began_ms, boot::now_ms());
+            let reading = Reading { vantage: session.vantage(clock.epoch), times };
+            if let Some(quiet) = self.javas(reading, entry).filter(|quiet| !quiet.is_enough()) {
+                return Err(not_quiet(entry, quiet));
+            }
+            match session.commit(&plan::release(entry, now_ms)).await {
                 Ok(()) => tracing::info!(worker, owner, "worker ID released by an operator"),
                 Err(CallError::Conflict) => {}
                 Err(error) => return Err(error.into()),
@@ -148,24 +178,47 @@ fn short(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-fn taken(entry: &Entry, has_live_node: bool, now_ms: u64) -> WorkerStatus {
+/// Why a node that a Java Leaf may write is not released.
+fn not_quiet(entry: &Entry, quiet: Quiet) -> WireError {
+    let (worker, owner) = (entry.name.sequence(), entry.name.identity());
+    let (needed, left) = (quiet.needed_ms.div_ceil(1000), quiet.left_ms().div_ceil(1000));
+    let text = if quiet.was_written {
+        format!(
+            "worker ID {worker} is in use: something that is not a leafd writes the node of \
+             {owner:?}, as a Java Leaf does; stop it first. The worker ID can be released when \
+             nothing has written the node for {needed} s"
+        )
+    } else {
+        format!(
+            "worker ID {worker} may be in use: something that is not a leafd wrote the node of \
+             {owner:?} last, as a Java Leaf does. This leafd watches the node from now on; the \
+             worker ID can be released if nothing writes it for {left} s more"
+        )
+    };
+    let retry_after_ms = u32::try_from(quiet.left_ms()).unwrap_or(u32::MAX);
+    WireError::new(ErrorCode::WorkerInUse, text).with_retry_after_ms(retry_after_ms)
+}
+
+/// `javas`: how long the node has been quiet, where something that is not a leafd wrote it last.
+/// What has not been seen to be quiet counts as live.
+fn taken(entry: &Entry, has_live_node: bool, javas: Option<Quiet>, now_ms: u64) -> WorkerStatus {
     let leaf = entry.leaf.value.as_ref().ok();
     let address = leaf.map_or(String::new(), |leaf| format!("{}:{}", leaf.ip, leaf.port));
     let age_ms = now_ms.saturating_sub(entry.leaf.modified_ms);
-    let state = match entry.holder().map(|holder| holder.phase) {
+    let holder = entry.holder().filter(|_| javas.is_none());
+    let state = match holder.map(|holder| holder.phase) {
         Some(Phase::Held) => WorkerState::Held,
         Some(Phase::Settling) => WorkerState::Settling,
         None => WorkerState::JavaLeaf,
     };
-    let reports = state == WorkerState::JavaLeaf && age_ms < JAVA_LIVES_MS;
-    let holder = entry.holder();
+    let may_be_written = javas.is_some_and(|quiet| !quiet.is_enough());
     let ceiling = holder.map(|holder| holder.ceiling).or(leaf.map(|leaf| leaf.timestamp));
     WorkerStatus {
         worker: entry.name.sequence(),
         owner: short(entry.name.identity(), MAX_OWNER_CHARS),
         address: short(&address, MAX_ADDRESS_CHARS),
         state,
-        live: has_live_node || reports,
+        live: has_live_node || may_be_written,
         own: false,
         reported_unix_ms: entry.leaf.modified_ms,
         age_ms,

@@ -7,12 +7,16 @@
 //! Then the clock is compared with the other instances', a first report is made, and IDs are
 //! issued. decisions/012 has the reasons.
 
+mod java;
+
 use super::name::{self, NodeName};
 use super::plan::{self, Claim, Me, Rules};
+use super::quiet::Watch;
 use super::record::Phase;
 use super::step::{Action, Effect, Memory, Now, Outcome};
 use super::view::{self, Entry, Op, View, Wanted};
 use crate::snowflake::last_use::LastUse;
+use crate::state::worker_file::Standing;
 use crate::worker::peers::Verdict;
 
 /// Who waits for a worker ID looks for one that was freed after so long…
@@ -106,6 +110,10 @@ pub struct Claimant {
     /// Since when another instance lives under this identity (ms since the boot).
     twin_since: Option<u64>,
     failures: u32,
+    /// The nodes of this identity, which a Java Leaf may write.
+    watch: Watch,
+    /// When the present reading of the tree began (ms since the boot).
+    look_began: u64,
     effects: Vec<Effect>,
     random: fastrand::Rng,
 }
@@ -128,6 +136,8 @@ impl Claimant {
             exhausted: None,
             twin_since: None,
             failures: 0,
+            watch: Watch::default(),
+            look_began: 0,
             effects: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
         }
@@ -163,7 +173,10 @@ impl Claimant {
             _ => {}
         }
         match &self.stage {
-            Stage::Looking { survey } => Action::Look(self.wanted(*survey)),
+            Stage::Looking { survey } => {
+                self.look_began = now.boot_ms;
+                Action::Look(self.wanted(*survey))
+            }
             Stage::Creating => {
                 Action::Create { prefix: name::prefix(&self.me.identity), data: self.me.leaf(0) }
             }
@@ -254,6 +267,8 @@ impl Claimant {
     /// ZooKeeper does not answer: who issues goes on, and who may by the worker file, begins.
     fn failed(&mut self, now: Now, why: String) {
         self.failures = self.failures.saturating_add(1);
+        // In an outage nobody writes, which says nothing.
+        self.watch.forget();
         // Short, so that whoever lost its node in a loss of data puts it back before it is used.
         let pause_ms = (100u64 << self.failures.min(4)).min(1000);
         if !self.serving && !self.barred && !self.clock_differs {
@@ -268,8 +283,8 @@ impl Claimant {
                 }
                 Some(_) => self.stop(format!("{}: {why}", self.rules.fenced()), false),
                 None => {
-                    let text = format!("no worker ID yet, ZooKeeper has to give one: {why}");
-                    self.stop(text, false);
+                    let known = java::without_zookeeper(self.standing());
+                    self.stop(format!("{known}: {why}"), false);
                 }
             }
         }
@@ -306,6 +321,9 @@ impl Claimant {
             return self.yield_to_twin(now, view, &name, &where_);
         }
         self.twin_since = None;
+        if let Some(why) = self.waits_for_java(view) {
+            return self.bar(now, why, false, 3000);
+        }
         let mine = plan::mine(&self.me, view, self.claimed().map(|memory| memory.worker));
         if let Some(memory) = self.claimed().cloned()
             && mine.is_none_or(|entry| entry.name.sequence() != memory.worker)
@@ -374,6 +392,7 @@ impl Claimant {
     /// The tree has a claim of this state directory.
     fn go_on_with(&mut self, now: Now, view: &View, entry: &Entry) {
         let Some(holder) = entry.holder() else { return };
+        let quiet = self.quiet(now, view, entry);
         if let Some(rival) = plan::rival(view, entry) {
             let worker = entry.name.sequence();
             if self.memory.as_ref().is_some_and(|memory| memory.worker == worker) {
@@ -383,15 +402,12 @@ impl Claimant {
             self.bar(now, text, true, 500);
             return self.give_up(view, entry);
         }
-        if plan::is_written_by_others(entry, holder) && !self.is_quiet(view, entry) {
-            let text = format!(
-                "something that is not a leafd writes the node {} of this instance: a Java Leaf \
-                 with the same address? Stop it, or give this instance a worker.identity",
-                entry.name
-            );
+        if plan::is_written_by_others(entry) && !quiet.is_enough() {
+            let text = java::writes_ours(entry, quiet, self.serving);
+            self.contest(&text);
             return self.bar(now, text, false, 1000);
         }
-        if plan::is_torn(entry, holder) && !self.is_quiet(view, entry) {
+        if plan::is_torn(entry, holder) && !quiet.is_enough() {
             self.stage = Stage::Pausing { until: now.boot_ms + 50 };
             return;
         }
@@ -404,6 +420,13 @@ impl Claimant {
             // A write whose answer was lost, or somebody else's that is over.
             self.registered = None;
             return self.claim(now, self.again(view, entry));
+        }
+        // One that had just started when this node was made has written its own by now.
+        if registered.settle_until.is_some()
+            && let Some(why) = self.beside_java(now, view)
+        {
+            self.bar(now, why, false, 1000);
+            return self.abandon(1000);
         }
         self.barred = false;
         match registered.settle_until {
@@ -419,7 +442,7 @@ impl Claimant {
 
     fn again(&self, view: &View, entry: &Entry) -> Claim {
         let memory = self.memory.as_ref();
-        plan::take_again(&self.me, &self.rules, view, entry, memory, self.serving)
+        plan::take_again(&self.me, view, entry, memory, self.serving)
     }
 
     /// A worker ID that somebody else has as well is left to them, record and all.
@@ -428,10 +451,6 @@ impl Claimant {
         self.created = None;
         let ops = plan::give_up(view, entry);
         self.stage = Stage::Committing { ops, then: Then::Abandoned { pause_ms: 500 } };
-    }
-
-    fn is_quiet(&self, view: &View, entry: &Entry) -> bool {
-        view.now_ms.saturating_sub(entry.leaf.modified_ms) >= self.rules.quiet_ms
     }
 
     /// The tree has no claim of this state directory.
@@ -447,20 +466,8 @@ impl Claimant {
                 return;
             }
         }
-        match plan::java_leafs(&self.me, view) {
-            Some(entry) if !self.is_quiet(view, entry) => {
-                let text = format!(
-                    "the node {} is being written by something that is not a leafd: a Java Leaf \
-                     with this address? Stop it, or give this instance a worker.identity",
-                    entry.name
-                );
-                return self.bar(now, text, false, 1000);
-            }
-            Some(entry) => match plan::adopt(&self.me, &self.rules, entry) {
-                Ok(claim) => return self.claim(now, claim),
-                Err(why) => return self.bar(now, why, false, 5000),
-            },
-            None => {}
+        if self.joins_java(now, view) {
+            return;
         }
         let pick = self.random.usize(..);
         if let Some(claim) = plan::take_free(&self.me, view, pick) {
@@ -593,7 +600,8 @@ impl Claimant {
         registered.limit_ms = limit_ms;
         let worker = registered.name.sequence();
         let ceiling_ms = now.ceiling_ms.max(registered.start_ms);
-        self.memory = Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms: now.boot_ms });
+        let (reported_boot_ms, standing) = (now.boot_ms, Standing::Own);
+        self.memory = Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms, standing });
         if self.serving {
             self.effects.push(Effect::Reported { limit_ms });
         } else {

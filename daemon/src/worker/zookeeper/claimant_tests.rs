@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use super::super::quiet::quiet_ms;
 use super::super::record::{self, Free};
-use super::super::simulation::{BEGIN, Fate, HOUR, SECOND, World};
+use super::super::simulation::{BEGIN, Fate, HOUR, RULES, SECOND, World};
 use super::*;
 
 const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -389,16 +390,137 @@ fn a_java_leaf_of_this_address_is_joined_when_it_is_quiet_and_not_while_it_write
         assert_eq!(world.worker_of(0), None);
     }
     assert!(world.why(0).contains("Java Leaf"), "{}", world.why(0));
-    world.run(12 * SECOND);
-    assert_eq!(world.worker_of(0), Some(1));
+    let (now, quiet) = (world.now, quiet_ms(RULES.session_ms));
+    world.run(quiet - 4 * SECOND);
+    assert_eq!(world.worker_of(0), None, "{} ms", world.now - now);
+    world.run(8 * SECOND);
+    assert_eq!(world.worker_of(0), Some(1), "{}", world.why(0));
     // It comes back beside us: there must be one of the two.
     let now = BEGIN + world.now;
     assert!(world.tree.overwrite(path, &leaf(now), now));
     world.run(4 * SECOND);
     assert_eq!(world.worker_of(0), None);
     assert!(world.why(0).contains("Java Leaf"), "{}", world.why(0));
-    world.run(20 * SECOND);
+    world.run(quiet + 4 * SECOND);
     assert_eq!(world.worker_of(0), Some(1));
+}
+
+/// A Java Leaf at the address has written the node of number 0, `ago` ms ago.
+fn javas_node(world: &mut World, ago: u64) {
+    world.pass(ago);
+    let leaf = format!(r#"{{"ip":"10.0.0.1","port":"1","timestamp":{}}}"#, world.zk_now() - ago);
+    let path = view::forever(&NodeName::new("10.0.0.1:1", 0));
+    let at = world.zk_now() - ago;
+    if !world.tree.overwrite(&path, leaf.as_bytes(), at) {
+        world.tree.create_sequential("10.0.0.1:1-", leaf.as_bytes(), at).unwrap();
+    }
+}
+
+#[test]
+fn an_old_write_says_nothing_about_a_java_leaf_that_may_have_been_cut_off_since() {
+    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    javas_node(&mut world, HOUR);
+    world.start(0);
+    world.run(20 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    assert!(world.why(0).contains("s more"), "{}", world.why(0));
+    // The time does not count in which nobody could have written.
+    world.go_down();
+    world.run(60 * SECOND);
+    world.come_back();
+    world.run(20 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    // Nor what was seen in another session.
+    world.expire(0);
+    world.run(20 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    world.run(12 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+    assert!(world.next_of(0).unwrap() >= BEGIN + HOUR, "{}", world.next_of(0).unwrap() - BEGIN);
+}
+
+#[test]
+fn whoever_has_seen_a_java_leaf_on_its_node_issues_nothing_without_zookeeper_in_no_later_life() {
+    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0));
+    javas_node(&mut world, 0);
+    world.run(4 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    world.go_down();
+    for _ in 0..3 {
+        world.kill(0);
+        world.start(0);
+        world.run(30 * SECOND);
+        assert_eq!(world.worker_of(0), None);
+        assert!(world.why(0).contains("not a leafd"), "{}", world.why(0));
+    }
+    world.come_back();
+    world.run(20 * SECOND);
+    assert_eq!(world.worker_of(0), None, "not before it was quiet");
+    world.run(20 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+    // It is its own again, also without ZooKeeper.
+    world.go_down();
+    world.kill(0);
+    world.start(0);
+    world.run(4 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+}
+
+#[test]
+fn an_empty_directory_makes_no_second_node_beside_a_java_leaf_where_a_leafd_once_was() {
+    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.lose_disk(0);
+    world.pass(13 * HOUR);
+    world.start(0);
+    for _ in 0..20 {
+        javas_node(&mut world, 0);
+        world.run(3 * SECOND);
+        assert_eq!(world.worker_of(0), None);
+        assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+    }
+    assert!(world.why(0).contains("being written"), "{}", world.why(0));
+    world.run(40 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+    assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+}
+
+#[test]
+fn whoever_settles_gives_way_to_a_java_leaf_that_had_just_started() {
+    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.lose_disk(0);
+    world.pass(11 * SECOND);
+    world.start(0);
+    world.run(SECOND);
+    assert!(world.why(0).contains("is new"), "{}", world.why(0));
+    // Java Leaf writes a second after its start first.
+    for _ in 0..10 {
+        javas_node(&mut world, 0);
+        world.run(3 * SECOND);
+        assert_eq!(world.worker_of(0), None, "{}", world.why(0));
+    }
+    assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+}
+
+#[test]
+fn what_a_lost_directory_may_still_issue_is_left_alone_when_its_java_leaf_is_gone() {
+    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.lose_disk(0);
+    world.pass(11 * SECOND);
+    javas_node(&mut world, 0);
+    world.start(0);
+    world.run(20 * SECOND);
+    assert_eq!((world.worker_of(0), world.tree.names(view::FOREVER).len()), (None, 1));
+    world.run(40 * SECOND);
+    assert_eq!(world.worker_of(0), Some(1), "the limit of the lost one has not passed");
 }
 
 #[test]
@@ -450,12 +572,12 @@ fn what_a_java_leaf_used_is_not_used_again_when_zookeeper_goes_away_after_the_cl
     let now = world.zk_now();
     let leaf = format!(r#"{{"ip":"10.0.0.1","port":"8080","timestamp":{}}}"#, now + HOUR);
     assert!(world.tree.overwrite("forever/10.0.0.1:8080-0000000000", leaf.as_bytes(), now));
-    world.run(12 * SECOND);
     world.start(0);
-    while !matches!(world.action(0), Action::AskPeers) {
-        world.step(0, Fate::Answered);
-    }
+    world.go(0, |action| matches!(action, Action::AskPeers));
     world.hosts[0].cut_off = Some(world.now);
+    world.run(10 * SECOND);
+    assert_eq!(world.worker_of(0), None, "nothing before the first report");
+    world.heal();
     world.run(10 * SECOND);
     assert_eq!(world.worker_of(0), Some(0));
     assert!(world.next_of(0).unwrap() >= now + HOUR);

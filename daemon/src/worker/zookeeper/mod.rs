@@ -4,10 +4,12 @@ pub mod acl;
 pub mod address;
 pub mod administration;
 pub mod claimant;
+pub mod hand_back;
 #[cfg(test)]
 mod model;
 pub mod name;
 pub mod plan;
+pub mod quiet;
 pub mod record;
 pub mod registrar;
 pub mod session;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::name::NodeName;
+use super::quiet::Vantage;
 use super::record::{self, Fleet, Free, Holder, Leaf, Live};
 use super::view::{self, Entry, Op, Versioned, View, Wanted};
 
@@ -36,6 +37,7 @@ struct Node {
     data: Data,
     version: i32,
     created: i64,
+    modified: i64,
     modified_ms: u64,
     session: Option<u64>,
 }
@@ -101,6 +103,7 @@ impl Tree {
                 node.version += 1;
                 node.data = Data::read(path, data);
                 node.modified_ms = now_ms;
+                node.modified = self.transactions;
                 true
             }
             Op::Delete(path, version) => {
@@ -132,7 +135,8 @@ impl Tree {
         }
         let (name, data) = (NodeName::parse(below), Data::read(path, data));
         let created = self.transactions;
-        let node = Node { name, data, version: 0, created, modified_ms: now_ms, session };
+        let (modified, modified_ms) = (created, now_ms);
+        let node = Node { name, data, version: 0, created, modified, modified_ms, session };
         self.nodes.insert(path.to_owned(), node);
         true
     }
@@ -183,8 +187,8 @@ impl Tree {
         data: impl FnOnce(&Data) -> Option<Result<T, String>>,
     ) -> Option<Versioned<Result<T, String>>> {
         let node = self.nodes.get(path)?;
-        let (version, created, modified_ms) = (node.version, node.created, node.modified_ms);
-        Some(Versioned { value: data(&node.data)?, version, created, modified_ms })
+        let Node { version, created, modified, modified_ms, .. } = *node;
+        Some(Versioned { value: data(&node.data)?, version, created, modified, modified_ms })
     }
 
     pub(super) fn leaf(&self, name: &NodeName) -> Option<Versioned<Result<Leaf, String>>> {
@@ -211,12 +215,13 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn begin(tree: &Tree, wanted: Wanted, now_ms: u64) -> Self {
+    pub(super) fn begin(tree: &Tree, wanted: Wanted, vantage: Vantage, now_ms: u64) -> Self {
         let fleet = tree.read(view::FLEET, |data| match data {
             Data::Fleet(fleet) => Some(fleet.clone()),
             _ => None,
         });
         let view = View {
+            vantage,
             now_ms,
             fleet: fleet.unwrap(),
             next_sequence: 0,

@@ -8,8 +8,12 @@
 use std::collections::BTreeSet;
 
 use super::name::NodeName;
+use super::quiet;
 use super::record::{self, Fleet, Free, Holder, Leaf, Live, Phase};
 use super::view::{self, Entry, Op, View};
+
+/// A released worker ID is not used before ZooKeeper's time and this: clocks differ a little.
+const RELEASED_MS: u64 = 11_000;
 
 /// Who this instance is.
 #[derive(Debug, Clone)]
@@ -75,8 +79,6 @@ pub struct Rules {
     pub report_ms: u64,
     /// A new worker ID is not used before so long.
     pub settle_ms: u64,
-    /// A Java Leaf that has not reported for so long has ended.
-    pub quiet_ms: u64,
 }
 
 impl Rules {
@@ -204,10 +206,16 @@ pub fn rival<'a>(view: &'a View, entry: &Entry) -> Option<&'a NodeName> {
     nodes.find(counts).or_else(|| view.free.iter().find(is_same))
 }
 
-/// Whether a node was written by somebody who does not write leafd's record.
+/// Whether a node was written last by something that does not write leafd's record. Java Leaf
+/// leaves that record as it was, so the record being there says nothing.
 #[must_use]
-pub const fn is_written_by_others(entry: &Entry, holder: &Holder) -> bool {
-    entry.leaf.version > holder.leaf_version
+pub fn is_written_by_others(entry: &Entry) -> bool {
+    match &entry.holder {
+        None => true,
+        Some(holder) => {
+            holder.value.as_ref().is_ok_and(|holder| entry.leaf.version > holder.leaf_version)
+        }
+    }
 }
 
 /// Whether both were written, by a call that had been given up, after the one was read and before
@@ -217,13 +225,20 @@ pub const fn is_torn(entry: &Entry, holder: &Holder) -> bool {
     entry.leaf.version < holder.leaf_version
 }
 
-/// When a Java Leaf that reported `timestamp` last had surely issued nothing more.
-fn after_java(rules: &Rules, timestamp: u64) -> u64 {
-    timestamp.saturating_add(rules.quiet_ms)
+/// A Java Leaf that wrote `entry` last, and has ended before `now_ms` by ZooKeeper's clock, has
+/// issued nothing at or past this. It may have issued for long after its last report, while it could
+/// not reach ZooKeeper, and its clock may be ahead of ZooKeeper's by what that report shows.
+#[must_use]
+pub fn after_java(entry: &Entry, now_ms: u64) -> u64 {
+    let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
+    let ahead_ms = timestamp.saturating_sub(entry.leaf.modified_ms);
+    let needed_ms = quiet::quiet_ms(0);
+    timestamp.saturating_add(needed_ms).max(now_ms.saturating_add(ahead_ms))
 }
 
 /// Removes a live node of an earlier session or life, if there is one.
-fn without_live(view: &View, name: &NodeName) -> Option<Op> {
+#[must_use]
+pub fn without_live(view: &View, name: &NodeName) -> Option<Op> {
     let (_, live) = view.lives.iter().find(|(live, _)| live == name)?;
     Some(Op::Delete(view::temporary(name), live.version))
 }
@@ -254,7 +269,6 @@ fn over(me: &Me, view: &View, entry: &Entry, phase: Phase, start_ms: u64, limit_
 #[must_use]
 pub fn take_again(
     me: &Me,
-    rules: &Rules,
     view: &View,
     entry: &Entry,
     memory: Option<&super::step::Memory>,
@@ -262,8 +276,8 @@ pub fn take_again(
 ) -> Claim {
     let holder = entry.holder();
     let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
-    let is_javas = holder.is_some_and(|holder| is_written_by_others(entry, holder));
-    let timestamp = if is_javas { after_java(rules, timestamp) } else { timestamp };
+    let is_javas = is_written_by_others(entry);
+    let timestamp = if is_javas { after_java(entry, view.now_ms) } else { timestamp };
     let remembered = memory.filter(|memory| memory.worker == entry.name.sequence());
     let start_ms = timestamp
         .max(holder.map_or(0, |holder| holder.ceiling))
@@ -370,43 +384,34 @@ pub fn give_up(view: &View, entry: &Entry) -> Vec<Op> {
     ops
 }
 
-/// A node of this identity that a Java Leaf has written, the latest of them.
-#[must_use]
-pub fn java_leafs<'a>(me: &Me, view: &'a View) -> Option<&'a Entry> {
-    let is_javas = |entry: &&Entry| {
+/// The nodes of this identity that a Java Leaf wrote last, whatever a leafd left there before.
+pub fn java_leafs<'a>(me: &Me, view: &'a View) -> impl Iterator<Item = &'a Entry> {
+    view.entries.iter().filter(|entry| {
         entry.name.identity() == me.identity
             && entry.name.sequence() <= me.max_worker
-            && entry.holder.is_none()
-    };
-    let timestamp = |entry: &&Entry| entry.leaf.value.as_ref().ok().map(|leaf| leaf.timestamp);
-    view.entries.iter().filter(is_javas).max_by_key(timestamp)
+            && is_written_by_others(entry)
+    })
 }
 
-/// Takes over what a Java Leaf with this identity has left.
+/// Takes over the latest node that a Java Leaf with this identity has left. `None` where a leafd that
+/// held it before may still use it, cut off and with a state directory that is not this one: then
+/// this instance needs a worker ID of its own.
 ///
 /// # Errors
 /// When its record cannot be read.
-pub fn adopt(me: &Me, rules: &Rules, entry: &Entry) -> Result<Claim, String> {
-    let leaf = entry.leaf.value.as_ref().map_err(|why| {
-        format!("the node {} cannot be read: {why}. Repair or delete it", entry.name)
-    })?;
-    let start_ms = after_java(rules, leaf.timestamp);
-    let name = &entry.name;
-    let leaf_version = entry.leaf.version + 1;
-    let ops = vec![
-        Op::Set(view::forever(name), me.leaf(start_ms), Some(entry.leaf.version)),
-        Op::Create(view::holder(name), me.holder(Phase::Held, start_ms, start_ms, leaf_version)),
-        Op::CreateEphemeral(view::temporary(name), me.live()),
-    ];
-    Ok(Claim {
-        ops,
-        name: name.clone(),
-        leaf_version,
-        holder_version: 0,
-        phase: Phase::Held,
-        start_ms,
-        limit_ms: start_ms,
-    })
+pub fn join(me: &Me, view: &View) -> Result<Option<Claim>, String> {
+    let time = |entry: &&Entry| entry.leaf.value.as_ref().ok().map(|leaf| leaf.timestamp);
+    let Some(entry) = java_leafs(me, view).max_by_key(time) else { return Ok(None) };
+    if let Err(why) = &entry.leaf.value {
+        return Err(format!("the node {} cannot be read: {why}. Repair or delete it", entry.name));
+    }
+    let (ceiling_ms, limit_ms) =
+        entry.holder().map_or((0, 0), |holder| (holder.ceiling, holder.limit));
+    if limit_ms > view.now_ms {
+        return Ok(None);
+    }
+    let start_ms = after_java(entry, view.now_ms).max(ceiling_ms).max(limit_ms);
+    Ok(Some(over(me, view, entry, Phase::Held, start_ms, start_ms)))
 }
 
 /// A new node in place of what was removed by `ops`. It settles: in an ensemble that went back to
@@ -461,14 +466,15 @@ pub fn take_free(me: &Me, view: &View, pick: usize) -> Option<Claim> {
 
 /// Nothing is issued by the owner of `entry` at or past this; `None` when that is not known.
 fn end_of(rules: &Rules, entry: &Entry) -> Option<u64> {
-    let timestamp = entry.leaf.value.as_ref().ok()?.timestamp;
-    match &entry.holder {
-        Some(holder) => {
-            let holder = holder.value.as_ref().ok()?;
-            Some(holder.limit.max(holder.ceiling).max(timestamp))
-        }
-        None => Some(timestamp.saturating_add(rules.reclaim_after_ms?)),
+    let mut end_ms = entry.leaf.value.as_ref().ok()?.timestamp;
+    if is_written_by_others(entry) {
+        end_ms = end_ms.saturating_add(rules.reclaim_after_ms?);
     }
+    if let Some(holder) = &entry.holder {
+        let holder = holder.value.as_ref().ok()?;
+        end_ms = end_ms.max(holder.limit).max(holder.ceiling);
+    }
+    Some(end_ms)
 }
 
 /// When the worker ID of `entry` may be taken over, by ZooKeeper's clock; `None`: not as things are.
@@ -550,13 +556,15 @@ pub fn report(me: &Me, report: &Report<'_>) -> Vec<Op> {
     ]
 }
 
-/// The writes that free the worker ID of an instance that does not live.
+/// The writes that free the worker ID of an instance that does not live, at `now_ms` by ZooKeeper's
+/// clock.
 #[must_use]
-pub fn release(entry: &Entry, not_before_ms: u64) -> Vec<Op> {
+pub fn release(entry: &Entry, now_ms: u64) -> Vec<Op> {
     let name = &entry.name;
     let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
     let ceiling = entry.holder().map_or(0, |holder| holder.ceiling);
-    let not_before = not_before_ms.max(timestamp).max(ceiling);
+    let javas = if is_written_by_others(entry) { after_java(entry, now_ms) } else { 0 };
+    let not_before = (now_ms + RELEASED_MS).max(timestamp).max(ceiling).max(javas);
     let free = Free { version: record::VERSION, not_before };
     let mut ops = vec![
         // Fails when there is one.

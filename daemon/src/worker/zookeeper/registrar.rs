@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::snowflake::issuer::Issuer;
 use crate::snowflake::life::{Begin, Progress};
 use crate::snowflake::sequencer;
-use crate::state::worker_file::{SharedClaim, WorkerRecord};
+use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::worker::{boot, peers};
 
 /// So many earlier lives are remembered by name.
@@ -98,7 +98,8 @@ fn memory_of(file: &WorkerRecord, settings: &Settings, identity: &str) -> Option
         _ => boot::now_ms(),
     };
     let (ceiling_ms, limit_ms) = (file.ceiling_ms, shared.limit_ms);
-    Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms })
+    let standing = shared.standing;
+    Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms, standing })
 }
 
 /// What the worker file calls this registry.
@@ -128,7 +129,8 @@ impl Registrar {
         let past = past.unwrap_or_default();
         let limit_ms = memory.as_ref().map_or(0, |memory| memory.limit_ms);
         let nonces = past.nonces.clone();
-        let shared = SharedClaim { registry, nonces, limit_ms, reported: past.reported };
+        let (reported, standing) = (past.reported, past.standing);
+        let shared = SharedClaim { registry, nonces, limit_ms, reported, standing };
         let me = Me {
             identity: place.identity.clone(),
             leaf_ip: place.leaf_ip,
@@ -297,6 +299,7 @@ impl Registrar {
                 }
                 Effect::Reported { limit_ms } => {
                     self.shared.limit_ms = limit_ms;
+                    self.shared.standing = Standing::Own;
                     self.shared.reported = Some((self.boot.clone(), boot::now_ms()));
                     self.issuer.reported(limit_ms, self.shared.clone());
                 }
@@ -307,6 +310,18 @@ impl Registrar {
                     if !self.remember().await {
                         return false;
                     }
+                }
+                Effect::Contested { why } => {
+                    // Callers wait: whoever is told why may rely on its being on disk.
+                    let text = "that something else writes this instance's node is being recorded";
+                    let error = WireError::new(ErrorCode::WorkerUnavailable, text);
+                    self.issuer.suspend(error.with_retry_after_ms(1000), true);
+                    self.shared.limit_ms = 0;
+                    self.shared.standing = Standing::Contested;
+                    if !self.remember().await {
+                        return false;
+                    }
+                    self.suspend(why, false);
                 }
                 Effect::Trouble(why) => self.trouble(why),
                 Effect::Fine => {
@@ -323,6 +338,7 @@ impl Registrar {
     fn serve(&mut self, worker: u64, start_ms: u64, limit_ms: u64) {
         self.told.reason.clear();
         self.shared.limit_ms = limit_ms;
+        self.shared.standing = Standing::Own;
         let rules = sequencer::Rules { worker, ..self.settings.sequence };
         let (identity, shared) = (self.identity.clone(), Some(self.shared.clone()));
         self.issuer.begin(Begin { rules, start_ms, limit_ms, identity, shared });

@@ -25,7 +25,6 @@ fn settings() -> Settings {
             session_ms: 10_000,
             report_ms: 3000,
             settle_ms: 10_000,
-            quiet_ms: 10_000,
         },
         sequence: sequencer::Rules {
             layout: Layout::LEAF,
@@ -97,6 +96,7 @@ async fn lives_that_never_reach_zookeeper_serve_from_the_file_and_leave_the_name
         nonces: vec!["in the tree".into()],
         limit_ms: now_ms + 3_600_000,
         reported: Some((boot::id(), boot::now_ms())),
+        standing: Standing::Own,
     };
     let file = WorkerRecord {
         worker: Some(5),

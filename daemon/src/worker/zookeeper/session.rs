@@ -2,15 +2,20 @@
 //! limit, and no rule of the claim is here.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
 use zookeeper_client::{
     Acl, Acls, Client, CreateMode, Error, MultiWriteError, SessionId, SessionState, Stat,
+    StateWatcher,
 };
 
 use super::name::NodeName;
+use super::quiet::Vantage;
 use super::record::{self, Fleet, Live};
 use super::view::{self, Entry, Op, Versioned, View, Wanted};
 use crate::config::Ensemble;
@@ -65,12 +70,47 @@ pub enum CallError {
     },
 }
 
+/// What the servers' clock says.
+#[derive(Debug, Clone, Copy)]
+pub struct ServersClock {
+    /// Their time (ms since 1970).
+    pub now_ms: u64,
+    /// Their epoch, see [`Vantage`].
+    pub epoch: i64,
+}
+
 /// A session.
 #[derive(Debug, Clone)]
 pub struct Session {
     client: Client,
     access: Access,
     root: String,
+    continuity: Arc<Continuity>,
+}
+
+/// What interrupts the observation of the tree within one session.
+#[derive(Debug)]
+struct Continuity {
+    states: Mutex<StateWatcher>,
+    disturbances: AtomicU64,
+}
+
+impl Continuity {
+    fn is_disturbed(&self) {
+        self.disturbances.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often it was interrupted so far.
+    fn disturbances(&self) -> u64 {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        // The client may have connected again by now, and nobody else would tell. Never put off
+        // for other tasks.
+        while tokio::task::unconstrained(states.changed()).now_or_never().is_some() {
+            self.is_disturbed();
+        }
+        drop(states);
+        self.disturbances.load(Ordering::Relaxed)
+    }
 }
 
 fn failed(access: &Access, why: impl ToString) -> CallError {
@@ -105,7 +145,9 @@ impl Session {
         let client = client
             .map_err(|_| failed(access, no_answer(limit)))?
             .map_err(|error| failed(access, explain(&error)))?;
-        let this = Self { client, access: access.clone(), root: access.root() };
+        let states = Mutex::new(client.state_watcher());
+        let continuity = Arc::new(Continuity { states, disturbances: AtomicU64::new(0) });
+        let this = Self { client, access: access.clone(), root: access.root(), continuity };
         this.prepare().await?;
         Ok(this)
     }
@@ -136,12 +178,14 @@ impl Session {
 
     async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, CallError> {
         let limit = self.access.timeout;
-        match tokio::time::timeout(limit, call).await {
-            Err(_) => Err(failed(&self.access, no_answer(limit))),
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) if is_conflict(&error) => Err(CallError::Conflict),
-            Ok(Err(error)) => Err(failed(&self.access, explain(&error))),
-        }
+        let why = match tokio::time::timeout(limit, call).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) if is_conflict(&error) => return Err(CallError::Conflict),
+            Ok(Err(error)) => explain(&error),
+            Err(_) => no_answer(limit),
+        };
+        self.continuity.is_disturbed();
+        Err(failed(&self.access, why))
     }
 
     /// `None` when there is no such node.
@@ -205,7 +249,7 @@ impl Session {
 
     async fn look_once(&self, wanted: &Wanted) -> Result<View, CallError> {
         // A write goes to the leader and comes back: what is read after it is at least as new.
-        let clock = self.call(self.client.set_data(&self.path(view::CLOCK), &[], None)).await?;
+        let clock = self.clock().await?;
         // Before the names: a worker ID that returns afterwards changes its version.
         let fleet = self.read(view::FLEET).await?.ok_or(CallError::Conflict)?;
         let (nodes, stat) = self.names_and_stat(view::FOREVER).await?;
@@ -224,7 +268,8 @@ impl Session {
         some.sort_by_key(|name| name.identity() != wanted.identity);
         let frees = self.each(some.into_iter().take(MOST_FREE), view::free).await?;
         Ok(View {
-            now_ms: ms(clock.mtime),
+            vantage: self.vantage(clock.epoch),
+            now_ms: clock.now_ms,
             fleet,
             next_sequence: next_sequence(&stat),
             entries,
@@ -255,13 +300,25 @@ impl Session {
         Ok([nodes, live, free])
     }
 
-    /// ZooKeeper's time (ms since 1970).
+    /// ZooKeeper's time, by a write.
     ///
     /// # Errors
     /// When the call fails.
-    pub async fn now_ms(&self) -> Result<u64, CallError> {
+    pub async fn clock(&self) -> Result<ServersClock, CallError> {
         let stat = self.call(self.client.set_data(&self.path(view::CLOCK), &[], None)).await?;
-        Ok(ms(stat.mtime))
+        Ok(ServersClock { now_ms: ms(stat.mtime), epoch: stat.mzxid >> 32 })
+    }
+
+    /// From where everything was seen that was read since the clock told `epoch`. To be asked after
+    /// the reading, so that no interruption of it is missed.
+    #[must_use]
+    pub fn vantage(&self, epoch: i64) -> Vantage {
+        Vantage {
+            session: self.id().0,
+            disturbances: self.continuity.disturbances(),
+            epoch,
+            session_ms: u64::try_from(self.timeout().as_millis()).unwrap_or(u64::MAX),
+        }
     }
 
     async fn read<T: DeserializeOwned>(
@@ -273,6 +330,7 @@ impl Session {
             value: record::read(&data),
             version: stat.version,
             created: stat.czxid,
+            modified: stat.mzxid,
             modified_ms: ms(stat.mtime),
         }))
     }

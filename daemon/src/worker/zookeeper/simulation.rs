@@ -16,6 +16,7 @@ use super::claimant::Claimant;
 use super::model::{Reading, Tree};
 use super::name::NodeName;
 use super::plan::{Me, Rules};
+use super::quiet::{Vantage, Watch};
 use super::record::Holder;
 use super::step::{Action, Memory, Now, Outcome};
 use super::view::{Op, View, Wanted};
@@ -31,7 +32,6 @@ pub(super) const RULES: Rules = Rules {
     session_ms: 10 * SECOND,
     report_ms: 3 * SECOND,
     settle_ms: 5 * SECOND,
-    quiet_ms: 10 * SECOND,
 };
 
 /// A write on its way.
@@ -65,6 +65,14 @@ pub(super) struct World {
     ending: Vec<(u64, u64)>,
     ended: HashSet<u64>,
     late: Vec<(u64, u64, Call)>,
+    /// The ensemble's.
+    epoch: i64,
+    /// Nobody reaches the ensemble.
+    pub(super) is_down: bool,
+    /// So many outages so far.
+    outages: u64,
+    /// Of whoever administers.
+    watch: Watch,
     /// The tree knows less than it did.
     is_put_back: bool,
     /// What the other instances say of the clock.
@@ -94,6 +102,10 @@ impl World {
             ending: Vec::new(),
             ended: HashSet::new(),
             late: Vec::new(),
+            epoch: 1,
+            is_down: false,
+            outages: 0,
+            watch: Watch::default(),
             is_put_back: false,
             verdict: Verdict::NobodyAnswered,
         }
@@ -106,6 +118,11 @@ impl World {
 
     pub(super) fn zk_now(&self) -> u64 {
         BEGIN + self.now
+    }
+
+    fn vantage(&self, session: i64) -> Vantage {
+        let (disturbances, session_ms) = (self.outages, self.rules.session_ms);
+        Vantage { session, disturbances, epoch: self.epoch, session_ms }
     }
 
     pub(super) fn clock(&self, at: usize) -> u64 {
@@ -125,6 +142,7 @@ impl World {
                 Some((boot, ms)) if boot == host.booted_at => ms.min(boot_ms),
                 _ => boot_ms,
             },
+            standing: host.disk.standing,
         });
         let earlier = host.disk.nonces.clone();
         let me = Me {
@@ -172,7 +190,7 @@ impl World {
     pub(super) fn look(&self, identity: &str) -> View {
         let identity = identity.to_owned();
         let wanted = Wanted { identity, sequence: None, survey: false };
-        let mut reading = Reading::begin(&self.tree, wanted, self.zk_now());
+        let mut reading = Reading::begin(&self.tree, wanted, Vantage::default(), self.zk_now());
         while !reading.go_on(&self.tree) {}
         reading.view()
     }
@@ -224,9 +242,10 @@ impl World {
         let failed = |why: &str| Some(Outcome::Failed(why.to_owned()));
         let zk_now = self.zk_now();
         let fresh = self.number();
-        if self.hosts[at].cut_off.is_some() || fate == Fate::Lost {
+        if self.is_down || self.hosts[at].cut_off.is_some() || fate == Fate::Lost {
             return failed("cut off");
         }
+        let vantage = self.vantage(0);
         let life = self.hosts[at].life.as_mut().unwrap();
         if life.session.is_some_and(|session| self.ended.contains(&session)) {
             life.session = None;
@@ -254,7 +273,8 @@ impl World {
                 Outcome::Looked(Box::new(life.reading.take()?.view()))
             }
             Some(Action::Look(wanted)) => {
-                let mut reading = Reading::begin(&self.tree, wanted, zk_now);
+                let vantage = Vantage { session: i64::try_from(session).unwrap(), ..vantage };
+                let mut reading = Reading::begin(&self.tree, wanted, vantage, zk_now);
                 if self.random.bool() {
                     life.reading = Some(reading);
                     return None;

@@ -3,6 +3,7 @@
 
 use super::name::NodeName;
 use super::view::{Op, View, Wanted};
+use crate::state::worker_file::Standing;
 use crate::worker::peers::Verdict;
 
 /// What the shell reads for each step.
@@ -33,6 +34,8 @@ pub struct Memory {
     pub limit_ms: u64,
     /// The last report, since the boot (ms).
     pub reported_boot_ms: u64,
+    /// Whether anything but leafd may use the worker ID as well.
+    pub standing: Standing,
 }
 
 /// What the shell does next.
@@ -100,6 +103,12 @@ pub enum Effect {
     },
     /// The worker ID is no longer this instance's: to be remembered before anything else is done.
     Lost,
+    /// Something that is not a leafd writes this instance's node: no IDs, and to be remembered
+    /// before anything else is done, so that no later start issues on the file's word alone.
+    Contested {
+        /// Why there are no IDs, and what to do.
+        why: String,
+    },
     /// The registry's last call went wrong.
     Trouble(String),
     /// It went well again.

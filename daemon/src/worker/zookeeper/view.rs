@@ -2,6 +2,7 @@
 //! there, so that the claim can be tried against a tree in memory.
 
 use super::name::NodeName;
+use super::quiet::{Sight, Vantage};
 use super::record::{Fleet, Free, Holder, Leaf, Live};
 
 /// Below it: a persistent node for each worker ID that was ever given, as Java Leaf has it.
@@ -64,6 +65,8 @@ pub struct Versioned<T> {
     pub version: i32,
     /// The transaction that made the node; grows with time.
     pub created: i64,
+    /// The transaction that wrote the data last.
+    pub modified: i64,
     /// When the data was written last, by ZooKeeper's clock (ms since 1970).
     pub modified_ms: u64,
 }
@@ -80,6 +83,13 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// What tells the last write of Java Leaf's record from every other.
+    #[must_use]
+    pub const fn sight(&self) -> Sight {
+        let Versioned { created, modified, version, .. } = self.leaf;
+        Sight { created, modified, version }
+    }
+
     /// leafd's record, if it is there and can be read.
     #[must_use]
     pub fn holder(&self) -> Option<&Holder> {
@@ -91,6 +101,8 @@ impl Entry {
 /// reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
+    /// From where it was read.
+    pub vantage: Vantage,
     /// ZooKeeper's clock at the beginning (ms since 1970).
     pub now_ms: u64,
     /// What all agree on.

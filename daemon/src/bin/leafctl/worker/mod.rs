@@ -4,14 +4,19 @@ mod confirm;
 mod view;
 
 use std::io::Write;
+use std::time::Duration;
 
-use leaf_client::wire::{MAX_WORKERS_PER_PAGE, WorkerState, WorkerStatus};
+use leaf_client::Error;
+use leaf_client::wire::{ErrorCode, MAX_WORKERS_PER_PAGE, WorkerState, WorkerStatus};
 use leafd::cli::leafctl::{DaemonArgs, WorkerCommand};
 
 use self::view::WorkerView;
 use crate::exit::Failure;
 use crate::output::Output;
 use crate::{ask, connect};
+
+/// Added to the time after which the daemon wants to be asked again.
+const SPARE: Duration = Duration::from_millis(500);
 
 /// Carries out one command.
 ///
@@ -33,14 +38,14 @@ pub(crate) fn run<W: Write>(
         }
         WorkerCommand::Release { worker, owner, json } => {
             let status = match owner {
-                Some(owner) => client.worker_release(*worker, owner)?,
+                Some(owner) => release(|| client.worker_release(*worker, owner))?,
                 None => {
                     let status = one(*worker, |from, limit| client.worker_list(from, limit))?;
                     if status.state == WorkerState::Released {
                         status
                     } else {
                         confirm::release(&status, daemon.given_socket(), ask::terminal())?;
-                        client.worker_release(*worker, &status.owner)?
+                        release(|| client.worker_release(*worker, &status.owner))?
                     }
                 }
             };
@@ -51,6 +56,25 @@ pub(crate) fn run<W: Write>(
             }
         }
     }
+}
+
+/// Releases a worker ID. Where the daemon has not watched its node for long enough yet, it does so
+/// from the first call on, and is asked once more when it has.
+fn release(mut call: impl FnMut() -> Result<WorkerStatus, Error>) -> Result<WorkerStatus, Failure> {
+    let wait = match call() {
+        Err(Error::Refused(error))
+            if error.code() == ErrorCode::WorkerInUse && error.retry_after_ms > 0 =>
+        {
+            let wait = Duration::from_millis(u64::from(error.retry_after_ms)) + SPARE;
+            // It is no result, so it goes to stderr; whoever reads none can do without.
+            let line = format!("{}\nWaiting for {} s.\n", error.message, wait.as_secs());
+            let _ = std::io::stderr().write_all(line.as_bytes());
+            wait
+        }
+        outcome => return Ok(outcome?),
+    };
+    std::thread::sleep(wait);
+    Ok(call()?)
 }
 
 /// Every worker ID, page by page; `page` gives those from one on, up to a limit.
@@ -98,6 +122,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use leaf_client::wire::WireError;
+
     use super::*;
 
     /// A worker ID whose owner is gone.
@@ -113,6 +139,22 @@ mod tests {
             age_ms: 180_000_000,
             ceiling_unix_ms: 1_600_000_003_000,
             limit_unix_ms: Some(1_600_043_200_000),
+        }
+    }
+
+    #[test]
+    fn a_release_is_asked_for_again_when_the_node_was_watched_for_long_enough_and_only_once() {
+        for outcomes in [vec![Some(1), Some(1)], vec![Some(0)], vec![Some(1), None], vec![None]] {
+            let mut left = outcomes.clone().into_iter();
+            let outcome = release(|| match left.next().unwrap() {
+                None => Ok(worker(7)),
+                Some(retry_after_ms) => Err(Error::Refused(
+                    WireError::new(ErrorCode::WorkerInUse, "in use")
+                        .with_retry_after_ms(retry_after_ms),
+                )),
+            });
+            assert_eq!(left.next(), None);
+            assert_eq!(outcome.is_ok(), outcomes.last() == Some(&None));
         }
     }
 

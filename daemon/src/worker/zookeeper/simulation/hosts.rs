@@ -4,16 +4,18 @@ use super::super::claimant::Claimant;
 use super::super::model::Reading;
 use super::super::step::Effect;
 use crate::snowflake::last_use::LastUse;
+use crate::state::worker_file::Standing;
 
 /// The worker file.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Disk {
     pub(super) worker: Option<u64>,
-    pub(super) ceiling_ms: u64,
+    pub(in super::super) ceiling_ms: u64,
     pub(super) limit_ms: u64,
     /// In which boot, and how long after it.
     pub(super) reported: Option<(u64, u64)>,
-    pub(super) nonces: Vec<String>,
+    pub(in super::super) nonces: Vec<String>,
+    pub(in super::super) standing: Standing,
 }
 
 /// What the sequencer knows.
@@ -87,7 +89,7 @@ impl Host {
                     });
                     life.has_begun = true;
                     (life.file.worker, life.file.ceiling_ms) = (Some(worker), next);
-                    life.file.limit_ms = limit_ms;
+                    (life.file.limit_ms, life.file.standing) = (limit_ms, Standing::Own);
                 }
                 Effect::Reported { limit_ms } => {
                     if let Some(issuing) = &mut life.issuing {
@@ -104,6 +106,12 @@ impl Host {
                     suspend(life);
                     life.file.limit_ms = 0;
                     self.disk = life.file.clone();
+                }
+                Effect::Contested { why } => {
+                    suspend(life);
+                    (life.file.limit_ms, life.file.standing) = (0, Standing::Contested);
+                    self.disk = life.file.clone();
+                    life.why = why;
                 }
                 Effect::Trouble(_) | Effect::Fine => {}
             }

@@ -1,9 +1,11 @@
 //! What happens to the hosts of a simulation, and to the tree.
 
+use super::super::hand_back::{self, Giver, HandOver};
 use super::super::model::Tree;
 use super::super::plan;
 use super::super::step::Action;
-use super::{Call, Disk, SECOND, World};
+use super::{Call, Disk, World};
+use crate::state::worker_file::Standing;
 use crate::worker::peers::Verdict;
 
 impl World {
@@ -110,6 +112,56 @@ impl World {
         self.ending.extend(self.tree.sessions().into_iter().map(|session| (end, session)));
     }
 
+    /// The ensemble is gone. Its sessions outlast that, as those of one that is started again do.
+    pub(in super::super) fn go_down(&mut self) {
+        self.is_down = true;
+        self.outages += 1;
+        self.late.clear();
+    }
+
+    /// It is there again; of several servers, another may lead.
+    pub(in super::super) fn come_back(&mut self) {
+        self.is_down = false;
+        self.epoch += i64::from(self.random.bool());
+    }
+
+    /// An operator asks for the release of whatever this identity has, as often as it takes.
+    pub(in super::super) fn ask_for_release(&mut self, at: usize) {
+        if self.is_down {
+            return;
+        }
+        let (vantage, now, zk_now) = (self.vantage(0), self.now, self.zk_now());
+        let view = self.look(&self.hosts[at].identity);
+        for entry in &view.entries {
+            let quiet = self.watch.see(vantage, (now, now), &entry.name, entry.sight());
+            if plan::is_written_by_others(entry) && quiet.is_enough() {
+                self.tree.execute(&plan::release(entry, zk_now), 0, zk_now);
+            }
+        }
+    }
+
+    /// `leafd hand-back` on a host whose leafd is stopped. Says whether Java Leaf may start.
+    pub(in super::super) fn hand_back(&mut self, at: usize) -> bool {
+        if self.is_down || self.hosts[at].life.is_some() {
+            return false;
+        }
+        let (view, zk_now) = (self.look(&self.hosts[at].identity), self.zk_now());
+        let host = &mut self.hosts[at];
+        let giver = Giver {
+            identity: &host.identity,
+            nonces: &host.disk.nonces,
+            ceiling_ms: host.disk.ceiling_ms,
+        };
+        let Ok(hand_over) = hand_back::hand_over(&giver, &view) else { return false };
+        (host.disk.limit_ms, host.disk.standing) = (0, Standing::HandedBack);
+        match hand_over {
+            HandOver::After { ops, until_ms, .. } => {
+                (ops.is_empty() || self.tree.execute(&ops, 0, zk_now)) && until_ms < self.clock(at)
+            }
+            HandOver::NoNode | HandOver::IsJavas(_) => true,
+        }
+    }
+
     pub(in super::super) fn reboot(&mut self, at: usize) {
         self.kill(at);
         self.hosts[at].booted_at = self.now;
@@ -131,7 +183,7 @@ impl World {
         let zk_now = self.zk_now();
         for entry in self.look(&self.hosts[at].identity).entries {
             // Not while its session lasts.
-            self.tree.execute(&plan::release(&entry, zk_now + 11 * SECOND), 0, zk_now);
+            self.tree.execute(&plan::release(&entry, zk_now), 0, zk_now);
         }
     }
 

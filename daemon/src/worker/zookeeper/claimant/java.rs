@@ -1,0 +1,120 @@
+//! The claim beside a Java Leaf, which asks nobody and writes the node of its own address: when a
+//! node counts as its, when it may be taken over, and what has to outlast this life.
+
+use super::super::plan;
+use super::super::quiet::Quiet;
+use super::super::step::{Effect, Now};
+use super::super::view::{Entry, View};
+use super::Claimant;
+use crate::state::worker_file::Standing;
+
+/// Why a worker ID that was handed back is not used.
+const HANDED_BACK: &str = "the node of this instance was handed back to Java Leaf (leafd hand-back). \
+     To use its worker ID again, keep Java Leaf stopped, stop leafd, run `leafd hand-back --undo`, \
+     and start leafd";
+
+impl Claimant {
+    /// How long a node of this identity has been quiet.
+    pub(super) fn quiet(&mut self, now: Now, view: &View, entry: &Entry) -> Quiet {
+        let times = (self.look_began, now.boot_ms);
+        self.watch.see(view.vantage, times, &entry.name, entry.sight())
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.memory.as_ref().map(|memory| memory.standing).unwrap_or_default()
+    }
+
+    /// Something that is not a leafd writes a node of this identity. That outlasts this life.
+    pub(super) fn contest(&mut self, why: &str) {
+        let Some(memory) = &mut self.memory else { return };
+        if memory.standing != Standing::Contested {
+            memory.standing = Standing::Contested;
+            memory.limit_ms = 0;
+            self.serving = false;
+            self.effects.push(Effect::Contested { why: why.to_owned() });
+        }
+    }
+
+    /// Why nothing is claimed after a hand-back to Java Leaf. As long as that has not written a node
+    /// of this identity since, it may begin to at any moment, and make one where there is none.
+    pub(super) fn waits_for_java(&self, view: &View) -> Option<String> {
+        let has_begun = plan::java_leafs(&self.me, view).next().is_some();
+        (self.standing() == Standing::HandedBack && !has_begun).then(|| HANDED_BACK.to_owned())
+    }
+
+    /// Why nothing of this identity may be used: a Java Leaf may be using another node of it.
+    pub(super) fn beside_java(&mut self, now: Now, view: &View) -> Option<String> {
+        let javas: Vec<_> = plan::java_leafs(&self.me, view).collect();
+        let mut why = None;
+        // All of them, so that none is watched later than it could be.
+        for entry in javas {
+            let quiet = self.quiet(now, view, entry);
+            if !quiet.is_enough() {
+                why = why.or_else(|| Some(writes(entry, quiet)));
+            }
+        }
+        why
+    }
+
+    /// Waits for a Java Leaf of this identity to end, or takes over what it has left. Says whether
+    /// there is one.
+    pub(super) fn joins_java(&mut self, now: Now, view: &View) -> bool {
+        if let Some(why) = self.beside_java(now, view) {
+            self.contest(&why);
+            self.bar(now, why, false, 1000);
+            return true;
+        }
+        match plan::join(&self.me, view) {
+            Ok(None) => return false,
+            Ok(Some(claim)) => self.claim(now, claim),
+            Err(why) => self.bar(now, why, false, 5000),
+        }
+        true
+    }
+}
+
+/// Why a node of this identity is not taken over yet.
+fn writes(entry: &Entry, quiet: Quiet) -> String {
+    if !quiet.was_written {
+        return watching(entry, quiet);
+    }
+    format!(
+        "the node {} is being written by something that is not a leafd: a Java Leaf with this \
+         address? Stop it, or give this instance a worker.identity",
+        entry.name
+    )
+}
+
+/// Why this instance's own node is not used. `serving`: IDs were being issued until now.
+pub(super) fn writes_ours(entry: &Entry, quiet: Quiet, serving: bool) -> String {
+    if !quiet.was_written && !serving {
+        return watching(entry, quiet);
+    }
+    format!(
+        "something that is not a leafd writes the node {} of this instance: a Java Leaf with the \
+         same address? Stop it, or give this instance a worker.identity",
+        entry.name
+    )
+}
+
+fn watching(entry: &Entry, quiet: Quiet) -> String {
+    format!(
+        "something that is not a leafd wrote the node {} last: a Java Leaf with this address? leafd \
+         takes over when nothing has written the node for {} s more; if the Java Leaf still runs, \
+         stop it, or give this instance a worker.identity",
+        entry.name,
+        quiet.left_ms().div_ceil(1000)
+    )
+}
+
+/// Why there are no IDs while ZooKeeper cannot be reached and the worker file does not allow any.
+pub(super) const fn without_zookeeper(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Own => "no worker ID yet, ZooKeeper has to give one",
+        Standing::Contested => {
+            "something that is not a leafd wrote the node of this instance when it was seen last, \
+             so its worker ID is not used before ZooKeeper can be reached"
+        }
+        Standing::HandedBack => HANDED_BACK,
+    }
+}

@@ -1,0 +1,145 @@
+use super::super::simulation::{BEGIN, HOUR, SECOND, World};
+use super::*;
+use crate::state::worker_file::Standing;
+
+const ADDRESS: &str = "10.0.0.1:1";
+
+/// A world in which a leafd has served at the address and has ended.
+fn ended(ends: impl FnOnce(&mut World)) -> World {
+    let mut world = World::new(1, &[ADDRESS, ADDRESS], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0));
+    ends(&mut world);
+    world
+}
+
+fn giver(world: &World) -> (Vec<String>, u64) {
+    let disk = &world.hosts[0].disk;
+    (disk.nonces.clone(), disk.ceiling_ms)
+}
+
+fn hand_over_of(world: &World) -> Result<HandOver, String> {
+    let (nonces, ceiling_ms) = giver(world);
+    hand_over(&Giver { identity: ADDRESS, nonces: &nonces, ceiling_ms }, &world.look(ADDRESS))
+}
+
+fn timestamp(world: &World) -> u64 {
+    world.look(ADDRESS).entries[0].leaf.value.as_ref().unwrap().timestamp
+}
+
+#[test]
+fn what_is_handed_back_records_the_ceiling_of_the_disk_and_never_less_than_before() {
+    let mut world = ended(|world| world.kill(0));
+    let before = timestamp(&world);
+    // Beyond what the tree has heard of.
+    world.hosts[0].disk.ceiling_ms = before + HOUR;
+    let Ok(HandOver::After { ops, until_ms, .. }) = hand_over_of(&world) else { panic!() };
+    assert_eq!(until_ms, before + HOUR);
+    assert!(world.tree.execute(&ops, 0, world.zk_now()));
+    assert_eq!(timestamp(&world), until_ms);
+    // Again, with a disk that knows less.
+    world.hosts[0].disk.ceiling_ms = BEGIN;
+    let Ok(HandOver::After { ops, until_ms: again, .. }) = hand_over_of(&world) else { panic!() };
+    assert!(world.tree.execute(&ops, 0, world.zk_now()));
+    assert_eq!((again, timestamp(&world)), (until_ms, until_ms));
+}
+
+#[test]
+fn a_live_leafd_with_another_state_directory_keeps_its_node() {
+    let mut world = ended(|_| ());
+    world.copy_disk(1, 0);
+    assert!(hand_over_of(&world).unwrap_err().contains("stop it first"));
+    world.kill(0);
+    assert!(hand_over_of(&world).is_err(), "its session has not ended");
+}
+
+#[test]
+fn of_several_nodes_none_is_handed_back_and_all_are_named() {
+    let mut world = ended(|world| world.lose_disk(0));
+    world.run(12 * SECOND);
+    world.start(0);
+    world.run(8 * SECOND);
+    world.stop(0, false);
+    let why = hand_over_of(&world).unwrap_err();
+    for part in ["2 nodes", "release 0 --owner 10.0.0.1:1", "release 1 --owner"] {
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+#[test]
+fn a_node_of_a_lost_state_directory_is_handed_back_when_its_leafd_can_issue_no_more() {
+    let mut world = ended(|world| world.lose_disk(0));
+    world.pass(11 * SECOND);
+    assert!(hand_over_of(&world).unwrap_err().contains("worker release 0"));
+    world.pass(13 * HOUR);
+    let Ok(HandOver::After { ops, until_ms, .. }) = hand_over_of(&world) else { panic!() };
+    assert!(ops.is_empty() && until_ms < world.zk_now());
+}
+
+#[test]
+fn without_a_node_and_where_java_leaf_writes_there_is_nothing_to_write() {
+    let mut world = ended(|world| world.stop(0, false));
+    let name = NodeName::new(ADDRESS, 0);
+    let leaf = br#"{"ip":"10.0.0.1","port":"1","timestamp":7}"#;
+    assert!(world.tree.overwrite(&view::forever(&name), leaf, world.zk_now()));
+    assert_eq!(hand_over_of(&world), Ok(HandOver::IsJavas(name)));
+    world.tree.wipe();
+    assert_eq!(hand_over_of(&world), Ok(HandOver::NoNode));
+}
+
+#[test]
+fn what_was_handed_back_is_used_by_no_later_start_until_java_leaf_has_had_it_or_it_is_undone() {
+    let mut world = ended(|world| world.stop(0, false));
+    world.pass(SECOND);
+    assert!(world.hand_back(0));
+    // With and without the ensemble.
+    for is_down in [false, true] {
+        world.is_down = is_down;
+        world.start(0);
+        world.run(60 * SECOND);
+        assert_eq!(world.worker_of(0), None);
+        assert!(world.why(0).contains("handed back"), "{}", world.why(0));
+        world.kill(0);
+    }
+    world.is_down = false;
+    assert_eq!(world.tree.names(view::FOREVER).len(), 1, "nor is another one taken");
+    let mut undone = world;
+    undone.hosts[0].disk.standing = Standing::Own;
+    undone.start(0);
+    undone.run(20 * SECOND);
+    assert_eq!(undone.worker_of(0), Some(0), "{}", undone.why(0));
+}
+
+#[test]
+fn after_a_hand_back_no_node_is_made_where_java_leaf_would_find_it() {
+    let mut world = ended(|world| world.stop(0, false));
+    world.tree.wipe();
+    assert!(world.hand_back(0));
+    world.start(0);
+    world.run(30 * SECOND);
+    assert_eq!(world.tree.names(view::FOREVER).len(), 0);
+    assert!(world.why(0).contains("--undo"), "{}", world.why(0));
+}
+
+#[test]
+fn a_leafd_joins_again_what_java_leaf_has_had_and_left() {
+    for keeps_disk in [true, false] {
+        let mut world = ended(|world| world.stop(0, false));
+        world.pass(SECOND);
+        assert!(world.hand_back(0));
+        let name = NodeName::new(ADDRESS, 0);
+        let last = world.zk_now() + 10 * SECOND;
+        let leaf = format!(r#"{{"ip":"10.0.0.1","port":"1","timestamp":{last}}}"#);
+        assert!(world.tree.overwrite(&view::forever(&name), leaf.as_bytes(), world.zk_now()));
+        if !keeps_disk {
+            world.lose_disk(0);
+        }
+        world.start(0);
+        world.run(20 * SECOND);
+        assert_eq!(world.worker_of(0), None, "not before it was quiet");
+        world.run(30 * SECOND);
+        assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+        assert!(world.next_of(0).unwrap() > last);
+    }
+}

@@ -1,0 +1,239 @@
+//! leafd beside a Java Leaf that does what the real one does: it takes its node back and leaves
+//! leafd's record as it was, issues on in an outage of ZooKeeper and writes late when that is over,
+//! and starts again whenever its supervisor wants. Whatever both issued is compared.
+
+use std::time::{Duration, Instant};
+
+use leaf_client::wire::{ErrorCode, Run, WireError, WorkerState, WorkerStatus};
+use leaf_client::{Error, blocking};
+use leafd_tests::asker::Asker;
+use leafd_tests::daemon::Home;
+use leafd_tests::workers::{Customer, instance};
+use leafd_tests::zookeeper::java_leaf::{Issued, Refusal, Running, duplicates, forever};
+use leafd_tests::zookeeper::{JavaLeaf, Tree};
+use leafd_tests::{Ensemble, Seen};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up. No test measures time by it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const NAME: &str = "leaf";
+const IP: &str = "10.0.0.1";
+const PORT: u16 = 8080;
+const IDENTITY: &str = "10.0.0.1:8080";
+
+/// What leafd says when it has not watched a Java Leaf's node for long enough.
+const WROTE: &str = "something that is not a leafd wrote the node";
+
+struct Site {
+    servers: String,
+    folders: Vec<TempDir>,
+}
+
+impl Site {
+    fn of(ensemble: &Ensemble) -> Self {
+        Self { servers: ensemble.fresh_chroot(), folders: Vec::new() }
+    }
+
+    /// A leafd with an empty state directory.
+    fn leafd(&mut self, identity: &str) -> Home {
+        self.folders.push(tempfile::tempdir().unwrap());
+        let folder = self.folders.last().unwrap().path();
+        // A call that fails begins every observation again, so a slow machine gets time.
+        instance(folder, &self.servers, identity)
+            .with("WORKER_JAVA_LEAF", "true")
+            .with("ZOOKEEPER_TIMEOUT", "3s")
+    }
+
+    fn java(&self) -> JavaLeaf {
+        JavaLeaf::at(&self.servers, NAME, IP, PORT)
+    }
+
+    fn nodes(&self) -> Vec<String> {
+        Tree::at(&self.servers).children(&forever(NAME))
+    }
+}
+
+fn wait_until(what: &str, home: &Home, mut done: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", home.log());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts it when the clock has passed what leafd recorded.
+fn start(java: &JavaLeaf, home: &Home) -> Running {
+    let mut running = None;
+    wait_until("the recorded time passes", home, || {
+        match java.start() {
+            Ok(it) => running = Some(it),
+            Err(Refusal::Clock { .. }) => {}
+            Err(refusal) => panic!("{refusal}"),
+        }
+        running.is_some()
+    });
+    running.unwrap()
+}
+
+fn reports(java: &Running, home: &Home, count: u64) {
+    let before = java.reports();
+    wait_until("reports", home, || java.reports() >= before + count);
+}
+
+fn customer(home: &Home) -> Customer {
+    Customer::of(home, &Seen::default())
+}
+
+/// Waits until IDs are issued, and a while longer; all that were.
+fn works(asker: Asker, home: &Home) -> Vec<Run> {
+    let before = asker.count();
+    wait_until("IDs", home, || asker.count() > before + 2000);
+    asker.finish()
+}
+
+/// Asks until ZooKeeper answers the daemon in time.
+fn asked<T>(home: &Home, mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, WireError> {
+    let mut outcome = None;
+    wait_until("an answer", home, || {
+        match ask() {
+            Ok(value) => outcome = Some(Ok(value)),
+            Err(Error::Refused(error)) if error.code() != ErrorCode::RegistryUnavailable => {
+                outcome = Some(Err(error));
+            }
+            Err(error) => assert!(error.is_temporary(), "{error}"),
+        }
+        outcome.is_some()
+    });
+    outcome.unwrap()
+}
+
+fn status(client: &mut blocking::Client, home: &Home, worker: u64) -> WorkerStatus {
+    let all = asked(home, || client.worker_list(0, 100)).unwrap();
+    all.into_iter().find(|status| status.worker == worker).unwrap()
+}
+
+/// Asks for a release that has to be refused; when to ask again.
+fn is_in_use(client: &mut blocking::Client, home: &Home) -> Duration {
+    let error = asked(home, || client.worker_release(0, IDENTITY)).unwrap_err();
+    assert!(error.code() == ErrorCode::WorkerInUse && error.retry_after_ms > 0, "{error:?}");
+    Duration::from_millis(u64::from(error.retry_after_ms))
+}
+
+#[test]
+fn a_java_leaf_that_took_its_node_back_is_live_and_its_worker_id_is_released_only_when_it_is_gone()
+{
+    let mut site = Site::of(Ensemble::shared());
+    let [first, other] = [IDENTITY, "host-2"].map(|identity| site.leafd(identity));
+    let daemon = first.start();
+    assert_eq!(customer(&first).gets(1000), 0);
+    daemon.stop();
+    let java = start(&site.java(), &first);
+    reports(&java, &first, 1);
+    let daemon = other.start();
+    let _ = customer(&other).gets(1);
+    let mut client = daemon.client();
+    let shown = status(&mut client, &other, 0);
+    assert!(shown.live && shown.state == WorkerState::JavaLeaf, "{shown:?}");
+    let retry_after = is_in_use(&mut client, &other);
+    // After it was watched for as long as the daemon asked for.
+    std::thread::sleep(retry_after + Duration::from_secs(1));
+    assert!(status(&mut client, &other, 0).live);
+    is_in_use(&mut client, &other);
+    let issued = java.stop();
+    is_in_use(&mut client, &other);
+    let mut released = None;
+    wait_until("it is released", &other, || {
+        std::thread::sleep(Duration::from_millis(500));
+        released = asked(&other, || client.worker_release(0, IDENTITY)).ok();
+        released.is_some()
+    });
+    let released = released.unwrap();
+    assert_eq!((released.state, released.live), (WorkerState::Released, false));
+    assert!(released.ceiling_unix_ms > issued.until_ms, "{released:?}, {issued:?}");
+}
+
+#[test]
+fn an_outage_of_zookeeper_is_not_taken_for_the_quiet_of_a_java_leaf() {
+    let ensemble = Ensemble::single();
+    let mut site = Site::of(&ensemble);
+    let home = site.leafd(IDENTITY);
+    // As late as its client may be.
+    let java = site.java().with_late_return(Duration::from_secs(18)).start().unwrap();
+    let _daemon = home.start();
+    let asker = Asker::of(&home);
+    customer(&home).is_refused("is being written by something that is not a leafd");
+    let before = java.reports();
+    ensemble.kill_all();
+    std::thread::sleep(Duration::from_secs(13));
+    ensemble.start_all();
+    wait_until("it writes again", &home, || java.reports() > before);
+    reports(&java, &home, 2);
+    assert_eq!(asker.count(), 0, "{}", home.log());
+    let issued = java.stop();
+    let runs = works(asker, &home);
+    assert_eq!(duplicates(&[issued], &runs), 0);
+    assert_eq!(site.nodes().len(), 1);
+}
+
+#[test]
+fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() {
+    let ensemble = Ensemble::single();
+    let mut site = Site::of(&ensemble);
+    let home = site.leafd(IDENTITY);
+    let daemon = home.start();
+    assert_eq!(customer(&home).gets(1000), 0);
+    let java = start(&site.java(), &home);
+    customer(&home).is_refused("something that is not a leafd writes the node");
+    // What both had issued by then is what leafd says in its log.
+    let asker = Asker::of(&home);
+    ensemble.kill_all();
+    daemon.kill();
+    for _ in 0..2 {
+        let daemon = home.start();
+        customer(&home).is_refused(WROTE);
+        daemon.kill();
+    }
+    let daemon = home.start();
+    customer(&home).is_refused(WROTE);
+    ensemble.start_all();
+    reports(&java, &home, 2);
+    customer(&home).is_refused("something that is not a leafd writes the node");
+    assert_eq!(asker.count(), 0, "{}", home.log());
+    let issued = java.stop();
+    let runs = works(asker, &home);
+    assert_eq!(duplicates(&[issued], &runs), 0);
+    // And it is this directory's again.
+    ensemble.kill_all();
+    daemon.kill();
+    let _daemon = home.start();
+    assert_eq!(customer(&home).gets(100), 0);
+}
+
+#[test]
+fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_once_was() {
+    let mut site = Site::of(Ensemble::shared());
+    let short =
+        |home: Home| home.with("WORKER_FENCE_AFTER", "10s").with("WORKER_RECLAIM_AFTER", "20s");
+    let first = short(site.leafd(IDENTITY));
+    let daemon = first.start();
+    assert_eq!(customer(&first).gets(1000), 0);
+    daemon.stop();
+    let java = start(&site.java(), &first);
+    let home = short(site.leafd(IDENTITY));
+    let _daemon = home.start();
+    let asker = Asker::of(&home);
+    customer(&home).is_refused("is being written by something that is not a leafd");
+    // Its supervisor starts it again, and it takes the only node that there is.
+    let mut all: Vec<Issued> = vec![java.stop()];
+    for _ in 0..2 {
+        let java = start(&site.java(), &home);
+        assert_eq!((java.worker(), site.nodes().len()), (0, 1));
+        reports(&java, &home, 3);
+        all.push(java.stop());
+    }
+    assert_eq!(asker.count(), 0, "{}", home.log());
+    let runs = works(asker, &home);
+    assert_eq!(duplicates(&all, &runs), 0);
+    assert_eq!(site.nodes().len(), 1, "it joins what the Java Leaf left");
+}
