@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Some(Command::Schema { dialect }) => app::schema(dialect),
         Some(Command::DefaultConfig) => app::default_config(),
         Some(Command::Adopt) => app::adopt(config),
+        Some(Command::HandBack { undo }) => app::hand_back(config, undo),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

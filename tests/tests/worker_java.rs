@@ -8,6 +8,7 @@ use leaf_client::wire::{ErrorCode, Run, WireError, WorkerState, WorkerStatus};
 use leaf_client::{Error, blocking};
 use leafd_tests::asker::Asker;
 use leafd_tests::daemon::Home;
+use leafd_tests::faketime::FakeTime;
 use leafd_tests::workers::{Customer, instance};
 use leafd_tests::zookeeper::java_leaf::{Issued, Refusal, Running, duplicates, forever};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
@@ -236,4 +237,101 @@ fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_o
     let runs = works(asker, &home);
     assert_eq!(duplicates(&all, &runs), 0);
     assert_eq!(site.nodes().len(), 1, "it joins what the Java Leaf left");
+}
+
+/// Runs `leafd hand-back` to its end; whether it succeeded, and what it said.
+fn hand_back(home: &Home, more: &[&str]) -> (bool, String) {
+    let output = home.command("leafd").arg("hand-back").args(more).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away_from_it() {
+    let ensemble = Ensemble::single();
+    let mut site = Site::of(&ensemble);
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = site.leafd(IDENTITY).with_clock(&clock);
+    let java = site.java().with_file_in(folder.path());
+    // The file of an earlier time, which an operator forgot.
+    std::fs::create_dir_all(java.file_folder().unwrap()).unwrap();
+    std::fs::write(java.file_folder().unwrap().join("workerID.properties"), "workerID=0").unwrap();
+    let asker = Asker::of(&home);
+    let daemon = home.start();
+    assert_eq!(customer(&home).gets(1000), 0);
+    let (is_done, text) = hand_back(&home, &[]);
+    assert!(!is_done && text.contains("locked"), "{text}");
+    // What is recorded is ahead of the clock, and the tree has not heard of all that was issued.
+    clock.set_offset_ms(8000);
+    assert_eq!(customer(&home).gets(1000), 0);
+    daemon.kill();
+    clock.set_offset_ms(0);
+    let (is_done, text) = hand_back(&home, &[]);
+    assert!(is_done, "{text}");
+    for part in ["Java Leaf may start, and has worker ID 0", "leafconf/8080", "every 3 s"] {
+        assert!(text.contains(part), "{text}");
+    }
+    // Something starts leafd all the same, before Java Leaf runs.
+    for is_down in [true, false] {
+        if is_down {
+            ensemble.kill_all();
+        }
+        let daemon = home.start();
+        customer(&home).is_refused("was handed back to Java Leaf");
+        daemon.kill();
+        if is_down {
+            ensemble.start_all();
+        }
+    }
+    assert_eq!(site.nodes().len(), 1);
+    let java = java.start().unwrap();
+    assert!(java.is_registered() && java.worker() == 0, "{java:?}");
+    reports(&java, &home, 1);
+    // Or while it does.
+    let daemon = home.start();
+    customer(&home).is_refused("something that is not a leafd wr");
+    ensemble.kill_all();
+    daemon.kill();
+    let _daemon = home.start();
+    customer(&home).is_refused(WROTE);
+    ensemble.start_all();
+    reports(&java, &home, 2);
+    let issued = java.stop();
+    let runs = works(asker, &home);
+    assert_eq!(duplicates(&[issued], &runs), 0);
+    assert_eq!(site.nodes().len(), 1);
+}
+
+#[test]
+fn a_java_leaf_that_refuses_a_recorded_time_runs_on_its_file_and_leafd_goes_on_after_an_undo() {
+    let mut site = Site::of(Ensemble::shared());
+    let folder = tempfile::tempdir().unwrap();
+    let home = site.leafd(IDENTITY);
+    let daemon = home.start();
+    assert_eq!(customer(&home).gets(1000), 0);
+    daemon.stop();
+    // This is what a hand-back prevents: nobody ever sees it.
+    let files = site.java().with_file_in(folder.path()).file_folder().unwrap();
+    std::fs::create_dir_all(&files).unwrap();
+    std::fs::write(files.join("workerID.properties"), "workerID=7").unwrap();
+    let behind = site.java().with_file_in(folder.path()).with_clock(-60_000);
+    let unseen = behind.start().unwrap();
+    assert!(!unseen.is_registered() && unseen.worker() == 7, "{unseen:?}");
+    drop(unseen);
+    let (is_done, text) = hand_back(&home, &["--undo"]);
+    assert!(is_done && text.contains("nothing to undo"), "{text}");
+    let (is_done, text) = hand_back(&home, &[]);
+    assert!(is_done, "{text}");
+    // Again it changes nothing.
+    assert!(hand_back(&home, &[]).0);
+    let (is_done, text) = hand_back(&home, &["--undo"]);
+    assert!(is_done, "{text}");
+    let _daemon = home.start();
+    assert_eq!(customer(&home).gets(1000), 0);
+    // Where no Java Leaf could find its node, there is nothing to hand back.
+    let other = site.leafd("host-7");
+    other.start().stop();
+    let (is_done, text) = hand_back(&other, &[]);
+    assert!(!is_done && text.contains("IP:PORT"), "{text}");
 }

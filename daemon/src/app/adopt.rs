@@ -57,7 +57,7 @@ pub fn adopt(path: Option<&Path>) -> Result<(), Failure> {
 
 /// What was taken over as another user, leafd's own could not read any more; and what is not there
 /// is not the directory that was meant.
-fn is_ours(directory: &Path) -> Result<(), Failure> {
+pub(super) fn is_ours(directory: &Path) -> Result<(), Failure> {
     let shown = directory.display();
     let owner = match std::fs::metadata(directory) {
         Ok(meta) => meta.uid(),

@@ -3,6 +3,7 @@
 mod access;
 mod adopt;
 mod failure;
+mod hand_back;
 mod hint;
 mod paths;
 mod reload;
@@ -15,6 +16,7 @@ use std::path::Path;
 
 pub use adopt::adopt;
 pub use failure::{EX_USAGE, Failure};
+pub use hand_back::hand_back;
 pub use schema::{SchemaDialect, schema};
 pub use serve::serve;
 

@@ -42,4 +42,15 @@ pub enum Command {
     /// Only when no other host goes on from the same state, and this host's clock is right. leafd
     /// must not run. Ranges that were left are given up; nothing is repeated.
     Adopt,
+    /// Hand the node of this host's worker ID back to Java Leaf, and wait until that may start
+    ///
+    /// leafd must not run, and nothing may start it: disable its units first. leafd does not use the
+    /// worker ID again after this, with or without ZooKeeper, before Java Leaf has had the node and
+    /// has left it. The recorded time is never lowered; the command waits until the clock has passed
+    /// it, and then says what to check.
+    HandBack {
+        /// Let leafd use the worker ID again; Java Leaf must not run
+        #[arg(long)]
+        undo: bool,
+    },
 }

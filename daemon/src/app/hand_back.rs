@@ -1,0 +1,214 @@
+//! `leafd hand-back`: hands the node of a leafd that is stopped back to Java Leaf, and waits until that
+//! may start. What is to be written and what is awaited is decided in `worker::zookeeper::hand_back`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::adopt::is_ours;
+use super::failure::Failure;
+use super::serve::owner;
+use super::snowflake::{LOST_MS, access};
+use super::{load, paths, print};
+use crate::clock::Clock;
+use crate::config::{Config, Loaded};
+use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
+use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
+use crate::state::writer::Writer;
+use crate::worker::zookeeper::address::javas_address;
+use crate::worker::zookeeper::hand_back::{Giver, HandOver, hand_over};
+use crate::worker::zookeeper::name::NodeName;
+use crate::worker::zookeeper::registrar::name_of;
+use crate::worker::zookeeper::session::{Access, CallError, Session};
+use crate::worker::zookeeper::view::Wanted;
+
+/// Between two looks at the clocks.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Between two lines that say how long it still takes.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Hands the node back; with `undo`, lets leafd have it again.
+///
+/// # Errors
+/// When leafd runs on the state directory, another leafd has the node, or disk or ZooKeeper refuse.
+pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
+    let (Loaded { config, .. }, _) = load(path)?;
+    let Some(ensemble) = config.ensemble()? else {
+        return Err(Failure::config(
+            "there is no node to hand back: worker.registry is not \"zookeeper\"",
+        ));
+    };
+    let access = access(&config, ensemble)?;
+    let directory = paths::state_dir(&config);
+    is_ours(&directory)?;
+    let state = StateDir::lock(&directory)?;
+    let address = config.store_address()?;
+    let here = owner(&config, address.as_ref());
+    let contents = state.open(&here, ForeignPolicy::Refuse)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
+    let mut giving = Giving::new(&config, access, &state, contents)?;
+    let outcome =
+        runtime.block_on(async { if undo { giving.undo().await } else { giving.run().await } });
+    runtime.shutdown_background();
+    outcome
+}
+
+/// One execution of the command.
+struct Giving {
+    access: Access,
+    identity: String,
+    layout: String,
+    file: WorkerRecord,
+    writer: Writer,
+    clock: Clock,
+}
+
+impl Giving {
+    fn new(
+        config: &Config,
+        access: Access,
+        state: &StateDir,
+        contents: Contents,
+    ) -> Result<Self, Failure> {
+        let Contents { journal, worker, generation, warnings, .. } = contents;
+        for warning in warnings {
+            print(&format!("{}: {warning}\n", state.path().display()))?;
+        }
+        let clock = Clock::system();
+        let file = match worker {
+            WorkerPast::Known(record) => record,
+            WorkerPast::Lost { .. } => {
+                WorkerRecord { ceiling_ms: clock.now_ms() + LOST_MS, ..WorkerRecord::fresh() }
+            }
+        };
+        let identity = config.worker.identity.clone().unwrap_or_else(|| file.identity.clone());
+        if javas_address(&identity).is_none() {
+            return Err(Failure::config(format!(
+                "Java Leaf finds its node by its IP:PORT, and the identity {identity:?} is none; set \
+                 worker.identity to the address of the Java Leaf that shall have the node"
+            )));
+        }
+        let fatal = CancellationToken::new();
+        let writer = Writer::start(state.place(), generation, journal, &fatal)
+            .map_err(|error| Failure::system("cannot start a thread", &error))?;
+        let layout = config.snowflake.layout.to_string();
+        Ok(Self { access, identity, layout, file, writer, clock })
+    }
+
+    async fn undo(&mut self) -> Result<(), Failure> {
+        let standing = self.file.shared.as_ref().map(|shared| shared.standing);
+        if standing != Some(Standing::HandedBack) {
+            return print("nothing to undo: no node was handed back from this state directory\n");
+        }
+        self.remember(self.file.worker, Standing::Own).await?;
+        print(
+            "leafd claims its worker ID again at its next start, as soon as it reaches ZooKeeper and \
+             nothing else writes its node\n",
+        )
+    }
+
+    async fn run(&mut self) -> Result<(), Failure> {
+        let session = Session::open(&self.access).await.map_err(|error| self.later(&error))?;
+        let hand_over = self.look(&session).await?;
+        // Before the tree says so: from here on leafd does not use the worker ID, come what may.
+        let (name, ops, until_ms) = match hand_over {
+            HandOver::NoNode => {
+                self.remember(self.file.worker, Standing::HandedBack).await?;
+                let (identity, root) = (&self.identity, self.access.root());
+                return print(&format!(
+                    "the tree {root} has no node of {identity}: Java Leaf gets a new worker ID there\n"
+                ));
+            }
+            HandOver::IsJavas(name) => {
+                self.remember(Some(name.sequence()), Standing::Contested).await?;
+                print(&format!("{name} was written by Java Leaf last, and is its own\n"))?;
+                return self.tell_what_to_check(&name);
+            }
+            HandOver::After { name, ops, until_ms } => (name, ops, until_ms),
+        };
+        self.remember(Some(name.sequence()), Standing::HandedBack).await?;
+        print("leafd does not use its worker ID any more, whoever starts it\n")?;
+        if !ops.is_empty() {
+            session.commit(&ops).await.map_err(|error| self.later(&error))?;
+        }
+        self.wait(&session, until_ms).await?;
+        // Somebody may have started something meanwhile.
+        match self.look(&session).await? {
+            HandOver::After { until_ms: again, .. } if again <= until_ms => {}
+            HandOver::IsJavas(_) => {}
+            HandOver::After { .. } | HandOver::NoNode => {
+                return Err(self.later(&CallError::Conflict));
+            }
+        }
+        let worker = name.sequence();
+        print(&format!(
+            "{name} is handed back: Java Leaf may start, and has worker ID {worker}\n"
+        ))?;
+        self.tell_what_to_check(&name)
+    }
+
+    async fn look(&self, session: &Session) -> Result<HandOver, Failure> {
+        let wanted = Wanted { identity: self.identity.clone(), sequence: None, survey: false };
+        let view = session.look(&wanted).await.map_err(|error| self.later(&error))?;
+        let registry = name_of(&self.access);
+        let shared = self.file.shared.as_ref().filter(|shared| shared.registry == registry);
+        let nonces = shared.map_or(&[][..], |shared| &shared.nonces);
+        let giver = Giver { identity: &self.identity, nonces, ceiling_ms: self.file.ceiling_ms };
+        hand_over(&giver, &view).map_err(Failure::config)
+    }
+
+    /// Writes into the worker file that its word alone is no reason to issue.
+    async fn remember(&mut self, worker: Option<u64>, standing: Standing) -> Result<(), Failure> {
+        let registry = name_of(&self.access);
+        let past = self.file.shared.take().filter(|shared| shared.registry == registry);
+        let past = past.unwrap_or_default();
+        self.file.shared = Some(SharedClaim { registry, limit_ms: 0, standing, ..past });
+        self.file.worker = worker;
+        self.file.identity.clone_from(&self.identity);
+        if self.file.layout.is_empty() {
+            self.file.layout.clone_from(&self.layout);
+        }
+        let written = self.writer.worker(self.file.clone()).await;
+        written.map_err(|error| Failure::state("the worker file cannot be written", &error))
+    }
+
+    /// Until this host's clock and ZooKeeper's have passed `until_ms`. Java Leaf compares nothing but
+    /// its clock, so the time that is recorded cannot be lowered.
+    async fn wait(&self, session: &Session, until_ms: u64) -> Result<(), Failure> {
+        let mut told: Option<Instant> = None;
+        loop {
+            let clock = session.clock().await.map_err(|error| self.later(&error))?;
+            let now_ms = clock.now_ms.min(self.clock.now_ms());
+            let Some(left_ms) = until_ms.checked_sub(now_ms) else { return Ok(()) };
+            if told.is_none_or(|told| told.elapsed() > PROGRESS) {
+                told = Some(Instant::now());
+                let left = left_ms.div_ceil(1000).max(1);
+                print(&format!(
+                    "the recorded time is {left} s ahead: Java Leaf would refuse it, start from its \
+                     file and never write its node. Waiting; do not start it yet\n"
+                ))?;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn tell_what_to_check(&self, name: &NodeName) -> Result<(), Failure> {
+        let root = self.access.root();
+        let port = javas_address(&self.identity).map_or("PORT", |(_, port)| port);
+        print(&format!(
+            "Before Java Leaf starts: keep leafd's units disabled, and remove the folder leafconf/{port} \
+             below Java Leaf's temporary folder (the folder, not only the file in it).\n\
+             After it has started: see that the timestamp in {root}/forever/{name} advances every 3 s. \
+             If it does not, stop Java Leaf at once: it runs on its file, and nobody can see it.\n"
+        ))
+    }
+
+    fn later(&self, error: &CallError) -> Failure {
+        Failure::not_now(format!(
+            "{error}. The node is not handed back yet, so do not start Java Leaf; run this again"
+        ))
+    }
+}
