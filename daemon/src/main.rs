@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Some(Command::DefaultConfig) => app::default_config(),
         Some(Command::Adopt) => app::adopt(config),
         Some(Command::HandBack { undo }) => app::hand_back(config, undo),
+        Some(Command::Audit { files, json }) => app::audit(&files, json),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

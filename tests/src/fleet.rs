@@ -2,9 +2,13 @@
 //! at any moment.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
 use std::time::{Duration, Instant};
 
 use leaf_client::blocking;
+use leafd::audit::Audit;
+use leafd::state::lease_log;
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, Ended, Home};
@@ -140,6 +144,23 @@ impl Fleet {
     #[must_use]
     pub const fn ends(&self) -> (u64, u64) {
         (self.kills, self.stops)
+    }
+
+    /// Has `leafd audit` compare what all hosts leased.
+    ///
+    /// # Panics
+    /// When two leases have an ID in common, or hardly any were found.
+    pub fn audit(&self) {
+        let mut audit = Audit::default();
+        for member in &self.members {
+            let log = member.home.state().join(lease_log::FILE);
+            let log = File::open(&log).expect("a lease log");
+            audit.read(BufReader::new(log)).expect("a lease log that can be read");
+        }
+        let report = audit.report();
+        assert_eq!(report.overlaps, [], "two hosts leased the same IDs");
+        // A kill cuts no line: it is written with one call.
+        assert_eq!((report.hosts, report.damaged_lines, report.gaps), (self.members.len(), 0, 0));
     }
 
     /// Ends clients and daemons, and returns what the clients saw fail, and what the daemons left.

@@ -328,7 +328,7 @@ fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_given() {
     }
     let (code, help, _) = leafd(&home, &["--help"]);
     assert_eq!(code, Some(0));
-    for command in ["check", "schema", "default-config", "adopt", "hand-back"] {
+    for command in ["check", "schema", "default-config", "adopt", "hand-back", "audit"] {
         assert!(help.contains(command), "{command}: {help}");
     }
     for flag in ["--version", "-V"] {

@@ -76,6 +76,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
         }
     }
     fleet.recover();
+    fleet.audit();
     let (kills, stops) = fleet.ends();
     let (failures, ended) = fleet.finish();
     let leases: Vec<_> = ended.iter().flat_map(|ended| leases_in(ended.log())).collect();

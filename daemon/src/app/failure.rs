@@ -12,6 +12,8 @@ use crate::state::dir::StateError;
 
 /// The command line is wrong.
 pub const EX_USAGE: u8 = 64;
+/// An audit has found what must not be.
+const EX_OVERLAP: u8 = 1;
 /// A defect in leafd.
 const EX_SOFTWARE: u8 = 70;
 /// The operating system refuses something basic.
@@ -70,6 +72,14 @@ impl Failure {
                 database.display()
             ),
         )
+    }
+
+    pub(super) fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Self {
+        Self::new(EX_IOERR, format!("cannot read {}: {error}", path.display()))
+    }
+
+    pub(super) fn overlaps(count: usize) -> Self {
+        Self::new(EX_OVERLAP, format!("{count} leases overlap with others"))
     }
 
     pub(super) fn software(what: &str) -> Self {

@@ -2,6 +2,7 @@
 
 mod access;
 mod adopt;
+mod audit;
 mod failure;
 mod hand_back;
 mod hint;
@@ -15,6 +16,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 pub use adopt::adopt;
+pub use audit::audit;
 pub use failure::{EX_USAGE, Failure};
 pub use hand_back::hand_back;
 pub use schema::{SchemaDialect, schema};

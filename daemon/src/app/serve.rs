@@ -39,6 +39,7 @@ use crate::segment::store::{
 use crate::segment::tag::BizTag;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
+use crate::state::lease_log::LeaseLog;
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
 use crate::worker::peers::MAX_AT_ONCE;
@@ -261,6 +262,7 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
     let fatal = CancellationToken::new();
     let writer = Writer::start(state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
+    writer.log_leases_to(LeaseLog::new(state.path(), &here.machine, &here.identity, &here.store));
     let recorded = state.database(&here.store)?;
     if recorded.is_none() && !nothing_leased {
         tracing::error!("database.properties is damaged; the IDs that were left are given up");

@@ -53,4 +53,17 @@ pub enum Command {
         #[arg(long)]
         undo: bool,
     },
+    /// Look for ranges that were leased twice, in the lease logs of any number of hosts
+    ///
+    /// Each leafd writes what it leases to leases.log in its state directory. Collect those files
+    /// and pass all of them. Exits with 1 when two leases of one tag and database overlap. Nothing
+    /// is changed, and leafd may run.
+    Audit {
+        /// Lease logs, or state directories
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
 }

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use super::service::{Segments, Tag, lock};
 use super::store::{Leased, NewTag, StoreError};
 use super::table::{Full, Lane};
 use super::terms::{Lease, LeaseAsk, LeaseFailure, View};
+use crate::state::lease_log::Entry;
 
 /// People are told of requests that had to wait not more often than this, over all tags.
 const STARVATION_TOLD: Duration = Duration::from_secs(10);
@@ -48,6 +49,7 @@ impl Segments {
                 if view.lease_count > 0 && inner.segment.is_starving() {
                     self.tell_of_starvation(tag, view.waiting, leased.lease);
                 }
+                self.log_lease(tag, leased.lease);
                 inner.segment.leased(now, leased.lease);
                 drop(inner);
                 self.keep_as_tag(tag);
@@ -63,6 +65,17 @@ impl Segments {
             }
         }
         self.attend(tag);
+    }
+
+    /// For `leafd audit`. Ahead of the journal's record of it in the writer's queue.
+    fn log_lease(&self, tag: &Tag, lease: Lease) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.0.writer.leased(Entry::Lease {
+            time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            database: self.0.store.guard().and_then(|guard| guard.recorded().identity),
+            tag: tag.name().as_str().to_owned(),
+            range: lease.range,
+        });
     }
 
     /// A step that is too small for the load grows by itself, but people may want to know.

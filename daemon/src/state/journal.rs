@@ -304,13 +304,13 @@ fn push_line(out: &mut String, tag: &BizTag, record: &TagRecord) {
     push_checked(out, &line);
 }
 
-fn push_checked(out: &mut String, line: &str) {
+pub(super) fn push_checked(out: &mut String, line: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{:08x} {line}", crc32fast::hash(line.as_bytes()));
 }
 
 /// A line without its checksum, if that is right.
-fn checked(line: &str) -> Option<&str> {
+pub(super) fn checked(line: &str) -> Option<&str> {
     let (sum, rest) = line.split_once(' ')?;
     (format!("{:08x}", crc32fast::hash(rest.as_bytes())) == sum).then_some(rest)
 }
@@ -332,7 +332,7 @@ fn parse_range(text: &str) -> Option<Range> {
     Range::new(start.parse().ok()?, end.parse().ok()?)
 }
 
-fn encode_tag(tag: &str, out: &mut String) {
+pub(super) fn encode_tag(tag: &str, out: &mut String) {
     for byte in tag.bytes() {
         if byte.is_ascii_graphic() && byte != b'%' {
             out.push(char::from(byte));
@@ -342,7 +342,7 @@ fn encode_tag(tag: &str, out: &mut String) {
     }
 }
 
-fn decode_tag(text: &str) -> Option<String> {
+pub(super) fn decode_tag(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

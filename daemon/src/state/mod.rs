@@ -7,6 +7,7 @@ pub mod database;
 pub mod dir;
 pub mod durable;
 pub mod journal;
+pub mod lease_log;
 pub mod mark;
 pub mod owner;
 pub mod properties;

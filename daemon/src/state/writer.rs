@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::dir::Place;
 use super::durable;
 use super::journal::{Journal, TagRecord};
+use super::lease_log::{Entry, LeaseLog};
 use super::worker_file::WorkerRecord;
 use crate::segment::tag::BizTag;
 
@@ -19,6 +20,8 @@ enum Job {
     HighWaterMarks(Vec<(BizTag, u64)>, oneshot::Sender<Result<(), String>>),
     Worker(WorkerRecord, oneshot::Sender<Result<(), String>>),
     Database(String, oneshot::Sender<Result<(), String>>),
+    LogLeasesTo(Box<LeaseLog>),
+    Leased(Entry),
 }
 
 /// Hands writes to the thread. Cheap to clone; the thread ends when the last clone is gone.
@@ -80,6 +83,17 @@ impl Writer {
         wait(outcome).await
     }
 
+    /// Has leases written to a log from now on.
+    pub fn log_leases_to(&self, log: LeaseLog) {
+        // A writer that has ended is found out by whoever waits for it.
+        let _ = self.jobs.send(Job::LogLeasesTo(Box::new(log)));
+    }
+
+    /// Adds a lease to the log, before any record that is handed in later. Nobody waits for it.
+    pub fn leased(&self, lease: Entry) {
+        let _ = self.jobs.send(Job::Leased(lease));
+    }
+
     /// Writes the worker file. It is handed in at once, whether somebody waits or not, so that of
     /// two records the later one stays; the outcome comes when it is on disk.
     ///
@@ -102,6 +116,7 @@ async fn wait(outcome: oneshot::Receiver<Result<(), String>>) -> Result<(), Stri
 }
 
 fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiver<Job>) {
+    let mut leases: Option<Box<LeaseLog>> = None;
     while let Ok(job) = jobs.recv() {
         let ours = place.check();
         // Who no longer waits for the outcome need not be told.
@@ -119,6 +134,16 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
                     .and_then(|()| durable::replace(&place.database_file(), content.as_bytes()));
                 done.send(written.map(drop).map_err(|error| error.to_string()))
             }
+            Job::LogLeasesTo(log) => {
+                leases = Some(log);
+                continue;
+            }
+            Job::Leased(lease) => {
+                if let Some(log) = &mut leases {
+                    note(log, ours, &lease);
+                }
+                continue;
+            }
             Job::Worker(record, done) => {
                 let text = record.write(generation);
                 let written =
@@ -126,6 +151,16 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
                 done.send(written.map(drop).map_err(|error| error.to_string()))
             }
         };
+    }
+}
+
+/// Leases go on without their log, and `leafd audit` is told of the gap.
+fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &Entry) {
+    if ours.is_err() {
+        return log.lost();
+    }
+    if let Err(error) = log.add(lease) {
+        tracing::warn!("the lease log cannot be written, so `leafd audit` misses leases: {error}");
     }
 }
 

@@ -1,0 +1,77 @@
+//! `leafd audit` finds IDs that two hosts leased, in what they wrote about their leases.
+
+use std::path::Path;
+use std::process::Output;
+
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::{Database, on_every_database};
+
+on_every_database! {
+    ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_proven_distinct,
+}
+
+fn audit(arguments: &[&str], paths: &[&Path]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Home::new(folder.path()).command("leafd");
+    let Output { status, stdout, stderr } =
+        command.arg("audit").args(arguments).args(paths).output().unwrap();
+    let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (status.code(), text)
+}
+
+fn ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_proven_distinct(
+    kind: Kind,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 100);
+    let homes = ["alice", "bob", "carol"].map(|name| {
+        Home::new(&folder.path().join(name)).with_database(&database).with("STATE_MACHINE_ID", name)
+    });
+    let lease = |home: &Home| {
+        let daemon = home.start();
+        daemon.client().next_many("orders", 150).unwrap();
+        daemon.kill();
+    };
+    let [alice, bob, carol] = &homes;
+    lease(alice);
+    lease(bob);
+    lease(alice);
+    let states = homes.each_ref().map(Home::state);
+    let honest = [states[0].as_path(), &states[1]];
+    let (code, text) = audit(&[], &honest);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("of 1 tags by 2 hosts") && text.contains("leased twice"), "{text}");
+    // A failover that lost writes, and a host that has never seen the tag.
+    database.sql("UPDATE leaf_alloc SET max_id = 1");
+    lease(carol);
+    let log = states[2].join("leases.log");
+    let all = [honest[0], honest[1], log.as_path()];
+    let (code, text) = audit(&[], &all);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("OVERLAP: 1 to 150 of tag \"orders\""), "{text}");
+    assert!(text.contains("by alice") && text.contains("by carol"), "{text}");
+    let (code, text) = audit(&["--json"], &all);
+    assert_eq!(code, Some(1), "{text}");
+    let (json, _) = text.split_once("leafd:").unwrap();
+    let report: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(report["hosts"], 3);
+    assert_eq!(report["overlaps"][0]["start"], 1, "{report}");
+    // Backups of one log, beside it, are not two hosts.
+    let copy = folder.path().join("copy");
+    std::fs::copy(states[1].join("leases.log"), &copy).unwrap();
+    let (code, text) = audit(&[], &[&copy, &states[1]]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn an_audit_of_what_is_not_there_fails_and_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = audit(&[], &[&folder.path().join("lost.log")]);
+    assert_eq!(code, Some(74), "{text}");
+    assert!(text.contains("lost.log"), "{text}");
+    let (code, text) = audit(&[], &[folder.path()]);
+    assert_eq!(code, Some(74), "{text}");
+    let (code, _) = audit(&[], &[]);
+    assert_eq!(code, Some(64));
+}
