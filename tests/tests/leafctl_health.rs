@@ -96,7 +96,9 @@ fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_i
     client.next("new").unwrap_err();
     let down = client.status().unwrap().segments;
     assert!(!down.store_error.is_empty() && down.waiting == 0, "{down:?}");
-    is_ready(&home, None);
+    let (code, ready, _) = health(&home, &["--ready"]);
+    assert_eq!(code, Some(0), "memory serves whoever asks");
+    assert!(ready.starts_with("leafd is ready, from memory: the store fails: "), "{ready}");
     caller.drain(Duration::from_secs(5));
     let waiter = caller.waits();
     is_ready(&home, Some("wait for a store that fails, 1 now"));

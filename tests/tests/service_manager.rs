@@ -47,7 +47,7 @@ fn the_status_tells_what_is_served_and_that_the_store_is_gone() {
     let daemon = manager.home().with("SNOWFLAKE_ENABLED", "false").start();
     let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
     let waiting = std::thread::spawn(move || client.next("orders").unwrap());
-    let heard = manager.hears("STATUS=Serving from memory: the embedded store does not answer (");
+    let heard = manager.hears("STATUS=Serving from memory: the embedded store fails (");
     assert!(heard.last().unwrap().contains("no snowflake IDs: "), "{heard:?}");
     std::fs::remove_dir(manager.home().state().join("leafd.db")).unwrap();
     assert_eq!(waiting.join().unwrap(), 1);

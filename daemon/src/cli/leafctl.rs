@@ -37,16 +37,33 @@ pub struct DaemonArgs {
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// How long to wait for each answer, as in 500ms or 5s
-    #[arg(long, global = true, value_name = "DURATION", default_value = "5s",
-        value_parser = duration::parse_positive)]
-    pub timeout: Duration,
+    /// How long to wait for each answer, as in 500ms or 5s [default: 5s; of `health`, and in all:
+    /// 900ms]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse_positive)]
+    timeout: Option<Duration>,
 }
+
+/// How long to wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long `health` waits in all: less than the second after which a kubelet ends a probe unless
+/// told otherwise, so that the reason is told. What it asks is in memory.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(900);
 
 impl DaemonArgs {
     /// The socket to connect to.
     pub fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(leaf_client::default_socket_path)
+    }
+
+    /// How long to wait for each answer.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(TIMEOUT)
+    }
+
+    /// How long `health` waits in all.
+    pub fn probe_timeout(&self) -> Duration {
+        self.timeout.unwrap_or(PROBE_TIMEOUT)
     }
 
     /// The socket where the command line names one.
@@ -281,7 +298,7 @@ mod tests {
         let cli = Cli::try_parse_from(["leafctl", "status", "--socket", "/s", "--timeout", "1m"])
             .unwrap();
         assert_eq!(cli.daemon.socket(), PathBuf::from("/s"));
-        assert_eq!(cli.daemon.timeout, Duration::from_secs(60));
+        assert_eq!(cli.daemon.timeout(), Duration::from_secs(60));
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn segments(totals: &SegmentTotals) -> String {
             waiting => format!(", {waiting} requests wait"),
         };
         return format!(
-            "Serving from memory: {store} does not answer ({}); {tags}{waiting}",
+            "Serving from memory: {store} fails ({}); {tags}{waiting}",
             totals.store_error
         );
     }
@@ -107,7 +107,7 @@ mod tests {
         daemon.snowflake.registry_error = "connection refused".into();
         assert_eq!(
             status(&daemon),
-            "Serving from memory: mysql leaf@db:3306/leaf does not answer (connection refused); \
+            "Serving from memory: mysql leaf@db:3306/leaf fails (connection refused); \
              1 tag, 2 requests wait; snowflakes with worker ID 7 (ZooKeeper does not answer: \
              connection refused)"
         );

@@ -19,6 +19,8 @@ struct Slow {
     asked: Mutex<Vec<String>>,
     at_once: Mutex<(usize, usize)>,
     down: Mutex<bool>,
+    /// It answers, and does not write.
+    full: Mutex<bool>,
 }
 
 impl Slow {
@@ -46,7 +48,7 @@ impl Store for Slow {
         lock(&self.asked).push(tag.as_str().to_owned());
         Box::pin(async move {
             self.take_time().await;
-            if *lock(&self.down) {
+            if *lock(&self.down) || *lock(&self.full) {
                 return Err(StoreError::Down("as a test".into()));
             }
             let start = ask.floor.max(1);
@@ -61,6 +63,19 @@ impl Store for Slow {
         Box::pin(
             async move { if down { Err(StoreError::Down("as a test".into())) } else { Ok(()) } },
         )
+    }
+
+    fn look(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.probe()
+    }
+
+    fn prove<'a>(&'a self, _: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async {
+            match *lock(&self.down) || *lock(&self.full) {
+                true => Err(StoreError::Down("as a test".into())),
+                false => Ok(()),
+            }
+        })
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>> {
@@ -126,6 +141,7 @@ impl Host {
             asked: Mutex::default(),
             at_once: Mutex::default(),
             down: Mutex::new(down),
+            full: Mutex::new(false),
         });
         let settings = Settings {
             rules: Rules { max_step: 1_000_000, max_waiting: 1000, absent_for: Duration::ZERO },
@@ -302,4 +318,29 @@ async fn a_name_that_is_no_tag_is_not_kept_until_a_deadline_that_is_over() {
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(tasks() <= before, "{} more", tasks() - before);
+}
+
+#[tokio::test]
+async fn a_store_that_answers_and_does_not_write_stays_in_trouble_until_it_writes() {
+    let host = Host::start(2, false);
+    assert_eq!(host.next("tag 1", PATIENCE).await.unwrap(), 1001);
+    *lock(&host.store.full) = true;
+    let error = host.next("new", Duration::from_millis(100)).await.unwrap_err();
+    assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable);
+    // Nobody asks any more. It answers probes, and counts as unproven at the best.
+    let error = || host.segments.totals().store_error;
+    while !error().contains("answers again") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    while error().contains("answers again") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(error().contains("as a test"), "the write that was to prove it has failed");
+    *lock(&host.store.full) = false;
+    // No lease is needed for it.
+    let leases = lock(&host.store.asked).len();
+    while !error().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(lock(&host.store.asked).len(), leases);
 }

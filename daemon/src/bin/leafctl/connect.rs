@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leaf_client::blocking::Client;
 use leaf_client::{Error, Options};
@@ -20,7 +21,7 @@ use crate::exit::Failure;
 /// # Errors
 /// When there is no daemon until then, or it does not let this user in.
 pub(crate) fn patient(daemon: &DaemonArgs) -> Result<Client, Failure> {
-    Ok(Client::connect(Options::at(daemon.socket()).timeout(daemon.timeout))?)
+    Ok(Client::connect(Options::at(daemon.socket()).timeout(daemon.timeout()))?)
 }
 
 /// A client for someone who looks at the daemon: that it is away is the answer, and at once.
@@ -28,18 +29,18 @@ pub(crate) fn patient(daemon: &DaemonArgs) -> Result<Client, Failure> {
 /// # Errors
 /// When there is no daemon now, or it does not let this user in.
 pub(crate) fn prompt(daemon: &DaemonArgs) -> Result<Client, Failure> {
-    Ok(at_once(daemon)?)
+    Ok(at_once(daemon, daemon.timeout())?)
 }
 
 /// The same, with the error as the client has it.
 ///
 /// # Errors
 /// As above.
-pub(crate) fn at_once(daemon: &DaemonArgs) -> Result<Client, Error> {
+pub(crate) fn at_once(daemon: &DaemonArgs, timeout: Duration) -> Result<Client, Error> {
     let path = daemon.socket();
     match dial(&path) {
         // With a full queue, too, somebody is there.
-        Ok(_) | Err(Errno::EAGAIN) => Client::connect(Options::at(path).timeout(daemon.timeout)),
+        Ok(_) | Err(Errno::EAGAIN) => Client::connect(Options::at(path).timeout(timeout)),
         Err(error) => {
             let source = Arc::new(io::Error::from(error));
             Err(Error::Unavailable { path, source })

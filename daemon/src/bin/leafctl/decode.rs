@@ -63,7 +63,7 @@ pub(crate) fn run<W: Write>(
 
 /// The layout of the IDs that leafd issues, as it writes it.
 fn layout_of(daemon: &DaemonArgs) -> Result<String, String> {
-    let asked = connect::at_once(daemon).and_then(|mut client| client.status());
+    let asked = connect::at_once(daemon, daemon.timeout()).and_then(|mut client| client.status());
     asked.map(|status| status.snowflake.layout).map_err(|error| error.to_string())
 }
 

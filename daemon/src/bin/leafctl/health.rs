@@ -14,6 +14,9 @@ use crate::output::{Output, harmless};
 use leafd::cli::leafctl::DaemonArgs;
 use leafd::rfc3339::rfc3339;
 
+/// How soon leafd says that snowflake IDs are turned off, which it knows by heart.
+const TURNED_OFF: Duration = Duration::from_millis(200);
+
 /// The daemon answers; with `ready`, IDs are to be had of it too.
 ///
 /// # Errors
@@ -24,7 +27,8 @@ pub(crate) fn run<W: Write>(
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
     let began = Instant::now();
-    let mut client = match connect::at_once(daemon) {
+    let timeout = daemon.probe_timeout();
+    let mut client = match connect::at_once(daemon, timeout) {
         // Others have taken all places. To end leafd for that would be their doing too.
         Err(Error::Refused(error)) if !ready && error.code() == ErrorCode::TooManyConnections => {
             return out.line("leafd answers, and has no room for more connections");
@@ -35,14 +39,21 @@ pub(crate) fn run<W: Write>(
         return out.line("leafd answers");
     }
     // A probe has one deadline for all that it asks.
-    let left = || daemon.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
+    let left = || timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
     client.set_timeout(left());
     let status = client.status()?;
-    client.set_timeout(left());
+    // One that is waited for is none that is turned off.
+    client.set_timeout(left().min(TURNED_OFF));
     if let Some(reason) = unready(&status, || are_snowflakes_offered(&mut client)) {
         return Err(Failure::Unavailable(format!("leafd is not ready: {reason}")));
     }
-    out.line("leafd is ready")
+    match status.segments.store_error.as_str() {
+        "" => out.line("leafd is ready"),
+        error => out.line(format_args!(
+            "leafd is ready, from memory: the store fails: {}",
+            harmless(error)
+        )),
+    }
 }
 
 /// Whether they are configured. The status tells a refusal in words alone; the error has a number.

@@ -99,6 +99,12 @@ impl<C: Connect> Lent<C> {
     pub(super) fn give_back(mut self) {
         self.connection = None;
     }
+
+    /// The call has ended in good order, and the connection is not to be kept.
+    pub(super) async fn say_goodbye(mut self) {
+        let connection = self.connection.take().map(Object::take);
+        say_goodbye(connection.into_iter().collect()).await;
+    }
 }
 
 impl<C: Connect> Deref for Lent<C> {

@@ -216,6 +216,14 @@ pub trait Store: Send + Sync {
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<Leased, StoreError>>;
 
+    /// Whether it is still there, asked as a lease would ask: on a connection that is open, or else
+    /// on a new one, which is closed again. Changes nothing.
+    fn look(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Moves a row and puts it back in one transaction: goes well where a lease would, and takes
+    /// nothing.
+    fn prove<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>>;
+
     /// Whether leases can be taken again, after one has found it down: asks on a connection of its
     /// own for what a lease needs, and changes nothing.
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -48,6 +48,8 @@ pub(super) struct Sql<D: Dialect> {
     begin_writing: String,
     begin_reading: String,
     timeout: Duration,
+    /// Its connections stay open while they are idle.
+    keeps_connections: bool,
     connections: Connections<D>,
     checkpoints: Checkpoints,
 }
@@ -73,11 +75,20 @@ impl<D: Dialect> Sql<D> {
         idle: Option<Duration>,
     ) -> Result<Self, String> {
         let (begin_writing, begin_reading) = (dialect.begin_writing(), dialect.begin_reading());
+        let keeps_connections = idle.is_none();
         let connections = Connections::new(dialect, limits, idle);
         let connections = connections.map_err(|error| error.to_string())?;
         let timeout = limits.timeout;
         let checkpoints = Checkpoints::default();
-        Ok(Self { described, begin_writing, begin_reading, timeout, connections, checkpoints })
+        Ok(Self {
+            described,
+            begin_writing,
+            begin_reading,
+            timeout,
+            keeps_connections,
+            connections,
+            checkpoints,
+        })
     }
 
     /// What failed concerns every call.
@@ -495,6 +506,46 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
+    async fn look_again(&self) -> Result<(), StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            for statement in [&self.begin_writing, D::STATEMENTS.probe, "ROLLBACK"] {
+                let outcome = D::execute(&mut lent, statement).await;
+                outcome.map_err(|error| self.failed(&error))?;
+            }
+            // A look now and then must not keep a connection from being idle.
+            if self.keeps_connections {
+                lent.give_back()
+            } else {
+                lent.say_goodbye().await
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn prove_row(&self, tag: &BizTag) -> Result<(), StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.rewrite_on(&mut lent, tag).await;
+            self.end(lent, outcome).await
+        })
+        .await
+    }
+
+    async fn rewrite_on(&self, lent: &mut Lent<D>, tag: &BizTag) -> Result<(), StoreError> {
+        let row = self.locked(lent, tag).await?;
+        let max_id = row.max_id.required("max_id")?;
+        let here = u64::try_from(max_id).map_err(|_| StoreError::NoSuchTag)?;
+        let above = max_id.checked_add(1).ok_or(StoreError::NoSuchTag)?;
+        // A database leaves out a write that changes nothing. Should this not be one transaction (a
+        // table without them), the row is put back only if nobody has leased from it meanwhile.
+        self.set_max_id(lent, &row, above.unsigned_abs()).await?;
+        let raised = Row { max_id: above.into(), ..row };
+        self.set_max_id(lent, &raised, here).await
+    }
+
     async fn try_out(&self) -> Result<(), StoreError> {
         let open = async { self.connections.open().await.map_err(|error| self.down(&error)) };
         let mut connection = self.within(open).await?;
@@ -553,6 +604,14 @@ impl<D: Dialect> Store for Sql<D> {
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<Leased, StoreError>> {
         Box::pin(self.lease_row(tag, ask))
+    }
+
+    fn look(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.look_again())
+    }
+
+    fn prove<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.prove_row(tag))
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -53,7 +53,7 @@ impl Plan {
             count: args.count,
             warm_up: args.warm_up,
             duration: args.duration,
-            timeout: daemon.timeout,
+            timeout: daemon.timeout(),
             progress,
         }
     }

@@ -1,0 +1,118 @@
+//! What people are told of a store that nobody needs just now: that it is away, that it answers and
+//! has not shown yet that it writes, and that it works again. Nobody asks for an ID meanwhile.
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use leafd_tests::caller::{Caller, store_error, wait_until};
+use leafd_tests::daemon::Home;
+use leafd_tests::database::Kind;
+use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+on_every_database! {
+    a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_work_again,
+}
+
+type Fault = (&'static str, fn(&Database), fn(&Database));
+
+/// What probes hear of a daemon.
+fn readiness(home: &Home) -> (Option<i32>, String) {
+    let output = home.command("leafctl").args(["health", "--ready"]).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+fn a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_work_again(
+    kind: Kind,
+) {
+    let database = Database::start(kind);
+    database.create_table();
+    database.insert_tag("orders", 1, 1000);
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with_database(&database);
+    let daemon = home.start();
+    Caller::of(&daemon, "orders", &Seen::default()).gets(1);
+    let max_id = database.max_id("orders");
+    let faults: [Fault; 2] = [
+        ("killed", Database::kill, Database::start_again),
+        ("frozen", Database::freeze, Database::thaw),
+    ];
+    for (what, begin, end) in faults {
+        let began = std::time::Instant::now();
+        begin(&database);
+        wait_until(&home, "the status says so", || !store_error(&home).is_empty());
+        println!("{what}: known after {:.1?}", began.elapsed());
+        let (code, ready) = readiness(&home);
+        assert_eq!(code, Some(0), "memory serves whoever asks");
+        assert!(ready.starts_with("leafd is ready, from memory: the store fails: "), "{ready}");
+        end(&database);
+        let began = std::time::Instant::now();
+        wait_until(&home, "it has proven that it works", || store_error(&home).is_empty());
+        println!("{what}: works again after {:.1?}", began.elapsed());
+        assert_eq!(readiness(&home), (Some(0), "leafd is ready\n".to_owned()));
+        assert_eq!(database.max_id("orders"), max_id, "nothing was taken for that");
+    }
+    let ended = daemon.stop();
+    for line in ["the store fails", "the store works again"] {
+        assert_eq!(ended.count(line), 2, "{ended}");
+    }
+}
+
+/// A disk that takes no more writes of one file, for as long as this lives.
+struct FullDisk(Child);
+
+impl FullDisk {
+    fn begin(daemon: &Daemon, file: &Path) -> Self {
+        let mut strace = Command::new("strace");
+        let calls = "write,pwrite64,pwritev";
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
+        strace.args(["-e", &format!("inject={calls}:error=ENOSPC"), "-P"]).arg(file);
+        let strace = strace.arg("-p").arg(daemon.pid().to_string()).spawn().expect("strace");
+        let traced = |task: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            !status.contains("TracerPid:\t0")
+        };
+        wait_until(daemon.home(), "all threads are traced", || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+            tasks.flatten().all(traced)
+        });
+        Self(strace)
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.0.id().cast_signed());
+        let _ = kill(pid, Signal::SIGINT);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_full_disk_is_not_taken_for_a_store_that_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    let caller = Caller::of(&daemon, "orders", &Seen::default());
+    caller.gets(1);
+    let full = FullDisk::begin(&daemon, &home.state().join("leafd.db-wal"));
+    // Until a lease meets the full disk. Then nobody asks any more.
+    wait_until(&home, "the store fails", || {
+        let _ = caller.ask(100, Duration::from_millis(200));
+        !store_error(&home).is_empty()
+    });
+    // Twice through: it answers, a write fails, it answers again.
+    for _ in 0..2 {
+        wait_until(&home, "it answers", || store_error(&home).contains("answers again"));
+        wait_until(&home, "it does not write", || !store_error(&home).contains("answers again"));
+        assert!(!store_error(&home).is_empty(), "{}", home.log());
+    }
+    drop(full);
+    wait_until(&home, "it works", || store_error(&home).is_empty());
+    let ended = daemon.stop();
+    for line in ["the store fails", "the store works again"] {
+        assert_eq!(ended.count(line), 1, "{ended}");
+    }
+}
