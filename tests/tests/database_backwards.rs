@@ -21,6 +21,7 @@ on_every_database! {
     a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice,
     the_refresh_alone_moves_a_row_forward_and_never_back,
     what_another_daemon_leased_is_protected_by_whoever_saw_it,
+    ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names,
 }
 
 const SAID: &str = "went backwards";
@@ -197,4 +198,35 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     for daemon in daemons {
         daemon.stop();
     }
+}
+
+fn ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names(kind: Kind) {
+    const RESTORED: u64 = 1001;
+    let database = Database::with_tag(kind, "orders", 100);
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let start = |folder: &tempfile::TempDir| {
+        let home = Home::new(folder.path()).with_database(&database);
+        home.with("SEGMENT_REFRESH", "1h").start()
+    };
+    let takes = |daemon: &Daemon| -> Vec<u64> {
+        daemon.client().next_many("orders", 500).unwrap().into_iter().collect()
+    };
+    let before = start(&folders[0]);
+    let mut first: Vec<u64> = (0..10).flat_map(|_| takes(&before)).collect();
+    database.sql(&format!("UPDATE leaf_alloc SET max_id = {RESTORED}"));
+    // A host that knows nothing of the tag leases from there on.
+    let since = start(&folders[1]);
+    let second: Vec<u64> = (0..3).flat_map(|_| takes(&since)).collect();
+    let said =
+        before.home().log().wait_while(|line| line.contains(SAID), || first.extend(takes(&before)));
+    let line = said.lines().last().unwrap();
+    let words = line.split(SAID).nth(1).unwrap().replace(',', "");
+    let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let (found, mark) = (numbers[0], numbers[1]);
+    assert!(line.contains(&format!("found={found} mark={mark}")), "{line}");
+    let twice: Vec<u64> = second.into_iter().filter(|id| first.contains(id)).collect();
+    assert!(!twice.is_empty() && found < mark, "{line}");
+    assert!(twice.iter().all(|id| (RESTORED..found).contains(id)), "{line}\n{twice:?}");
+    before.stop();
+    since.stop();
 }

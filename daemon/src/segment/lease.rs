@@ -262,14 +262,18 @@ fn report(tag: &Tag, leased: &Leased) {
     );
 }
 
-/// The row was found at `from`, below `seen`, and moved forward to it.
-pub(super) fn report_backwards(tag: &Tag, from: u64, seen: u64) {
+/// The row was found at `found`, below `mark`, and moved forward to it. Where it was set back to is
+/// not known here: others may have leased from there up to `found` before this host looked.
+pub(super) fn report_backwards(tag: &Tag, found: u64, mark: u64) {
     tracing::error!(
         tag = tag.name().as_str(),
-        "the row's max_id went backwards to {from}, below {seen} which this host has seen; moved \
+        found,
+        mark,
+        "the row's max_id went backwards to {found}, below {mark} which this host has seen; moved \
          it forward, so nothing is repeated here. Was a backup restored, did a failover lose \
-         writes, was the row edited, or did this host come from another database? Other hosts on \
-         this table may have been given IDs twice"
+         writes, was the row edited, or did this host come from another database? It was set back \
+         to {found}, and then no ID was given twice; or to less, and then other hosts have leased \
+         from there up to {found}, and those IDs can have been given twice, not those from {found} on"
     );
 }
 
