@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Some(Command::Check { without_secrets }) => app::check(config, !without_secrets),
         Some(Command::Schema { dialect }) => app::schema(dialect),
         Some(Command::DefaultConfig) => app::default_config(),
-        Some(Command::Adopt) => app::adopt(config),
+        Some(Command::Adopt { above, lost }) => app::adopt(config, &above, lost),
         Some(Command::HandBack { undo }) => app::hand_back(config, undo),
         Some(Command::Audit { files, json }) => app::audit(&files, json),
     };

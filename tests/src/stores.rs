@@ -16,6 +16,7 @@ use leafd::segment::store::{
 };
 use leafd::segment::tag::BizTag;
 use leafd::segment::terms::LeaseAsk;
+use leafd::state::mark::Inodes;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -150,7 +151,7 @@ pub fn open_at(server: Server, url: &str, verify: bool, limits: Limits) -> Arc<d
 #[must_use]
 pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> impl Store + use<> {
     let path = path.to_owned();
-    let place = Embedded { path, timeout, if_missing, unstable_inodes: false };
+    let place = Embedded { path, timeout, if_missing, inodes: Inodes::Stable };
     sqlite(place, Guard::unrecorded()).expect("a store")
 }
 

@@ -22,6 +22,7 @@ on_every_database! {
     a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks,
     a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing,
     a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do,
+    a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it_is_adopted,
     ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen,
 }
 
@@ -161,6 +162,49 @@ fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_t
     Caller::of(&original, "orders", &seen).gets(1500);
     seen.add("snowflake", &original.client().snowflake_many(100).unwrap());
     original.stop();
+}
+
+fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it_is_adopted(
+    kind: Kind,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::with_tag(kind, "orders", 10_000);
+    let home = Home::new(folder.path()).with_database(&database);
+    let seen = Seen::default();
+    let backup = folder.path().join("backup");
+    let sh = |script: &str| {
+        let script = script.replace("STATE", home.state().to_str().unwrap());
+        let script = script.replace("BACKUP", backup.to_str().unwrap());
+        let status = std::process::Command::new("sh").args(["-euc", &script]).status();
+        assert!(status.unwrap().success(), "{script}");
+    };
+    let daemon = home.start();
+    let get = |daemon: &Daemon| {
+        seen.add("orders", &daemon.client().next_many("orders", 300).unwrap());
+    };
+    get(&daemon);
+    sh("cp -a STATE BACKUP");
+    get(&daemon);
+    daemon.stop();
+    sh("rsync -a --delete BACKUP/ STATE/");
+    for _ in 0..2 {
+        let daemon = home.start();
+        get(&daemon);
+        let Err(Error::Refused(error)) = daemon.client().snowflake() else { panic!("issued") };
+        assert_eq!(error.code(), ErrorCode::WorkerUnavailable);
+        assert!(error.message.contains("leafd adopt"), "{error}");
+        daemon.stop();
+    }
+    assert!(home.command("leafd").arg("adopt").status().unwrap().success());
+    // And a directory that is gone altogether: not by mistake, but on an operator's word.
+    sh("rm -rf STATE");
+    assert!(!home.command("leafd").arg("adopt").status().unwrap().success());
+    assert!(home.command("leafd").args(["adopt", "--lost"]).status().unwrap().success());
+    let daemon = home.start();
+    get(&daemon);
+    let options = home.options().timeout(Duration::from_secs(30));
+    leaf_client::blocking::Client::new(options).snowflake().unwrap();
+    daemon.stop();
 }
 
 fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(kind: Kind) {

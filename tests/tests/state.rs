@@ -156,10 +156,14 @@ fn another_layout_on_the_same_state_is_refused_with_both_layouts_named() {
 fn a_directory_that_is_not_there_or_another_users_is_not_adopted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let (code, text) = run(&home, &["adopt"]);
-    assert_eq!(code, Some(78), "{text}");
-    assert!(text.contains("cannot be taken over") && text.contains("LEAFD_STATE_DIR"), "{text}");
-    assert!(!home.state().exists(), "it was made");
+    // With the embedded store, that it is lost does not say what was issued.
+    for arguments in [&["adopt"][..], &["adopt", "--lost"]] {
+        let (code, text) = run(&home, arguments);
+        assert_eq!(code, Some(78), "{text}");
+        assert!(text.contains("cannot be taken over"), "{text}");
+        assert!(text.contains("LEAFD_STATE_DIR") && text.contains("--above N"), "{text}");
+        assert!(!home.state().exists(), "it was made");
+    }
     home.start().stop();
     if nix::unistd::Uid::effective().is_root() {
         std::os::unix::fs::chown(home.state(), Some(61_234), None).unwrap();
@@ -167,4 +171,120 @@ fn a_directory_that_is_not_there_or_another_users_is_not_adopted() {
         assert_eq!(code, Some(78), "{text}");
         assert!(text.contains("belongs to uid 61234"), "{text}");
     }
+}
+
+/// Copies a directory as an operator does.
+fn shell(words: &[&str]) {
+    let status = std::process::Command::new(words[0]).args(&words[1..]).status();
+    assert!(status.is_ok_and(|status| status.success()), "{words:?}");
+}
+
+#[test]
+fn a_restored_state_directory_repeats_nothing_with_the_embedded_store_however_it_was_restored() {
+    let ways = [
+        "rm -rf STATE && cp -a BACKUP STATE",
+        "rm -rf STATE && mkdir STATE && tar -C BACKUP -cf - . | tar -C STATE -xf -",
+        "rm -f STATE/* && cp -a BACKUP/. STATE/",
+        "cp -a BACKUP/. STATE/",
+        "rsync -a --delete BACKUP/ STATE/",
+        "rsync -a --delete --inplace BACKUP/ STATE/",
+    ];
+    for way in ways {
+        let folder = tempfile::tempdir().unwrap();
+        let seen = Seen::default();
+        let home = Home::new(folder.path());
+        let (state, backup) = (home.state(), folder.path().join("backup"));
+        let (from, to) = (state.to_str().unwrap(), backup.to_str().unwrap());
+        // Copied while leafd runs, so that nothing but the copying tells the two apart.
+        let daemon = home.start();
+        let more = |daemon: &Daemon| {
+            seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
+        };
+        more(&daemon);
+        shell(&["cp", "-a", from, to]);
+        for _ in 0..5 {
+            more(&daemon);
+        }
+        daemon.stop();
+        shell(&["sh", "-c", &way.replace("STATE", from).replace("BACKUP", to)]);
+        for arguments in [&[][..], &["adopt"]] {
+            let (code, text) = run(&home, arguments);
+            assert_eq!(code, Some(78), "{way}: {text}");
+            assert!(text.contains("restored") && text.contains("--above N"), "{way}: {text}");
+        }
+        let highest = seen.highest("orders").unwrap();
+        let (code, text) = run(&home, &["adopt", "--above", &highest.to_string()]);
+        assert_eq!(code, Some(0), "{way}: {text}");
+        let daemon = home.start();
+        more(&daemon);
+        // A tag that was made after the backup would be new here.
+        assert!(daemon.client().next("made later").unwrap() > highest, "{way}");
+        daemon.stop();
+        home.start().stop();
+    }
+}
+
+#[test]
+fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_begins_at_1() {
+    for lost in ["rm -rf STATE", "rm -f STATE/*", "rm -f STATE/*.properties STATE/*.journal"] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = used(folder.path(), &Seen::default());
+        shell(&["sh", "-c", &lost.replace("STATE", home.state().to_str().unwrap())]);
+        let (code, text) = run(&home, &["adopt"]);
+        assert_eq!(code, Some(78), "{lost}: {text}");
+        assert!(text.contains("--above N"), "{lost}: {text}");
+        let (code, text) = run(&home, &["adopt", "--above", "5000", "--above", "invoices=70000"]);
+        assert_eq!(code, Some(0), "{lost}: {text}");
+        let daemon = home.start();
+        assert_eq!(daemon.client().next("orders").unwrap(), 5001, "{lost}");
+        assert_eq!(daemon.client().next("new").unwrap(), 5001, "{lost}");
+        assert_eq!(daemon.client().next("invoices").unwrap(), 70_001, "{lost}");
+        let made = daemon.client().tag_create("by hand", 10, 1, "").unwrap();
+        assert!(made.max_id >= 5001, "{lost}: {made:?}");
+        daemon.kill();
+        // It is remembered, whatever happens to the journal and the database then.
+        std::fs::remove_file(home.state().join("segments.journal")).unwrap();
+        let daemon = home.start();
+        assert!(daemon.client().next("newer").unwrap() >= 5001, "{lost}");
+        daemon.stop();
+    }
+}
+
+/// The commands of the manual's section on a lost state directory.
+fn commands_of_the_manual() -> String {
+    let manual = leafd_tests::binaries::workspace().join("docs/operations.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let section = manual.split("### The state directory is lost").nth(1).unwrap();
+    section.split("```").nth(1).unwrap().trim_start_matches("sh").to_owned()
+}
+
+#[test]
+fn the_commands_of_the_manual_for_a_lost_state_directory_work_as_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = used(folder.path(), &Seen::default());
+    let state = home.state();
+    std::fs::remove_dir_all(&state).unwrap();
+    // What belongs to the package's machine and not to this one: users, and systemd.
+    let shims = folder.path().join("shims");
+    std::fs::create_dir(&shims).unwrap();
+    for (name, script) in [
+        ("systemctl", "exit 0"),
+        ("install", "shift 7; exec mkdir \"$@\""),
+        ("runuser", "shift 3; exec \"$@\""),
+    ] {
+        let path = shims.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        shell(&["chmod", "+x", path.to_str().unwrap()]);
+    }
+    let commands = commands_of_the_manual().replace("/var/lib/leafd", state.to_str().unwrap());
+    let program = home.command("leafd").get_program().to_owned();
+    let programs = Path::new(&program).parent().unwrap().display().to_string();
+    let path = format!("{}:{programs}:{}", shims.display(), std::env::var("PATH").unwrap());
+    let mut sh = std::process::Command::new("sh");
+    let output = sh.args(["-euc", &commands]).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{commands}\n{}", String::from_utf8_lossy(&output.stderr));
+    let daemon = home.start();
+    assert_eq!(daemon.client().next("orders").unwrap(), 5_000_001);
+    assert_eq!(daemon.client().next("invoices").unwrap(), 80_000_001);
+    daemon.stop();
 }

@@ -122,11 +122,18 @@ fn one_that_starts_while_its_twin_is_cut_off_issues_and_the_twin_ends_when_it_is
     });
 }
 
+/// With an embedded store, leafd would not start on a copy. It does not matter that this one is not
+/// there: nothing is leased.
+fn sharing_a_store(host: Host) -> Host {
+    host.with("STORE_KIND", "mysql").with("STORE_URL", "mysql://leaf@127.0.0.1:1/leaf")
+}
+
 #[test]
 fn a_state_directory_that_is_copied_while_it_is_used_is_no_claim_to_its_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = Seen::default();
-    let [mut first, mut second] = [(); 2].map(|()| Host::new(&servers, "twin", &seen));
+    let [mut first, mut second] =
+        [(); 2].map(|()| sharing_a_store(Host::new(&servers, "twin", &seen)));
     first.start();
     assert_eq!(first.serves(), 0);
     copy_state(&first, &second);
@@ -143,7 +150,8 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     let (ensemble, seen) = (Ensemble::shared(), Seen::default());
     let (proxies, servers) = ensemble.through_proxies();
     let servers = servers + &ensemble.fresh_path();
-    let [mut first, mut second] = [(); 2].map(|()| Host::new(&servers, "twin", &seen));
+    let [mut first, mut second] =
+        [(); 2].map(|()| sharing_a_store(Host::new(&servers, "twin", &seen)));
     first.start();
     assert_eq!(first.serves(), 0);
     first.stop();

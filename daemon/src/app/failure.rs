@@ -66,9 +66,9 @@ impl Failure {
         Self::new(
             EX_CONFIG,
             format!(
-                "{} is missing, and the journal does not know all that was issued from it. \
-                 Restore the database from a backup, of any age; or, if the IDs so far may come \
-                 again, remove the state directory",
+                "{} has lost its tables, and the journal does not know all that was issued from \
+                 it. Restore the database from a backup, of any age; or run `leafd adopt --above \
+                 N`, where no tag has given an ID above N",
                 database.display()
             ),
         )
@@ -123,7 +123,9 @@ impl From<StateError> for Failure {
     fn from(error: StateError) -> Self {
         let code = match error {
             StateError::Locked { .. } => EX_TEMPFAIL,
-            StateError::Foreign { .. } => EX_CONFIG,
+            StateError::Foreign { .. } | StateError::Copied { .. } | StateError::Unknown { .. } => {
+                EX_CONFIG
+            }
             StateError::Io { .. } => EX_IOERR,
         };
         Self::new(code, error.to_string())

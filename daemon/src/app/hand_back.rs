@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::adopt::is_ours;
 use super::failure::Failure;
-use super::serve::owner;
+use super::serve::{inodes, owner};
 use super::snowflake::{LOST_MS, access};
 use super::{load, paths, print};
 use crate::clock::Clock;
@@ -43,7 +43,7 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
     let access = access(&config, ensemble)?;
     let directory = paths::state_dir(&config);
     is_ours(&directory)?;
-    let state = StateDir::lock(&directory)?;
+    let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
     let address = config.store_address()?;
     let here = owner(&config, address.as_ref());
     let contents = state.open(&here, ForeignPolicy::Refuse)?;

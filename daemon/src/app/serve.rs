@@ -40,6 +40,7 @@ use crate::segment::tag::BizTag;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::lease_log::LeaseLog;
+use crate::state::mark::Inodes;
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
 use crate::worker::peers::MAX_AT_ONCE;
@@ -239,7 +240,7 @@ fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Fa
 }
 
 async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Failure> {
-    let state = StateDir::lock(&paths::state_dir(config))?;
+    let state = StateDir::lock(&paths::state_dir(config))?.with_inodes(inodes(config));
     // Before the directory is touched: a wrong configuration changes nothing.
     let address = config.store_address()?;
     paths::check_certificates(address.as_ref())?;
@@ -251,14 +252,18 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
              set state.machine-id or worker.identity"
         );
     }
-    let Contents { journal, journal_is_whole, worker, generation, warnings } =
+    let Contents { journal, journal_is_whole, worker, generation, base, warnings, notes } =
         state.open(&here, foreign_policy(config, address.as_ref()))?;
     for warning in warnings {
         tracing::error!("state directory {}: {warning}", state.path().display());
     }
+    for note in notes {
+        tracing::info!("state directory {}: {note}", state.path().display());
+    }
+    warn_of_blind_spots(config, &state)?;
     let mut remembered = journal.tags().clone();
     // Only who knows all that was ever leased knows that it was nothing.
-    let nothing_leased = journal_is_whole && remembered.is_empty();
+    let nothing_leased = journal_is_whole && remembered.is_empty() && base == 0;
     let fatal = CancellationToken::new();
     let writer = Writer::start(state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
@@ -278,7 +283,7 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
         look_at(&*store, &guard, &paths::database(config), &mut remembered, &writer).await?;
     }
     let segments =
-        Segments::start(segment_settings(config), store, writer.clone(), &remembered, &fatal);
+        Segments::start(segment_settings(config, base), store, writer.clone(), &remembered, &fatal);
     let snowflake = Snowflake::start(config, &worker, peer, writer, &fatal)?;
     Ok(Daemon { segments, snowflake, fatal, state })
 }
@@ -373,13 +378,31 @@ pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> Embedded {
         path: paths::database(config),
         timeout: config.store.timeout,
         if_missing,
-        unstable_inodes: false,
+        inodes: inodes(config),
     }
 }
 
-fn segment_settings(config: &Config) -> SegmentSettings {
+/// What tells a restored or copied state directory, or a file in it.
+pub(super) fn inodes(config: &Config) -> Inodes {
+    if config.state.unstable_inodes { Inodes::Unstable } else { Inodes::Stable }
+}
+
+/// Says what is not noticed any more where inode numbers do not count.
+fn warn_of_blind_spots(config: &Config, state: &StateDir) -> Result<(), Failure> {
+    if config.state.unstable_inodes && !state.has_time()? {
+        tracing::warn!(
+            "state.unstable-inodes is set, and the file system of {} does not know when files were \
+             made: a state directory that is restored or copied is not noticed, and repeats IDs",
+            state.path().display()
+        );
+    }
+    Ok(())
+}
+
+fn segment_settings(config: &Config, base: u64) -> SegmentSettings {
     let segment = &config.segment;
     SegmentSettings {
+        base,
         rules: crate::segment::terms::Rules {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,

@@ -37,11 +37,25 @@ pub enum Command {
     },
     /// Print the default configuration with every key explained
     DefaultConfig,
-    /// Take the state directory over: after its disk was moved to this machine, or after damage
+    /// Take the state directory over: after its disk was moved to this machine, after damage, or
+    /// after it was lost or restored from a backup
     ///
     /// Only when no other host goes on from the same state, and this host's clock is right. leafd
     /// must not run. Ranges that were left are given up; nothing is repeated.
-    Adopt,
+    ///
+    /// With the embedded store, a directory that was lost, restored or copied does not know what was
+    /// issued since: then --above has to say it. Find the highest ID of each tag in the tables of the
+    /// applications, and add a margin for what is not stored yet.
+    Adopt {
+        /// No ID above N was ever issued, of any tag or of TAG; IDs begin above it. May be repeated.
+        /// Where only tags are named, all others begin above the highest of the numbers
+        #[arg(long, value_name = "[TAG=]N")]
+        above: Vec<String>,
+        /// The state directory is gone; make it anew. For shared stores: with the embedded one,
+        /// --above says it
+        #[arg(long)]
+        lost: bool,
+    },
     /// Hand the node of this host's worker ID back to Java Leaf, and wait until that may start
     ///
     /// leafd must not run, and nothing may start it: disable its units first. leafd does not use the

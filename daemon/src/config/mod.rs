@@ -90,6 +90,7 @@ pub struct State {
     pub dir: Option<PathBuf>,
     #[serde(deserialize_with = "text")]
     pub machine_id: Option<String>,
+    pub unstable_inodes: bool,
 }
 
 /// Where ranges come from.

@@ -135,13 +135,13 @@ impl Segments {
         Ok(TagStatus { max_id: first, ..self.status_of(&name, Some(deleted.row)) })
     }
 
-    /// The highest end of a tag that this host has seen.
+    /// The highest end of a tag that this host has seen; the base for one that it never saw.
     fn seen(&self, name: &BizTag) -> u64 {
         let (tag, mark) = {
             let table = lock(&self.0.tags);
             (table.get(name.as_str()).cloned(), table.mark(name))
         };
-        tag.map_or(mark, |tag| tag.lock().segment.view().floor)
+        self.or_base(tag.map_or(mark, |tag| tag.lock().segment.view().floor))
     }
 
     /// Changes the step of a tag.

@@ -198,6 +198,7 @@ impl Segments {
     async fn lease_once(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, StoreError> {
         let settings = &self.0.settings;
         let store = &self.0.store;
+        let ask = LeaseAsk { floor: self.or_base(ask.floor), ..ask };
         match store.lease(&tag.name, ask).await {
             Err(StoreError::NoSuchTag) if settings.auto_create => {
                 let first = ask.floor.max(1);

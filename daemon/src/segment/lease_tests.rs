@@ -144,6 +144,7 @@ impl Host {
             full: Mutex::new(false),
         });
         let settings = Settings {
+            base: 0,
             rules: Rules { max_step: 1_000_000, max_waiting: 1000, absent_for: Duration::ZERO },
             auto_create: false,
             default_step: 1000,

@@ -38,6 +38,9 @@ const OTHER_CALLS: usize = 2;
 pub struct Settings {
     /// For every buffer.
     pub rules: Rules,
+    /// A tag of which this host knows nothing starts at or above this: state was lost, and IDs
+    /// below may have been issued from it. 0 when none was.
+    pub base: u64,
     /// Whether tags are made on first use.
     pub auto_create: bool,
     /// The step of a tag made so.
@@ -235,6 +238,11 @@ impl Segments {
             this.attend(tag);
         }
         this
+    }
+
+    /// Where a tag may start of which this host has seen nothing above `floor`.
+    pub(super) fn or_base(&self, floor: u64) -> u64 {
+        if floor == 0 { self.0.settings.base } else { floor }
     }
 
     /// Has the list of tags read again before its time.
@@ -435,7 +443,7 @@ impl Segments {
             inner.answer_callers();
             (record.floor > 0).then(|| (tag.name.clone(), inner.to_disk(record)))
         });
-        let outcome = self.0.writer.segments(records.collect()).await;
+        let outcome = self.0.writer.last_segments(records.collect()).await;
         self.0.store.close().await;
         outcome
     }

@@ -4,18 +4,20 @@
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::fcntl::{Flock, FlockArg};
 
+use super::adopt::Advice;
 use super::database;
-use super::durable::{self, keep_aside, replace, set_aside, sync_parent};
-use super::journal::{self, Journal, Reading, TagRecord};
-use super::mark::Mark;
-use super::owner::{self, Owner};
+use super::durable::{self, keep_aside, replace_marked, set_aside, sync_parent};
+use super::journal::{self, Header, Journal, Reading, TagRecord};
+use super::mark::{Inodes, Mark};
+use super::owner::{self, Owner, OwnerFile};
+use super::properties::Properties;
 use super::worker_file::{self, WorkerRecord};
 use crate::segment::range::Queue;
 use crate::segment::store::Recorded;
@@ -51,6 +53,29 @@ pub enum StateError {
         /// In what it differs.
         difference: String,
     },
+    /// It is not the one that leafd wrote, and what is configured would repeat what was issued since.
+    #[error(
+        "the state directory {path} was restored from a backup, or copied: {what}. It does not \
+         know what was issued since, and its embedded database would lease that again. {advice}"
+    )]
+    Copied {
+        /// The directory.
+        path: PathBuf,
+        /// What gives it away.
+        what: String,
+        /// How to go on.
+        advice: Box<Advice>,
+    },
+    /// It cannot be adopted without an operator's word on what was issued.
+    #[error("the state directory {path} {why}. {advice}")]
+    Unknown {
+        /// The directory.
+        path: PathBuf,
+        /// Why nobody knows.
+        why: &'static str,
+        /// How to go on.
+        advice: Box<Advice>,
+    },
     /// The operating system says no.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -63,7 +88,7 @@ pub enum StateError {
     },
 }
 
-/// What to do with another host's state.
+/// What to do with another host's state, and with a copy of one's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForeignPolicy {
     /// Refuse to start: the store is inside the directory, and nobody else could notice a
@@ -95,6 +120,7 @@ pub struct StateDir {
     path: PathBuf,
     /// The directory itself is locked, since a file in it could be removed and made anew.
     lock: Lock,
+    inodes: Inodes,
 }
 
 /// Held until the last owner drops it, or the process has ended: whoever writes owns it as well, so
@@ -147,17 +173,12 @@ pub struct Contents {
     pub worker: WorkerPast,
     /// Counts the starts.
     pub generation: u64,
+    /// Every tag that the journal does not know starts at or above this; 0 when nothing was lost.
+    pub base: u64,
     /// What people have to know about the opening, one sentence each.
     pub warnings: Vec<String>,
-}
-
-/// What adopting did.
-#[derive(Debug)]
-pub struct Adopted {
-    /// One sentence each.
-    pub done: Vec<String>,
-    /// Whether the highest ends of all tags are known.
-    pub ends_are_known: bool,
+    /// What they may want to know.
+    pub notes: Vec<String>,
 }
 
 impl StateDir {
@@ -188,7 +209,22 @@ impl StateDir {
             errno => io("lock", path)(errno.into()),
         })?;
         std::fs::write(&name, format!("{}\n", std::process::id())).map_err(io("write", &name))?;
-        Ok(Self { path: path.to_owned(), lock: Arc::new(lock) })
+        Ok(Self { path: path.to_owned(), lock: Arc::new(lock), inodes: Inodes::Stable })
+    }
+
+    /// Whether inode numbers tell a copy from the original.
+    #[must_use]
+    pub const fn with_inodes(mut self, inodes: Inodes) -> Self {
+        self.inodes = inodes;
+        self
+    }
+
+    /// Whether the file system knows when the directory was made.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn has_time(&self) -> Result<bool, StateError> {
+        Ok(self.mark()?.has_time())
     }
 
     /// For the thread that writes. The directory stays locked for as long as it exists.
@@ -216,7 +252,11 @@ impl StateDir {
         self.path.join(owner::FILE)
     }
 
-    fn io(&self, action: &'static str, file: &str) -> impl FnOnce(io::Error) -> StateError {
+    pub(super) fn io(
+        &self,
+        action: &'static str,
+        file: &str,
+    ) -> impl FnOnce(io::Error) -> StateError {
         let path = self.path.join(file);
         move |source| StateError::Io { action, path, source }
     }
@@ -226,26 +266,30 @@ impl StateDir {
     /// # Errors
     /// When it is another host's and `policy` says so, or the operating system refuses.
     pub fn open(&self, here: &Owner, policy: ForeignPolicy) -> Result<Contents, StateError> {
-        let mut files = Files {
-            generation: 0,
-            tags: HashMap::new(),
-            journal_is_whole: true,
-            worker: WorkerPast::Known(WorkerRecord::fresh()),
-            warnings: Vec::new(),
-        };
+        let mut files = Files::new();
         if self.is_new()? {
             durable::sync_names(&self.path).map_err(self.io("sync the names above", ""))?;
             return self.make(here, files);
         }
         let difference = match self.owner(here)? {
-            Ok((owner, generation, ends_are_known, mark)) => {
+            Ok(owner) => {
+                let journal = self.read_marked(journal::FILE)?;
+                let copied = self.copied(Some(&owner), journal.as_ref())?;
+                if let (Some(what), ForeignPolicy::Refuse) = (&copied, policy) {
+                    return Err(self.refuse_copy(what, journal.as_ref()));
+                }
+                let OwnerFile { generation, ends_are_known, base, .. } = owner.content;
                 files.generation = generation;
-                files.journal_is_whole = ends_are_known;
-                let own = self.mark()?;
-                self.read_worker(&mut files, mark.is_some_and(|mark| mark.differs_from(own)))?;
-                self.read_journal(&mut files)?;
-                if let Some(elsewhere) = owner.leased_elsewhere(here) {
-                    files.give_up_ranges(&elsewhere);
+                files.base = base;
+                files.journal_is_whole = ends_are_known && copied.is_none();
+                self.read_worker(&mut files, copied.as_ref())?;
+                self.read_journal(&mut files, journal)?;
+                if let Some(elsewhere) = owner.content.owner.leased_elsewhere(here) {
+                    files.give_up_ranges(&format!("its ranges were leased from {elsewhere}"));
+                } else if let Some(what) = copied {
+                    files.give_up_ranges(&format!("it was restored or copied: {what}"));
+                } else if owner.content.file.is_none() {
+                    files.give_up_unmarked_ranges();
                 }
                 return self.make(here, files);
             }
@@ -303,64 +347,15 @@ impl StateDir {
         Ok(was == Some(worker))
     }
 
-    /// Takes the directory over for this host, whatever it says and however damaged it is, on the
-    /// word of an operator that no other host goes on from it. Ranges that were left are given up;
-    /// highest ends are kept; worker time starts at `not_before_ms` or the old ceiling, whichever
-    /// is later. Returns what was done, one sentence each.
-    ///
-    /// # Errors
-    /// When the operating system refuses.
-    pub fn adopt(&self, here: &Owner, not_before_ms: u64) -> Result<Adopted, StateError> {
-        let reading = self.read(journal::FILE)?.map(|content| journal::read(&content));
-        let (floors, whole) = match reading {
-            Some(Reading::Whole { tags, .. }) => {
-                (tags.into_iter().map(|(tag, record)| (tag, record.floor)).collect(), true)
-            }
-            Some(Reading::Damaged { floors, .. }) => (floors, false),
-            None => (HashMap::new(), self.is_new()?),
-        };
-        let past = self.read(worker_file::FILE)?.and_then(|text| WorkerRecord::read(&text).ok());
-        let (past_ms, past_generation) =
-            past.map_or((0, 0), |(past, generation)| (past.ceiling_ms, generation));
-        let owner = self.read(owner::FILE)?.and_then(|text| Owner::read(&text).ok());
-        let (generation, were_known) = match owner {
-            Some((_, generation, were_known, _)) => (generation, were_known),
-            None => (0, self.is_new()?),
-        };
-        let ends_are_known = whole && were_known;
-        let ceiling_ms = past_ms.max(not_before_ms);
-        let mut done = Vec::new();
-        for file in [journal::FILE, worker_file::FILE, owner::FILE] {
-            done.extend(self.keep_copy(file, "adopted")?);
-        }
-        done.push(format!("the highest ends of {} tags are kept", floors.len()));
-        done.push(format!("snowflake IDs start at {ceiling_ms} ms since 1970"));
-        done.push(format!(
-            "the directory is now that of machine {}, identity {:?}",
-            here.machine, here.identity
-        ));
-        let worker = WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };
-        self.make(
-            here,
-            Files {
-                generation: generation.max(past_generation),
-                tags: floors_only(&floors),
-                journal_is_whole: ends_are_known,
-                worker: WorkerPast::Known(worker),
-                warnings: Vec::new(),
-            },
-        )?;
-        Ok(Adopted { done, ends_are_known })
-    }
-
     /// Nothing was ever issued from here: there are no files, or a crash came while they were
     /// being made, before the owner file, which is the last.
-    fn is_new(&self) -> Result<bool, StateError> {
+    pub(super) fn is_new(&self) -> Result<bool, StateError> {
         if self.read(owner::FILE)?.is_some() {
             return Ok(false);
         }
         let no_tags = self.read(journal::FILE)?.is_none_or(|content| {
-            matches!(journal::read(&content), Reading::Whole { tags, .. } if tags.is_empty())
+            matches!(journal::read(&content),
+                Reading::Whole { tags, header, .. } if tags.is_empty() && header.base == 0)
         });
         let no_worker = self.read(worker_file::FILE)?.is_none_or(|content| {
             WorkerRecord::read(&content).is_ok_and(|(record, _)| record == WorkerRecord::fresh())
@@ -393,54 +388,107 @@ impl StateDir {
     }
 
     /// Writes all files for a new generation.
-    fn make(&self, here: &Owner, files: Files) -> Result<Contents, StateError> {
-        let Files { generation, tags, journal_is_whole, worker, warnings } = files;
+    pub(super) fn make(&self, here: &Owner, files: Files) -> Result<Contents, StateError> {
+        let Files { generation, base, tags, journal_is_whole, worker, warnings, notes } = files;
         let generation = generation + 1;
-        let journal = Journal::create(&self.journal_file(), generation, tags)
+        let journal = Journal::create(&self.journal_file(), Header { generation, base }, tags)
             .map_err(self.io("make", journal::FILE))?;
         // One that is lost stays lost.
         if let WorkerPast::Known(record) = &worker {
             let path = self.path.join(worker_file::FILE);
-            replace(&path, record.write(generation).as_bytes())
+            replace_marked(&path, |file| record.write(generation, file))
                 .map_err(self.io("make", worker_file::FILE))?;
         }
+        let mut owner = OwnerFile {
+            owner: here.clone(),
+            generation,
+            ends_are_known: journal_is_whole,
+            base,
+            directory: Some(self.mark()?),
+            file: None,
+        };
         // Last: with it, the directory is no longer new, and older files are old.
-        let owner = here.write(generation, journal_is_whole, self.mark()?);
-        replace(&self.owner_file(), owner.as_bytes()).map_err(self.io("make", owner::FILE))?;
-        Ok(Contents { journal, journal_is_whole, worker, generation, warnings })
+        let write = |file| {
+            owner.file = Some(file);
+            owner.write()
+        };
+        replace_marked(&self.owner_file(), write).map_err(self.io("make", owner::FILE))?;
+        Ok(Contents { journal, journal_is_whole, worker, generation, base, warnings, notes })
     }
 
-    /// What the owner file says when the directory is this host's; else in what it is not.
-    fn owner(&self, here: &Owner) -> Result<Result<OwnerFile, String>, StateError> {
-        Ok(match self.read(owner::FILE)? {
-            None => Err(format!("{} is missing", owner::FILE)),
-            Some(text) => match Owner::read(&text) {
-                Ok(file) => match file.0.differs_from(here) {
-                    Some(difference) => Err(difference),
-                    None => Ok(file),
-                },
-                Err(damage) => Err(format!("{} is damaged: {damage}", owner::FILE)),
+    /// What the owner file says, when the directory is this host's; else in what it is not.
+    fn owner(&self, here: &Owner) -> Result<Result<Marked<OwnerFile>, String>, StateError> {
+        let Some(Marked { content, mark }) = self.read_marked(owner::FILE)? else {
+            return Ok(Err(format!("{} is missing", owner::FILE)));
+        };
+        Ok(match OwnerFile::read(&content) {
+            Ok(file) => match file.owner.differs_from(here) {
+                Some(difference) => Err(difference),
+                None => Ok(Marked { content: file, mark }),
             },
+            Err(damage) => Err(format!("{} is damaged: {damage}", owner::FILE)),
         })
     }
 
-    /// `is_copy`: the directory is not the one that its files were written in.
-    fn read_worker(&self, files: &mut Files, is_copy: bool) -> Result<(), StateError> {
-        let reason = match self.read(worker_file::FILE)? {
+    /// What shows that the directory, its owner file or its journal is not the one that leafd wrote.
+    /// The worker file stands for itself.
+    pub(super) fn copied(
+        &self,
+        owner: Option<&Marked<OwnerFile>>,
+        journal: Option<&Marked<Vec<u8>>>,
+    ) -> Result<Option<Copied>, StateError> {
+        let own = self.mark()?;
+        if let Some(Marked { content, mark }) = owner {
+            // Files of version 0.1.0 have no marks, and it did not look at inodes: whether the file
+            // system keeps them is not known. An upgrade must not stop at that.
+            let has_times = own.has_time() && content.directory.is_some_and(Mark::has_time);
+            let inodes = match content.file {
+                None if has_times => Inodes::Unstable,
+                _ => self.inodes,
+            };
+            let directory = Copied::find("the directory", content.directory, own, inodes);
+            let file = Copied::find(owner::FILE, content.file, *mark, self.inodes);
+            if let Some(copied) = directory.or(file) {
+                return Ok(Some(copied));
+            }
+        }
+        Ok(journal.and_then(|Marked { content, mark }| match journal::read(content) {
+            Reading::Whole { file, .. } => Copied::find(journal::FILE, file, *mark, self.inodes),
+            Reading::Damaged { .. } => None,
+        }))
+    }
+
+    pub(super) fn refuse_copy(
+        &self,
+        copied: &Copied,
+        journal: Option<&Marked<Vec<u8>>>,
+    ) -> StateError {
+        let floors = journal.map(|journal| journal::read(&journal.content).into_floors());
+        let advice = Advice::new(&floors.unwrap_or_default(), copied.by_inode_alone);
+        let (path, what) = (self.path.clone(), copied.what.clone());
+        StateError::Copied { path, what, advice: Box::new(advice) }
+    }
+
+    /// `copied`: what shows that the directory is not the one that its files were written in.
+    fn read_worker(&self, files: &mut Files, copied: Option<&Copied>) -> Result<(), StateError> {
+        let reason = match self.read_marked(worker_file::FILE)? {
             None if self.has_aside(worker_file::FILE, "foreign")? => foreign_worker(),
             None => format!("{} is missing", worker_file::FILE),
-            Some(text) => {
-                let wrong = match WorkerRecord::read(&text) {
-                    Ok((_, generation)) if generation < files.generation => {
+            Some(Marked { content, mark }) => {
+                let file = Properties::read(&content).ok().and_then(|content| content.file());
+                let own = Copied::find("the file", file, mark, self.inodes);
+                let wrong = match (WorkerRecord::read(&content), copied.or(own.as_ref())) {
+                    (Ok((_, generation)), _) if generation < files.generation => {
                         format!("is damaged: {OLD_COPY}")
                     }
                     // The other directory may be in use, and a claim in a registry is that one's.
-                    Ok((record, _)) if is_copy && record.shared.is_some() => COPY.to_owned(),
-                    Ok((record, _)) => {
+                    (Ok((record, _)), Some(_)) if record.shared.is_some() => COPY.to_owned(),
+                    (Ok(_), Some(copied)) => format!("was restored or copied: {}", copied.what),
+                    (Ok((record, _)), None) => {
                         files.worker = WorkerPast::Known(record);
                         return Ok(());
                     }
-                    Err(damage) => format!("is damaged: {damage}"),
+                    (Err(damage), _) => format!("is damaged: {damage}"),
                 };
                 files.warnings.extend(self.put_aside(worker_file::FILE, "damaged")?);
                 format!("{} {wrong}", worker_file::FILE)
@@ -451,16 +499,21 @@ impl StateDir {
         Ok(())
     }
 
-    fn read_journal(&self, files: &mut Files) -> Result<(), StateError> {
+    fn read_journal(
+        &self,
+        files: &mut Files,
+        journal: Option<Marked<Vec<u8>>>,
+    ) -> Result<(), StateError> {
         let name = journal::FILE;
-        let Some(content) = self.read(name)? else {
+        let Some(Marked { content, .. }) = journal else {
             files.journal_is_whole = false;
             files.warnings.push(format!("{name} is missing; ranges are leased anew"));
             return Ok(());
         };
         let (damage, floors) = match journal::read(&content) {
-            Reading::Whole { generation, tags, doubt } if generation >= files.generation => {
-                files.generation = generation;
+            Reading::Whole { header, tags, doubt, .. } if header.generation >= files.generation => {
+                files.generation = header.generation;
+                files.base = files.base.max(header.base);
                 files.tags = tags;
                 if let Some(doubt) = doubt {
                     files.journal_is_whole &= !doubt.forgets_a_tag;
@@ -468,10 +521,7 @@ impl StateDir {
                 }
                 return Ok(());
             }
-            Reading::Whole { tags, .. } => {
-                let floors = tags.into_iter().map(|(tag, record)| (tag, record.floor));
-                (OLD_COPY.to_owned(), floors.collect())
-            }
+            whole @ Reading::Whole { .. } => (OLD_COPY.to_owned(), whole.into_floors()),
             Reading::Damaged { damage, floors } => (damage.to_string(), floors),
         };
         files.journal_is_whole = false;
@@ -489,7 +539,7 @@ impl StateDir {
         Ok(Some(format!("{file} is set aside as {}", target.display())))
     }
 
-    fn keep_copy(&self, file: &str, why: &str) -> Result<Option<String>, StateError> {
+    pub(super) fn keep_copy(&self, file: &str, why: &str) -> Result<Option<String>, StateError> {
         if self.read(file)?.is_none() {
             return Ok(None);
         }
@@ -497,38 +547,114 @@ impl StateDir {
         Ok(Some(format!("{file} as it was is kept as {}", target.display())))
     }
 
-    fn read(&self, file: &str) -> Result<Option<Vec<u8>>, StateError> {
-        match std::fs::read(self.path.join(file)) {
-            Ok(content) => Ok(Some(content)),
+    pub(super) fn read(&self, file: &str) -> Result<Option<Vec<u8>>, StateError> {
+        Ok(self.read_marked(file)?.map(|file| file.content))
+    }
+
+    pub(super) fn read_marked(&self, file: &str) -> Result<Option<Marked<Vec<u8>>>, StateError> {
+        let read = || -> io::Result<_> {
+            let mut file = File::open(self.path.join(file))?;
+            let mark = Mark::of(&file.metadata()?);
+            let mut content = Vec::new();
+            file.read_to_end(&mut content)?;
+            Ok(Marked { content, mark })
+        };
+        match read() {
+            Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.io("read", file)(error)),
         }
     }
 }
 
+/// What a file says, and which file it is.
+#[derive(Debug)]
+pub(super) struct Marked<C> {
+    pub(super) content: C,
+    pub(super) mark: Mark,
+}
+
+/// What shows that a directory or file is not the one that leafd wrote.
+#[derive(Debug)]
+pub(super) struct Copied {
+    what: String,
+    /// When it was made does not speak against it being the same.
+    pub(super) by_inode_alone: bool,
+}
+
+impl Copied {
+    /// `written` is the mark of what leafd wrote, `found` of what is there.
+    fn find(name: &str, written: Option<Mark>, found: Mark, inodes: Inodes) -> Option<Self> {
+        let written = written.filter(|written| written.differs_by(found, inodes))?;
+        let (was, is) = (written.write(), found.write());
+        Some(Self {
+            what: format!("{name} was {was} when it was written and is {is} (inode@birth time)"),
+            by_inode_alone: !written.differs_by(found, Inodes::Unstable),
+        })
+    }
+}
+
+impl std::fmt::Display for Copied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
 /// What is made of the files before they are written for a new generation.
-struct Files {
-    generation: u64,
-    tags: HashMap<BizTag, TagRecord>,
-    journal_is_whole: bool,
-    worker: WorkerPast,
-    warnings: Vec<String>,
+pub(super) struct Files {
+    pub(super) generation: u64,
+    pub(super) base: u64,
+    pub(super) tags: HashMap<BizTag, TagRecord>,
+    pub(super) journal_is_whole: bool,
+    pub(super) worker: WorkerPast,
+    pub(super) warnings: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Files {
-    /// Ranges of another database are somebody else's in this one. Highest ends are kept: what
-    /// this host has issued of a tag, it does not issue again, wherever the tag moves.
-    fn give_up_ranges(&mut self, elsewhere: &str) {
+    /// Those of a directory from which nothing was ever issued.
+    pub(super) fn new() -> Self {
+        Self {
+            generation: 0,
+            base: 0,
+            tags: HashMap::new(),
+            journal_is_whole: true,
+            worker: WorkerPast::Known(WorkerRecord::fresh()),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Ranges of another database are somebody else's in this one, and those of a copy were issued
+    /// since. Highest ends are kept: what this host has issued of a tag, it does not issue again,
+    /// wherever the tag moves.
+    fn give_up_ranges(&mut self, why: &str) {
+        let lost = self.drop_ranges();
+        self.warnings.push(format!(
+            "{why}; the {lost} IDs that were left of its ranges are given up, and tags go on above \
+             the highest end that this host has seen"
+        ));
+    }
+
+    /// Files of version 0.1.0 do not show whether they were restored since.
+    fn give_up_unmarked_ranges(&mut self) {
+        let lost = self.drop_ranges();
+        if lost > 0 {
+            self.notes.push(format!(
+                "it was written by version 0.1.0, which does not show whether it was restored from \
+                 a backup; so the {lost} IDs that were left of its ranges are given up, once"
+            ));
+        }
+    }
+
+    fn drop_ranges(&mut self) -> u64 {
         let mut lost = 0;
         for record in self.tags.values_mut() {
             lost += std::mem::take(&mut record.left).total();
             // Not leased again before somebody asks: that may move a row far ahead.
             record.used_s = 0;
         }
-        self.warnings.push(format!(
-            "its ranges were leased from {elsewhere}; the {lost} IDs that were left of them are \
-             given up, and tags go on above the highest end that this host has seen"
-        ));
+        lost
     }
 }
 
@@ -544,10 +670,7 @@ const OLD_COPY: &str = "it is older than owner.properties, as when an old copy w
 
 const COPY: &str = "is another directory's, of which this one is a copy; its worker ID stays there";
 
-/// What the owner file says.
-type OwnerFile = (Owner, u64, bool, Option<Mark>);
-
-fn floors_only(floors: &HashMap<BizTag, u64>) -> HashMap<BizTag, TagRecord> {
+pub(super) fn floors_only(floors: &HashMap<BizTag, u64>) -> HashMap<BizTag, TagRecord> {
     let record = |floor: &u64| TagRecord { floor: *floor, used_s: 0, left: Queue::default() };
     floors.iter().map(|(tag, floor)| (tag.clone(), record(floor))).collect()
 }

@@ -1,5 +1,7 @@
 use super::*;
 use crate::segment::range::Range;
+use crate::state::adopt::{Above, Adopted, LeasedFrom};
+use crate::state::durable::replace;
 use crate::state::journal::TagRecord;
 use crate::state::worker_file::SharedClaim;
 
@@ -29,12 +31,44 @@ fn used() -> tempfile::TempDir {
     contents.journal.append(vec![(tag("a"), record)]).unwrap();
     let generation = contents.generation;
     let path = state.place().worker_file();
-    replace(&path, WORKER.write(generation).as_bytes()).unwrap();
+    replace_marked(&path, |file| WORKER.write(generation, file)).unwrap();
     dir
 }
 
 fn mark() -> Mark {
     Mark::read("7@8").unwrap()
+}
+
+/// What the owner file of another host says.
+fn owned_by(owner: &Owner) -> String {
+    let file = OwnerFile {
+        owner: owner.clone(),
+        generation: 1,
+        ends_are_known: true,
+        base: 0,
+        directory: None,
+        file: None,
+    };
+    file.write()
+}
+
+const EMBEDDED: LeasedFrom = LeasedFrom::Embedded { is_there: true };
+
+fn above(words: &[&str]) -> Above {
+    let mut above = Above::default();
+    for word in words {
+        above.add(word).unwrap();
+    }
+    above
+}
+
+fn adopt(
+    path: &Path,
+    not_before_ms: u64,
+    from: LeasedFrom,
+    words: &[&str],
+) -> Result<Adopted, StateError> {
+    StateDir::lock(path).unwrap().adopt(&here(), not_before_ms, from, &above(words))
 }
 
 const SET_ASIDE: ForeignPolicy = ForeignPolicy::SetAside { fixed_worker: None };
@@ -104,7 +138,7 @@ fn a_crash_at_any_point_of_the_making_leaves_a_directory_that_is_still_new() {
 #[test]
 fn a_crash_while_a_file_is_replaced_leaves_the_old_one() {
     let dir = used();
-    let full = WorkerRecord { ceiling_ms: u64::MAX, ..WORKER }.write(1);
+    let full = WorkerRecord { ceiling_ms: u64::MAX, ..WORKER }.write(1, mark());
     for cut in 0..=full.len() {
         std::fs::write(dir.path().join("worker.properties.new"), &full[..cut]).unwrap();
         let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
@@ -149,24 +183,29 @@ fn a_damaged_or_missing_worker_file_is_lost_and_stays_lost_over_restarts() {
     }
 }
 
+fn copy_of(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+        std::fs::copy(dir.join(file), copy.path().join(file)).unwrap();
+    }
+    copy
+}
+
 #[test]
-fn a_claim_in_a_registry_is_not_copied_with_its_directory_and_all_else_is() {
+fn a_worker_id_is_not_copied_with_its_directory_and_moves_with_it() {
     let shared = SharedClaim { registry: "zookeeper /snowflake/leaf".into(), ..Default::default() };
-    for (shared, lost) in [(Some(shared), true), (None, false)] {
+    for shared in [Some(shared), None] {
         let dir = used();
         let record = WorkerRecord { shared, ..WORKER };
         let file = dir.path().join(worker_file::FILE);
-        replace(&file, record.write(1).as_bytes()).unwrap();
-        let copy = tempfile::tempdir().unwrap();
-        for file in [journal::FILE, worker_file::FILE, owner::FILE] {
-            std::fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
-        }
+        replace_marked(&file, |mark| record.write(1, mark)).unwrap();
+        let copy = copy_of(dir.path());
         for _start in 0..2 {
-            let contents = open(&copy, ForeignPolicy::Refuse).unwrap();
+            let contents = open(&copy, SET_ASIDE).unwrap();
             assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
-            assert_eq!(matches!(contents.worker, WorkerPast::Lost { .. }), lost);
+            assert!(matches!(contents.worker, WorkerPast::Lost { .. }));
         }
-        assert_eq!(aside(&copy, "damaged"), usize::from(lost));
+        assert_eq!(aside(&copy, "damaged"), 1);
         let moved = dir.path().with_extension("moved");
         std::fs::rename(dir.path(), &moved).unwrap();
         let state = StateDir::lock(&moved).unwrap();
@@ -176,6 +215,261 @@ fn a_claim_in_a_registry_is_not_copied_with_its_directory_and_all_else_is() {
     }
 }
 
+/// Puts a copy of the directory back, in one of the ways in which backups are restored.
+fn restore(dir: &Path, copy: &Path, way: &str) {
+    for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+        let (from, to) = (copy.join(file), dir.join(file));
+        match way {
+            // As `cp` and `rsync --inplace` do.
+            "over the files" => drop(std::fs::write(to, std::fs::read(from).unwrap())),
+            // As `rsync` does.
+            "beside them, and renamed" => {
+                let new = dir.join("restored");
+                std::fs::copy(from, &new).unwrap();
+                std::fs::rename(new, to).unwrap();
+            }
+            // As `tar` and `cp -a` do, into another directory or one that was emptied.
+            _ => {
+                std::fs::remove_file(&to).unwrap();
+                std::fs::copy(from, to).unwrap();
+            }
+        }
+    }
+}
+
+const WAYS: [&str; 3] = ["over the files", "beside them, and renamed", "as new files"];
+
+#[test]
+fn a_restored_directory_gives_up_its_ranges_where_the_store_is_shared_and_keeps_highest_ends() {
+    for way in WAYS {
+        let dir = used();
+        let backup = copy_of(dir.path());
+        // Another life, in which more is issued.
+        drop(open(&dir, SET_ASIDE).unwrap());
+        restore(dir.path(), backup.path(), way);
+        let contents = open(&dir, SET_ASIDE).unwrap();
+        let record = &contents.journal.tags()[&tag("a")];
+        assert_eq!((record.floor, record.left.total()), (2001, 0), "{way}");
+        assert!(!contents.journal_is_whole, "{way}");
+        assert!(matches!(contents.worker, WorkerPast::Lost { .. }), "{way}");
+        let told = contents.warnings.concat();
+        assert!(told.contains("restored or copied"), "{way}: {told}");
+        drop(contents);
+        // Once, and on disk.
+        let contents = open(&dir, SET_ASIDE).unwrap();
+        assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 0);
+        assert_eq!(contents.warnings.len(), 1, "the worker: {:?}", contents.warnings);
+    }
+}
+
+#[test]
+fn a_restored_directory_with_the_embedded_store_is_refused_until_somebody_says_what_was_issued() {
+    for way in WAYS {
+        let dir = used();
+        let backup = copy_of(dir.path());
+        drop(open(&dir, ForeignPolicy::Refuse).unwrap());
+        restore(dir.path(), backup.path(), way);
+        let journal = std::fs::read(dir.path().join(journal::FILE)).unwrap();
+        for _start in 0..2 {
+            let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
+            assert!(error.contains("restored") && error.contains("--above 2000"), "{way}: {error}");
+        }
+        let error = adopt(dir.path(), 0, EMBEDDED, &[]).unwrap_err().to_string();
+        assert!(error.contains("`leafd adopt --above 2000`"), "{way}: {error}");
+        assert_eq!(std::fs::read(dir.path().join(journal::FILE)).unwrap(), journal);
+        adopt(dir.path(), 7, EMBEDDED, &["5000"]).unwrap();
+        for _start in 0..2 {
+            let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+            let record = &contents.journal.tags()[&tag("a")];
+            assert_eq!((record.floor, record.left.total()), (5001, 0));
+            assert_eq!((contents.base, contents.journal_is_whole), (5001, true));
+            assert!(contents.warnings.is_empty(), "{:?}", contents.warnings);
+            let WorkerPast::Known(worker) = contents.worker else { panic!() };
+            assert_eq!(worker.ceiling_ms, WORKER.ceiling_ms);
+        }
+    }
+}
+
+#[test]
+fn one_file_of_a_directory_that_was_put_back_is_noticed() {
+    for file in [journal::FILE, owner::FILE, worker_file::FILE] {
+        let dir = used();
+        // By a copy of the same life, so that the generation says nothing.
+        let path = dir.path().join(file);
+        let copy = std::fs::read(&path).unwrap();
+        replace(&path, &copy).unwrap();
+        let opened = open(&dir, ForeignPolicy::Refuse);
+        if file == worker_file::FILE {
+            let contents = opened.unwrap();
+            assert!(matches!(contents.worker, WorkerPast::Lost { .. }));
+            assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 1900);
+        } else {
+            assert!(matches!(opened, Err(StateError::Copied { .. })), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_file_system_that_numbers_its_files_anew_is_told_by_the_error_and_allowed_by_a_setting() {
+    let dir = used();
+    let path = dir.path().join(owner::FILE);
+    let mut owner = OwnerFile::read(&std::fs::read(&path).unwrap()).unwrap();
+    let own = Mark::of(&std::fs::metadata(dir.path()).unwrap());
+    let other_inode = own.write().replacen(|digit: char| digit.is_ascii_digit(), "99", 1);
+    owner.directory = Mark::read(&other_inode);
+    let write = |file| {
+        owner.file = Some(file);
+        owner.write()
+    };
+    replace_marked(&path, write).unwrap();
+    let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
+    assert!(error.contains("state.unstable-inodes"), "{error}");
+    let state = StateDir::lock(dir.path()).unwrap().with_inodes(Inodes::Unstable);
+    let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
+    assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 1900);
+    drop((contents, state));
+    // A copy is made at another time, whatever its number.
+    if own.has_time() {
+        let copy = copy_of(dir.path());
+        let state = StateDir::lock(copy.path()).unwrap().with_inodes(Inodes::Unstable);
+        let error = state.open(&here(), ForeignPolicy::Refuse).unwrap_err();
+        assert!(matches!(error, StateError::Copied { .. }), "{error}");
+        assert!(!error.to_string().contains("unstable-inodes"), "{error}");
+    }
+}
+
+/// The directory as version 0.1.0 has left it: marks in none of its files, but that of the directory
+/// itself.
+fn make_old(dir: &Path) {
+    for file in [worker_file::FILE, owner::FILE] {
+        let path = dir.join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let read = Properties::read(text.as_bytes()).unwrap();
+        let mut old = Properties::default();
+        for line in text.lines() {
+            let Some((key, _)) = line.split_once('=') else { continue };
+            if !["file", "base", "checksum"].contains(&key) {
+                old.set(key, read.get(key).unwrap());
+            }
+        }
+        std::fs::write(path, old.write("as it was")).unwrap();
+    }
+    let path = dir.join(journal::FILE);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (header, rest) = text.split_once('\n').unwrap();
+    let old = header.split(' ').skip(1).take(3).collect::<Vec<_>>().join(" ");
+    let sum = crc32fast::hash(old.as_bytes());
+    std::fs::write(path, format!("{sum:08x} {old}\n{rest}")).unwrap();
+}
+
+#[test]
+fn state_of_version_0_1_0_is_taken_up_without_a_question_and_costs_a_gap_once() {
+    for policy in [ForeignPolicy::Refuse, SET_ASIDE] {
+        let dir = used();
+        make_old(dir.path());
+        let contents = open(&dir, policy).unwrap();
+        assert!(contents.warnings.is_empty(), "{:?}", contents.warnings);
+        assert!(contents.notes.concat().contains("1900 IDs"), "{:?}", contents.notes);
+        let record = &contents.journal.tags()[&tag("a")];
+        assert_eq!((record.floor, record.left.total()), (2001, 0));
+        assert!(contents.journal_is_whole);
+        assert_eq!(contents.worker, WorkerPast::Known(WORKER));
+        drop(contents);
+        assert!(open(&dir, policy).unwrap().notes.is_empty());
+        // A copy of the whole directory is noticed as before.
+        let dir = used();
+        make_old(dir.path());
+        let copy = copy_of(dir.path());
+        let opened = open(&copy, policy);
+        assert_eq!(opened.is_err(), policy == ForeignPolicy::Refuse);
+        if let Ok(contents) = opened {
+            assert!(matches!(contents.worker, WorkerPast::Lost { .. }));
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_was_lost_is_adopted_with_a_word_on_what_was_issued_and_no_tag_starts_below() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("lost");
+    let gone = LeasedFrom::Embedded { is_there: false };
+    let error = adopt(&path, 0, gone, &[]).unwrap_err().to_string();
+    assert!(error.contains("--above N"), "{error}");
+    let adopted = adopt(&path, 70, gone, &["5000", "b=9000", "c=3"]).unwrap();
+    assert_eq!((adopted.base, adopted.floors[&tag("b")]), (5001, 9001));
+    for _start in 0..2 {
+        let state = StateDir::lock(&path).unwrap();
+        let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
+        assert_eq!((contents.base, contents.journal_is_whole), (5001, true));
+        assert_eq!(contents.journal.tags()[&tag("b")].floor, 9001);
+        assert_eq!(contents.journal.tags()[&tag("c")].floor, 4);
+        let WorkerPast::Known(worker) = contents.worker else { panic!() };
+        assert_eq!(worker.ceiling_ms, 70);
+    }
+    // What a journal that is lost later does not take along.
+    std::fs::remove_file(path.join(journal::FILE)).unwrap();
+    let state = StateDir::lock(&path).unwrap();
+    assert_eq!(state.open(&here(), ForeignPolicy::Refuse).unwrap().base, 5001);
+    drop(state);
+    // And a second word does not lower.
+    assert_eq!(adopt(&path, 0, gone, &["10"]).unwrap().base, 5001);
+}
+
+#[test]
+fn a_lost_directory_of_a_shared_store_is_adopted_and_does_not_claim_to_know_all() {
+    let dir = tempfile::tempdir().unwrap();
+    adopt(dir.path(), 70, LeasedFrom::Shared, &[]).unwrap();
+    let contents = open(&dir, SET_ASIDE).unwrap();
+    assert_eq!((contents.base, contents.journal_is_whole), (0, false));
+    assert!(matches!(contents.worker, WorkerPast::Known(worker) if worker.ceiling_ms == 70));
+}
+
+#[test]
+fn where_only_tags_are_named_all_others_start_above_the_highest_of_them() {
+    let dir = used();
+    adopt(dir.path(), 0, EMBEDDED, &["a=100", "b=7000"]).unwrap();
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    // What the journal has seen is never lowered.
+    assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
+    assert_eq!((contents.journal.tags()[&tag("b")].floor, contents.base), (7001, 7001));
+}
+
+#[test]
+fn what_is_no_number_or_leaves_no_room_is_not_taken_for_an_operators_word() {
+    let most = (1_u64 << 63) - 3;
+    for good in ["0", "5", "a=5", "a=b=5", &most.to_string()] {
+        assert_eq!(Above::default().add(good), Ok(()), "{good}");
+    }
+    for bad in ["", "a", "a=", "=5", "-1", "1.5", "a=-1", &(most + 1).to_string()] {
+        assert!(Above::default().add(bad).is_err(), "{bad:?}");
+    }
+    assert!(!Above::default().is_given() && above(&["0"]).is_given());
+}
+
+#[test]
+fn a_crash_while_a_restored_directory_is_adopted_leaves_it_refused_or_adopted() {
+    let dir = used();
+    let backup = copy_of(dir.path());
+    restore(dir.path(), backup.path(), "as new files");
+    let files = [journal::FILE, worker_file::FILE, owner::FILE];
+    let before = files.map(|file| std::fs::read(dir.path().join(file)).unwrap());
+    adopt(dir.path(), 0, EMBEDDED, &["5000"]).unwrap();
+    // The owner file is replaced last.
+    std::fs::write(dir.path().join(owner::FILE), &before[2]).unwrap();
+    assert!(open(&dir, ForeignPolicy::Refuse).is_err());
+    // Only the journal was restored, and is adopted: what it knows is enough.
+    let dir = used();
+    let journal = dir.path().join(journal::FILE);
+    let copy = std::fs::read(&journal).unwrap();
+    replace(&journal, &copy).unwrap();
+    let owner = dir.path().join(owner::FILE);
+    std::fs::hard_link(&owner, dir.path().join("kept")).unwrap();
+    adopt(dir.path(), 0, EMBEDDED, &["5000"]).unwrap();
+    std::fs::rename(dir.path().join("kept"), owner).unwrap();
+    let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+    assert_eq!((contents.base, contents.journal.tags()[&tag("a")].floor), (5001, 5001));
+}
+
 #[test]
 fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refused() {
     let other =
@@ -183,7 +477,7 @@ fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refuse
     for owner in other {
         let dir = used();
         let path = dir.path().join(owner::FILE);
-        std::fs::write(&path, owner.write(1, true, mark())).unwrap();
+        std::fs::write(&path, owned_by(&owner)).unwrap();
         let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
         assert!(error.contains("leafd adopt"), "{error}");
         assert_eq!(aside(&dir, "foreign"), 0);
@@ -201,7 +495,7 @@ fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id(
     for (configured, lost) in [(3, true), (4, false)] {
         let dir = used();
         let owner = Owner { machine: "m2".into(), ..here() };
-        std::fs::write(dir.path().join(owner::FILE), owner.write(1, true, mark())).unwrap();
+        std::fs::write(dir.path().join(owner::FILE), owned_by(&owner)).unwrap();
         let policy = ForeignPolicy::SetAside { fixed_worker: Some(configured) };
         for _start in 0..2 {
             let worker = open(&dir, policy).unwrap().worker;
@@ -266,15 +560,16 @@ fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
 fn a_crash_while_adopting_keeps_the_highest_ends() {
     let dir = used();
     let foreign = Owner { machine: "m2".into(), ..here() };
-    std::fs::write(dir.path().join(owner::FILE), foreign.write(1, true, mark())).unwrap();
+    std::fs::write(dir.path().join(owner::FILE), owned_by(&foreign)).unwrap();
     // The copies were made, and the new journal, and then the power went.
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
         keep_aside(&dir.path().join(file), "adopted").unwrap();
     }
     let floors = HashMap::from([(tag("a"), 2001)]);
-    Journal::create(&dir.path().join(journal::FILE), 1, floors_only(&floors)).unwrap();
+    let header = Header { generation: 1, base: 0 };
+    Journal::create(&dir.path().join(journal::FILE), header, floors_only(&floors)).unwrap();
     assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
-    StateDir::lock(dir.path()).unwrap().adopt(&here(), 0).unwrap();
+    adopt(dir.path(), 0, EMBEDDED, &[]).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
     assert!(
@@ -287,13 +582,12 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left
     let dir = used();
     std::fs::write(
         dir.path().join(owner::FILE),
-        Owner { machine: "m2".into(), ..here() }.write(1, true, mark()),
+        owned_by(&Owner { machine: "m2".into(), ..here() }),
     )
     .unwrap();
     let later = WORKER.ceiling_ms + 1;
-    let adopted = StateDir::lock(dir.path()).unwrap().adopt(&here(), later).unwrap();
+    let adopted = adopt(dir.path(), later, EMBEDDED, &[]).unwrap();
     let done = adopted.done;
-    assert!(adopted.ends_are_known);
     assert!(done.iter().any(|line| line.contains(&later.to_string())), "{done:?}");
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     let record = &contents.journal.tags()[&tag("a")];
@@ -326,8 +620,14 @@ fn a_directory_that_was_replaced_is_not_written_to() {
 fn an_old_copy_of_a_file_that_was_put_back_is_not_trusted() {
     for file in [journal::FILE, worker_file::FILE] {
         let dir = used();
+        make_old(dir.path());
+        // As version 0.1.0 wrote it: only the generation tells.
         let copy = std::fs::read(dir.path().join(file)).unwrap();
-        drop(open(&dir, ForeignPolicy::Refuse).unwrap());
+        let mut contents = open(&dir, ForeignPolicy::Refuse).unwrap();
+        let left = [Range::new(201, 2001).unwrap()].into_iter().collect();
+        let record = TagRecord { floor: 2001, used_s: 1, left };
+        contents.journal.append(vec![(tag("a"), record)]).unwrap();
+        drop(contents);
         std::fs::write(dir.path().join(file), copy).unwrap();
         let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
         let told = contents.warnings.iter().any(|warning| warning.contains("old copy"));
@@ -346,14 +646,14 @@ fn a_crash_between_the_files_of_a_start_leaves_them_usable() {
     // The journal, and then the worker file, are of the next generation; the owner is not yet.
     for written in [&[journal::FILE][..], &[journal::FILE, worker_file::FILE]] {
         let dir = used();
-        let before: HashMap<_, _> = [journal::FILE, worker_file::FILE, owner::FILE]
-            .map(|file| (file, std::fs::read(dir.path().join(file)).unwrap()))
-            .into();
+        let kept = |file| dir.path().join(format!("{file}.kept"));
+        let files = [journal::FILE, worker_file::FILE, owner::FILE];
+        for file in files {
+            std::fs::hard_link(dir.path().join(file), kept(file)).unwrap();
+        }
         drop(open(&dir, ForeignPolicy::Refuse).unwrap());
-        for (file, content) in &before {
-            if !written.contains(file) {
-                std::fs::write(dir.path().join(file), content).unwrap();
-            }
+        for file in files.iter().filter(|file| !written.contains(file)) {
+            std::fs::rename(kept(file), dir.path().join(file)).unwrap();
         }
         let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
         assert!(contents.warnings.is_empty(), "{:?}", contents.warnings);
@@ -371,8 +671,9 @@ fn a_lost_journal_is_not_the_journal_of_a_tag_less_directory() {
     drop(contents);
     // And not at the next start either.
     assert!(!open(&dir, ForeignPolicy::Refuse).unwrap().journal_is_whole);
+    // And not where the database is lost as well.
     let dir = used();
     std::fs::remove_file(dir.path().join(journal::FILE)).unwrap();
-    let adopted = StateDir::lock(dir.path()).unwrap().adopt(&here(), 0).unwrap();
-    assert!(!adopted.ends_are_known);
+    let error = adopt(dir.path(), 0, LeasedFrom::Embedded { is_there: false }, &[]).unwrap_err();
+    assert!(error.to_string().contains("--above"), "{error}");
 }

@@ -8,18 +8,32 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::syncfs;
 
+use super::mark::Mark;
+
 /// Replaces (or makes) `path` as a whole: a crash leaves the old content or the new, never a mix.
 /// Returns the open file.
 ///
 /// # Errors
 /// When any step fails; the old content is then still there.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
+    replace_marked(path, |_| content)
+}
+
+/// The same, with a content that names the file itself, by which a copy of it is recognised.
+///
+/// # Errors
+/// When any step fails; the old content is then still there.
+pub fn replace_marked<C: AsRef<[u8]>>(
+    path: &Path,
+    content: impl FnOnce(Mark) -> C,
+) -> io::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = PathBuf::from(name);
     let mut file =
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(content)?;
+    let content = content(Mark::of(&file.metadata()?));
+    file.write_all(content.as_ref())?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;
     sync_parent(path)?;

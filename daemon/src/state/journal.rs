@@ -6,8 +6,10 @@
 //! odd bytes percent-encoded, the highest end seen, the time of writing in seconds since 1970, and
 //! the ranges as `START-END,…` or `-`.
 //!
-//! The first line is `CHECKSUM leafd-segments VERSION GENERATION`. The generation is raised at each
-//! start, here and in the other files, so that an old copy that was put back is noticed.
+//! The first line is `CHECKSUM leafd-segments VERSION GENERATION MARK BASE`. The generation is raised
+//! at each start, here and in the other files, so that an old copy that was put back is noticed. The
+//! mark is the file's own, so that a copy of it is. Tags without a line start at or above the base.
+//! Older journals have neither mark nor base.
 //!
 //! A bad end has two causes that look the same: a crash during the last write, which nobody was
 //! told of, or damage to a line that somebody was told of. So leafd drops what was left of every tag
@@ -21,6 +23,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::durable;
+use super::mark::Mark;
 use super::properties::Damage;
 use crate::segment::range::{Queue, Range};
 use crate::segment::tag::BizTag;
@@ -44,11 +47,20 @@ pub struct TagRecord {
     pub left: Queue,
 }
 
+/// What the first line says of the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Counts the starts.
+    pub generation: u64,
+    /// Every tag without a line starts at or above this; 0 when nothing was lost.
+    pub base: u64,
+}
+
 /// The journal, open for appending.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    generation: u64,
+    header: Header,
     file: File,
     lines: usize,
     tags: HashMap<BizTag, TagRecord>,
@@ -61,8 +73,10 @@ pub struct Journal {
 pub enum Reading {
     /// It can be trusted.
     Whole {
-        /// The start that it was last written in.
-        generation: u64,
+        /// Its first line.
+        header: Header,
+        /// The file that it was written to; older journals do not say.
+        file: Option<Mark>,
         /// Every tag.
         tags: HashMap<BizTag, TagRecord>,
         /// Set when its last line was not whole.
@@ -75,6 +89,19 @@ pub enum Reading {
         /// The highest ends, from the lines that are whole: they can only make leafd stricter.
         floors: HashMap<BizTag, u64>,
     },
+}
+
+impl Reading {
+    /// The highest ends.
+    #[must_use]
+    pub fn into_floors(self) -> HashMap<BizTag, u64> {
+        match self {
+            Self::Whole { tags, .. } => {
+                tags.into_iter().map(|(tag, record)| (tag, record.floor)).collect()
+            }
+            Self::Damaged { floors, .. } => floors,
+        }
+    }
 }
 
 /// What leafd made of a last line that was cut off.
@@ -93,13 +120,13 @@ impl Journal {
     /// When it cannot be written.
     pub fn create(
         path: &Path,
-        generation: u64,
+        header: Header,
         tags: HashMap<BizTag, TagRecord>,
     ) -> io::Result<Self> {
-        durable::replace(path, whole_text(generation, &tags).as_bytes())?;
+        durable::replace_marked(path, |file| whole_text(header, file, &tags))?;
         let file = OpenOptions::new().append(true).open(path)?;
         let lines = tags.len();
-        Ok(Self { path: path.to_owned(), generation, file, lines, tags, suspect: false })
+        Ok(Self { path: path.to_owned(), header, file, lines, tags, suspect: false })
     }
 
     /// Every tag.
@@ -153,10 +180,19 @@ impl Journal {
         self.append(records)
     }
 
+    /// Writes records and syncs them, to a file that is new: as the last one of a life, so that a
+    /// copy that was made of the journal before is recognised even when it is written over it.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn finish(&mut self, records: Vec<(BizTag, TagRecord)>) -> io::Result<()> {
+        self.tags.extend(records);
+        self.rewrite()
+    }
+
     fn rewrite(&mut self) -> io::Result<()> {
         self.suspect = true;
-        let text = whole_text(self.generation, &self.tags);
-        durable::replace(&self.path, text.as_bytes())?;
+        durable::replace_marked(&self.path, |file| whole_text(self.header, file, &self.tags))?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
         self.lines = self.tags.len();
         self.suspect = false;
@@ -164,9 +200,10 @@ impl Journal {
     }
 }
 
-fn whole_text(generation: u64, tags: &HashMap<BizTag, TagRecord>) -> String {
+fn whole_text(header: Header, file: Mark, tags: &HashMap<BizTag, TagRecord>) -> String {
     let mut text = String::new();
-    push_checked(&mut text, &format!("{NAME} {generation}"));
+    let Header { generation, base } = header;
+    push_checked(&mut text, &format!("{NAME} {generation} {} {base}", file.write()));
     for (tag, record) in tags {
         push_line(&mut text, tag, record);
     }
@@ -177,12 +214,12 @@ fn whole_text(generation: u64, tags: &HashMap<BizTag, TagRecord>) -> String {
 #[must_use]
 pub fn read(content: &[u8]) -> Reading {
     match parse(content) {
-        Ok((generation, tags, doubt)) => Reading::Whole { generation, tags, doubt },
+        Ok((header, file, tags, doubt)) => Reading::Whole { header, file, tags, doubt },
         Err(damage) => Reading::Damaged { damage, floors: salvage(content) },
     }
 }
 
-type Parsed = (u64, HashMap<BizTag, TagRecord>, Option<Doubt>);
+type Parsed = (Header, Option<Mark>, HashMap<BizTag, TagRecord>, Option<Doubt>);
 
 fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     let end = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -190,10 +227,9 @@ fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     let text = std::str::from_utf8(whole)
         .map_err(|error| Damage::Content(format!("byte {} is not UTF-8", error.valid_up_to())))?;
     let mut lines = text.lines();
-    let header = lines.next().and_then(checked).and_then(|line| line.strip_prefix(NAME));
-    let generation = header.and_then(|rest| rest.trim_start().parse().ok());
-    let generation =
-        generation.ok_or_else(|| Damage::Content(format!("it does not begin with {NAME:?}")))?;
+    let header = lines.next().and_then(checked).and_then(parse_header);
+    let (header, file) =
+        header.ok_or_else(|| Damage::Content(format!("it does not begin with {NAME:?}")))?;
     let mut tags = HashMap::new();
     for (nth, line) in lines.enumerate() {
         let (tag, record) = parse_line(line)
@@ -201,7 +237,15 @@ fn parse(content: &[u8]) -> Result<Parsed, Damage> {
         tags.insert(tag, record);
     }
     let doubt = (!rest.is_empty()).then(|| take_in_rest(rest, &mut tags));
-    Ok((generation, tags, doubt))
+    Ok((header, file, tags, doubt))
+}
+
+fn parse_header(line: &str) -> Option<(Header, Option<Mark>)> {
+    let mut fields = line.strip_prefix(NAME)?.trim_start().split(' ');
+    let generation = fields.next()?.parse().ok()?;
+    let file = fields.next().map(|mark| Mark::read(mark).ok_or(())).transpose().ok()?;
+    let base = fields.next().map(str::parse).transpose().ok()?.unwrap_or_default();
+    fields.next().is_none().then_some((Header { generation, base }, file))
 }
 
 /// A last line without its line break.
@@ -361,6 +405,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const HEADER: Header = Header { generation: 7, base: 5 };
+
     fn tag(name: &str) -> BizTag {
         BizTag::new(name).unwrap()
     }
@@ -372,7 +418,7 @@ mod tests {
 
     fn journal(dir: &tempfile::TempDir, records: &[(&str, TagRecord)]) -> (Journal, PathBuf) {
         let path = dir.path().join(FILE);
-        let mut journal = Journal::create(&path, 7, HashMap::new()).unwrap();
+        let mut journal = Journal::create(&path, HEADER, HashMap::new()).unwrap();
         for (name, record) in records {
             journal.append(vec![(tag(name), record.clone())]).unwrap();
         }
@@ -381,8 +427,9 @@ mod tests {
 
     fn reopened(path: &Path) -> HashMap<BizTag, TagRecord> {
         match read(&std::fs::read(path).unwrap()) {
-            Reading::Whole { generation, tags, doubt } => {
-                assert_eq!((generation, doubt), (7, None));
+            Reading::Whole { header, file, tags, doubt } => {
+                assert_eq!((header, doubt), (HEADER, None));
+                assert_eq!(file, Some(Mark::of(&std::fs::metadata(path).unwrap())));
                 tags
             }
             Reading::Damaged { damage, .. } => panic!("{damage}"),
@@ -498,6 +545,36 @@ mod tests {
     }
 
     #[test]
+    fn a_journal_of_an_older_version_is_read_and_does_not_say_which_file_it_was() {
+        let mut text = String::new();
+        push_checked(&mut text, "leafd-segments 1 7");
+        push_line(&mut text, &tag("a"), &record(9, &[(3, 9)]));
+        let Reading::Whole { header, file, tags, .. } = read(text.as_bytes()) else { panic!() };
+        assert_eq!((header, file), (Header { generation: 7, base: 0 }, None));
+        assert_eq!(tags[&tag("a")], record(9, &[(3, 9)]));
+        for bad in
+            ["leafd-segments 1 7 x 0", "leafd-segments 1 7 5@6 x", "leafd-segments 1 7 5 6 7"]
+        {
+            let mut text = String::new();
+            push_checked(&mut text, bad);
+            assert!(matches!(read(text.as_bytes()), Reading::Damaged { .. }), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_last_record_of_a_life_is_in_a_file_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
+        let copy = std::fs::read(&path).unwrap();
+        journal.finish(vec![(tag("a"), record(2001, &[(301, 2001)]))]).unwrap();
+        assert_eq!(reopened(&path)[&tag("a")].left.position(), Some(301));
+        // Written over the file, so that inode and time are those of the file as it is.
+        std::fs::write(&path, copy).unwrap();
+        let Reading::Whole { file, .. } = read(&std::fs::read(&path).unwrap()) else { panic!() };
+        assert!(file.unwrap().differs_from(Mark::of(&std::fs::metadata(&path).unwrap())));
+    }
+
+    #[test]
     fn a_journal_that_somebody_removed_is_written_anew() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
@@ -540,7 +617,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_content_is_read_or_refused_and_never_a_panic(content in any::<Vec<u8>>()) {
-            let mut file = whole_text(7, &HashMap::new()).into_bytes();
+            let mut file = whole_text(HEADER, Mark::read("7@8").unwrap(), &HashMap::new()).into_bytes();
             file.extend(&content);
             let _ = (read(&content), read(&file));
             prop_assert!(salvage(&content).is_empty());

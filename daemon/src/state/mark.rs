@@ -1,12 +1,12 @@
-//! By what a directory is told from a copy of it: all that is in it can be copied, but not when and
-//! where it was made.
+//! By what a directory or file is told from a copy of it: all that is in it can be copied, but not
+//! when and where it was made.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
-/// What no copy of a directory has. It stays when the directory is renamed, and over a boot, which
-/// may give file systems other numbers.
+/// What no copy of a directory or file has. It stays when either is renamed or written to, and over
+/// a boot, which may give file systems other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     inode: u64,
@@ -14,8 +14,18 @@ pub struct Mark {
     made_ns: Option<u128>,
 }
 
+/// Whether a directory or file keeps its inode number for as long as it exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inodes {
+    /// As on any disk.
+    Stable,
+    /// The file system may number anew, as some that are stacked or in user space do
+    /// (`state.unstable-inodes`): only the time tells a copy.
+    Unstable,
+}
+
 impl Mark {
-    /// That of a directory.
+    /// That of a directory or file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         let made = metadata.created().ok();
@@ -37,11 +47,29 @@ impl Mark {
         Some(Self { inode: inode.parse().ok()?, made_ns })
     }
 
-    /// Whether it is surely another directory's.
+    /// Whether it is surely another directory's or file's.
     #[must_use]
     pub fn differs_from(self, other: Self) -> bool {
-        let made = self.made_ns.zip(other.made_ns);
-        self.inode != other.inode || made.is_some_and(|(one, other)| one != other)
+        self.inode != other.inode || self.was_made_at_another_time(other)
+    }
+
+    /// The same, as far as `inodes` can be relied on.
+    #[must_use]
+    pub fn differs_by(self, other: Self, inodes: Inodes) -> bool {
+        match inodes {
+            Inodes::Stable => self.differs_from(other),
+            Inodes::Unstable => self.was_made_at_another_time(other),
+        }
+    }
+
+    fn was_made_at_another_time(self, other: Self) -> bool {
+        self.made_ns.zip(other.made_ns).is_some_and(|(one, other)| one != other)
+    }
+
+    /// Whether the file system knows when it was made.
+    #[must_use]
+    pub const fn has_time(self) -> bool {
+        self.made_ns.is_some()
     }
 }
 
@@ -67,6 +95,11 @@ mod tests {
         assert!(mark(1, Some(2)).differs_from(mark(1, Some(3))));
         assert!(mark(1, None).differs_from(mark(2, None)));
         assert!(!mark(1, None).differs_from(mark(1, Some(3))));
+        // Where numbers change by themselves, only the time counts.
+        assert!(!mark(1, Some(2)).differs_by(mark(2, Some(2)), Inodes::Unstable));
+        assert!(!mark(1, None).differs_by(mark(2, None), Inodes::Unstable));
+        assert!(mark(1, Some(2)).differs_by(mark(1, Some(3)), Inodes::Unstable));
+        assert!(mark(1, Some(2)).differs_by(mark(2, Some(2)), Inodes::Stable));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`worker_file`] the worker ID and the ceiling of its time, and [`writer`] is the one thread
 //! that writes them. Nothing here decides what may be issued.
 
+pub mod adopt;
 pub mod database;
 pub mod dir;
 pub mod durable;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::mark::Mark;
-use super::properties::{Damage, Properties};
+use super::properties::{Damage, FILE_MARK, Properties};
 
 /// The file that names the owner.
 pub const FILE: &str = "owner.properties";
@@ -25,6 +25,73 @@ pub struct Owner {
     pub identity: String,
     /// The database that ranges are leased from: those of another are not this one's.
     pub store: String,
+}
+
+/// What the owner file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerFile {
+    /// Whose directory it is.
+    pub owner: Owner,
+    /// Counts the starts.
+    pub generation: u64,
+    /// Whether the journal has known the highest end of every tag ever since the directory was new.
+    pub ends_are_known: bool,
+    /// Every tag that the journal does not know starts at or above this: IDs below may have been
+    /// issued from a state that was lost. 0 when none was.
+    pub base: u64,
+    /// The directory that it was written in; older files do not say.
+    pub directory: Option<Mark>,
+    /// The file that it was written to; older files do not say.
+    pub file: Option<Mark>,
+}
+
+impl OwnerFile {
+    /// The file's content.
+    #[must_use]
+    pub fn write(&self) -> String {
+        let mut properties = Properties::default();
+        properties.set("version", 1);
+        properties.set("generation", self.generation);
+        properties.set("endsAreKnown", self.ends_are_known);
+        properties.set("base", self.base);
+        properties.set("machine", &self.owner.machine);
+        properties.set("identity", &self.owner.identity);
+        properties.set("store", &self.owner.store);
+        for (key, mark) in [("directory", self.directory), (FILE_MARK, self.file)] {
+            if let Some(mark) = mark {
+                properties.set(key, mark.write());
+            }
+        }
+        properties.write("Whose state this is. Written by leafd; do not copy it to another host.")
+    }
+
+    /// Reads the file's content.
+    ///
+    /// # Errors
+    /// When it is damaged or of another version.
+    pub fn read(content: &[u8]) -> Result<Self, Damage> {
+        let properties = Properties::read(content)?;
+        match properties.number("version")? {
+            1 => {}
+            other => return Err(Damage::Content(format!("version {other} is not known"))),
+        }
+        Ok(Self {
+            owner: Owner {
+                machine: properties.get("machine")?.to_owned(),
+                identity: properties.get("identity")?.to_owned(),
+                store: properties.get("store").unwrap_or(EMBEDDED).to_owned(),
+            },
+            generation: properties.number("generation")?,
+            ends_are_known: properties.get("endsAreKnown")? == "true",
+            base: match properties.get("base") {
+                Ok(_) => properties.number("base")?,
+                // Older files have none.
+                Err(_) => 0,
+            },
+            directory: properties.get("directory").ok().and_then(Mark::read),
+            file: properties.file(),
+        })
+    }
 }
 
 impl Owner {
@@ -56,44 +123,6 @@ impl Owner {
         self.machine == NO_MACHINE && self.identity.is_empty()
     }
 
-    /// The file's content. `generation` counts the starts; `ends_are_known` says whether the
-    /// journal has known the highest end of every tag ever since the directory was new; `mark` is
-    /// the directory's.
-    #[must_use]
-    pub fn write(&self, generation: u64, ends_are_known: bool, mark: Mark) -> String {
-        let mut properties = Properties::default();
-        properties.set("version", 1);
-        properties.set("generation", generation);
-        properties.set("endsAreKnown", ends_are_known);
-        properties.set("machine", &self.machine);
-        properties.set("identity", &self.identity);
-        properties.set("store", &self.store);
-        properties.set("directory", mark.write());
-        properties.write("Whose state this is. Written by leafd; do not copy it to another host.")
-    }
-
-    /// Reads the file's content: the owner, and what else [`Self::write`] was given; older files
-    /// have no mark.
-    ///
-    /// # Errors
-    /// When it is damaged or of another version.
-    pub fn read(content: &[u8]) -> Result<(Self, u64, bool, Option<Mark>), Damage> {
-        let properties = Properties::read(content)?;
-        match properties.number("version")? {
-            1 => {
-                let owner = Self {
-                    machine: properties.get("machine")?.to_owned(),
-                    identity: properties.get("identity")?.to_owned(),
-                    store: properties.get("store").unwrap_or(EMBEDDED).to_owned(),
-                };
-                let ends_are_known = properties.get("endsAreKnown")? == "true";
-                let mark = properties.get("directory").ok().and_then(Mark::read);
-                Ok((owner, properties.number("generation")?, ends_are_known, mark))
-            }
-            other => Err(Damage::Content(format!("version {other} is not known"))),
-        }
-    }
-
     /// In what `self`, the owner on disk, leased its ranges elsewhere than this host does; `None`
     /// when it is the same database.
     #[must_use]
@@ -121,9 +150,12 @@ mod tests {
     #[test]
     fn an_owner_is_written_and_read_and_told_from_another() {
         let here = Owner { machine: "m1".into(), identity: "a".into(), store: "s".into() };
-        let mark = Mark::read("7@8").unwrap();
-        let read = Owner::read(here.write(5, false, mark).as_bytes());
-        assert_eq!(read, Ok((here.clone(), 5, false, Some(mark))));
+        for (base, directory, file) in [(0, None, None), (7, Mark::read("7@8"), Mark::read("9"))] {
+            let owner = here.clone();
+            let file =
+                OwnerFile { owner, generation: 5, ends_are_known: false, base, directory, file };
+            assert_eq!(OwnerFile::read(file.write().as_bytes()), Ok(file));
+        }
         assert_eq!(here.differs_from(&here), None);
         let other = Owner { machine: "m2".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("m2"));

@@ -4,6 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::mark::Mark;
+
+/// The key under which a file names itself, by its inode and when it was made.
+pub const FILE_MARK: &str = "file";
+
 /// A file that does not say what was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
@@ -50,6 +55,12 @@ impl Properties {
     pub fn number(&self, key: &str) -> Result<u64, Damage> {
         let text = self.get(key)?;
         text.parse().map_err(|_| Damage::Content(format!("{key} is {text:?}, not a number")))
+    }
+
+    /// Which file the content was written to; none when it does not say so.
+    #[must_use]
+    pub fn file(&self) -> Option<Mark> {
+        self.get(FILE_MARK).ok().and_then(Mark::read)
     }
 
     /// The file's content: a comment, the lines, the checksum.

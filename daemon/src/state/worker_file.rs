@@ -1,7 +1,8 @@
 //! The worker file: the worker ID as Leaf writes it, and what leafd adds, so that no ID comes
 //! twice when nothing else is known: the ceiling of its time, and what it was issued with.
 
-use super::properties::{Damage, Properties};
+use super::mark::Mark;
+use super::properties::{Damage, FILE_MARK, Properties};
 
 /// Its name in the state directory.
 pub const FILE: &str = "worker.properties";
@@ -86,9 +87,9 @@ impl WorkerRecord {
         }
     }
 
-    /// The file's content. `generation` counts the starts.
+    /// The content of `file`. `generation` counts the starts.
     #[must_use]
-    pub fn write(&self, generation: u64) -> String {
+    pub fn write(&self, generation: u64, file: Mark) -> String {
         let mut properties = Properties::default();
         properties.set("version", 1);
         properties.set("generation", generation);
@@ -96,6 +97,7 @@ impl WorkerRecord {
         properties.set("identity", &self.identity);
         properties.set("layout", &self.layout);
         properties.set("ceilingMs", self.ceiling_ms);
+        properties.set(FILE_MARK, file.write());
         if let Some(shared) = &self.shared {
             properties.set("registry", &shared.registry);
             properties.set("nonces", shared.nonces.join(","));
@@ -183,8 +185,9 @@ mod tests {
             contested(Standing::HandedBack),
             WorkerRecord { shared: Some(SharedClaim::default()), ..WorkerRecord::fresh() },
         ];
+        let mark = Mark::read("7@8").unwrap();
         for record in records {
-            assert_eq!(WorkerRecord::read(record.write(5).as_bytes()), Ok((record, 5)));
+            assert_eq!(WorkerRecord::read(record.write(5, mark).as_bytes()), Ok((record, 5)));
         }
     }
 
@@ -195,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_file_of_version_0_1_0_is_of_a_worker_id_that_nobody_else_uses() {
-        let text = contested(Standing::Own).write(1);
+        let text = contested(Standing::Own).write(1, Mark::read("7@8").unwrap());
         assert!(!text.contains("standing"), "{text}");
         let (record, _) = WorkerRecord::read(text.as_bytes()).unwrap();
         assert_eq!(record.shared.unwrap().standing, Standing::Own);

@@ -18,6 +18,7 @@ use crate::segment::tag::BizTag;
 enum Job {
     Segments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),
     HighWaterMarks(Vec<(BizTag, u64)>, oneshot::Sender<Result<(), String>>),
+    LastSegments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),
     Worker(WorkerRecord, oneshot::Sender<Result<(), String>>),
     Database(String, oneshot::Sender<Result<(), String>>),
     LogLeasesTo(Box<LeaseLog>),
@@ -94,6 +95,16 @@ impl Writer {
         let _ = self.jobs.send(Job::Leased(lease));
     }
 
+    /// As [`Self::segments`], for the last records of this life, which go to a journal of their own.
+    ///
+    /// # Errors
+    /// When they are not on disk, or not surely.
+    pub async fn last_segments(&self, records: Vec<(BizTag, TagRecord)>) -> Result<(), String> {
+        let (done, outcome) = oneshot::channel();
+        self.jobs.send(Job::LastSegments(records, done)).map_err(|_| GONE)?;
+        wait(outcome).await
+    }
+
     /// Writes the worker file. It is handed in at once, whether somebody waits or not, so that of
     /// two records the later one stays; the outcome comes when it is on disk.
     ///
@@ -144,10 +155,14 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
                 }
                 continue;
             }
+            Job::LastSegments(records, done) => {
+                let written = ours.and_then(|()| journal.finish(records));
+                done.send(written.map_err(|error| error.to_string()))
+            }
             Job::Worker(record, done) => {
-                let text = record.write(generation);
+                let text = |file| record.write(generation, file);
                 let written =
-                    ours.and_then(|()| durable::replace(&place.worker_file(), text.as_bytes()));
+                    ours.and_then(|()| durable::replace_marked(&place.worker_file(), text));
                 done.send(written.map(drop).map_err(|error| error.to_string()))
             }
         };

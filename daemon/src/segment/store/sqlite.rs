@@ -17,7 +17,7 @@ use super::guard::{Guard, Unusable};
 use super::identity::{Identity, NoIdentity};
 use super::sql::Sql;
 use super::{Limits, Store, schema};
-use crate::state::mark::Mark;
+use crate::state::mark::{Inodes, Mark};
 
 /// SQLITE_BUSY and SQLITE_LOCKED, in the low byte of the code: another process has the lock. A
 /// probe would not wait for it.
@@ -41,8 +41,8 @@ pub struct Embedded {
     pub timeout: Duration,
     /// Whether tables may be made where there are none.
     pub if_missing: IfMissing,
-    /// The file system gives files other inodes at times, so they do not tell a copy.
-    pub unstable_inodes: bool,
+    /// Whether they tell a copy of the file.
+    pub inodes: Inodes,
 }
 
 struct Sqlite {
@@ -187,8 +187,8 @@ impl Sqlite {
         let identity: Identity = identity
             .parse()
             .map_err(|error: NoIdentity| sqlx::Error::Configuration(error.into()))?;
-        let is_own = Mark::read(&written_to).is_some_and(|written| !written.differs_from(mark));
-        if !is_own && !self.place.unstable_inodes {
+        let written = Mark::read(&written_to);
+        if written.is_none_or(|written| written.differs_by(mark, self.place.inodes)) {
             let now = mark.write();
             let what =
                 format!("the file is a copy: it was made as {written_to}, and this is {now}");
@@ -238,7 +238,9 @@ impl Connect for Sqlite {
     fn is_still_there(&self) -> bool {
         let opened = *self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let there = mark_of(&self.place.path);
-        there.is_ok_and(|there| opened.is_some_and(|opened| !opened.differs_from(there)))
+        there.is_ok_and(|there| {
+            opened.is_some_and(|opened| !opened.differs_by(there, self.place.inodes))
+        })
     }
 }
 
@@ -318,7 +320,7 @@ mod tests {
 
     fn place(dir: &tempfile::TempDir, if_missing: IfMissing) -> Embedded {
         let path = dir.path().join("leafd.db");
-        Embedded { path, timeout: SECOND, if_missing, unstable_inodes: false }
+        Embedded { path, timeout: SECOND, if_missing, inodes: Inodes::Stable }
     }
 
     fn opened(place: Embedded) -> impl Store + use<> {

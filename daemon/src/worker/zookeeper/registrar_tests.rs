@@ -110,7 +110,7 @@ async fn lives_that_never_reach_zookeeper_serve_from_the_file_and_leave_the_name
         state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
         state.place().worker_file()
     };
-    std::fs::write(&path, file.write(1)).unwrap();
+    crate::state::durable::replace_marked(&path, |mark| file.write(1, mark)).unwrap();
     for _ in 0..=MOST_NONCES {
         assert!(life(folder.path()).await);
     }

@@ -1,0 +1,245 @@
+//! Taking a state directory over on an operator's word: that no other host goes on from it, and,
+//! where nothing here knows it, up to where IDs were issued.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::dir::{Files, Marked, StateDir, StateError, WorkerPast, floors_only};
+use super::journal::{self, Reading};
+use super::owner::{self, Owner, OwnerFile};
+use super::worker_file::{self, WorkerRecord};
+use crate::segment::range::MAX_END;
+use crate::segment::tag::BizTag;
+
+/// So many tags are named in an error.
+const NAMED: usize = 8;
+
+/// An operator's word on which IDs may have been issued.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Above {
+    everything: Option<u64>,
+    tags: HashMap<BizTag, u64>,
+}
+
+impl Above {
+    /// Adds `N`, for all tags, or `TAG=N`. Of two numbers the higher counts.
+    ///
+    /// # Errors
+    /// When it is neither, or leaves no room for an ID; in words for people.
+    pub fn add(&mut self, word: &str) -> Result<(), String> {
+        let (tag, number) = word.rsplit_once('=').map_or((None, word), |(tag, n)| (Some(tag), n));
+        let most = MAX_END - 2;
+        let number = number.parse().ok().filter(|number| (0..=most).contains(number));
+        let number: u64 = number.ok_or_else(|| {
+            format!("{word:?} is neither a number nor TAG=NUMBER, with the number at most {most}")
+        })?;
+        let known = match tag {
+            None => self.everything.get_or_insert(number),
+            Some(tag) => {
+                let tag = BizTag::new(tag).map_err(|bad| format!("{word:?}: {bad}"))?;
+                self.tags.entry(tag).or_insert(number)
+            }
+        };
+        *known = number.max(*known);
+        Ok(())
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.everything.is_some() || !self.tags.is_empty()
+    }
+
+    /// Where tags start that are not named: above the number for all, else above the highest of
+    /// those that are given. 0 when none is.
+    fn base(&self) -> u64 {
+        let number = self.everything.or_else(|| self.tags.values().max().copied());
+        number.map_or(0, |number| number + 1)
+    }
+}
+
+/// Where ranges are leased from, as far as adopting is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeasedFrom {
+    /// A database that other hosts share: it knows what was leased.
+    Shared,
+    /// The embedded one. It may have been lost or restored together with the directory.
+    Embedded {
+        /// Its file exists.
+        is_there: bool,
+    },
+}
+
+/// What adopting did.
+#[derive(Debug)]
+pub struct Adopted {
+    /// One sentence each.
+    pub done: Vec<String>,
+    /// Where each tag goes on at the earliest.
+    pub floors: HashMap<BizTag, u64>,
+    /// Where every other tag does; 0: anywhere.
+    pub base: u64,
+    /// Whether no tag was ever given IDs above those.
+    pub ends_are_known: bool,
+}
+
+/// How to go on when nobody here knows what was issued.
+#[derive(Debug)]
+pub struct Advice {
+    /// The highest IDs that the journal knows of, the highest first.
+    known: Vec<(BizTag, u64)>,
+    /// Inode numbers may change by themselves here.
+    may_be_renumbered: bool,
+}
+
+impl Advice {
+    pub(super) fn new(floors: &HashMap<BizTag, u64>, may_be_renumbered: bool) -> Self {
+        let highest = |(tag, floor): (&BizTag, &u64)| (tag.clone(), floor.saturating_sub(1));
+        let mut known: Vec<_> = floors.iter().map(highest).collect();
+        known.sort_unstable_by(|(one, a), (other, b)| {
+            b.cmp(a).then_with(|| one.as_str().cmp(other.as_str()))
+        });
+        Self { known, may_be_renumbered }
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "Find the highest ID of each tag in the tables of the applications, add a margin for \
+             what is not stored yet, and run `leafd adopt --above N` with a number that no tag has \
+             passed, or with `--above TAG=N` for each tag; IDs then begin above it",
+        )?;
+        if let Some((_, highest)) = self.known.first() {
+            write!(f, ". The journal here knows of IDs up to {highest} (")?;
+            for (nth, (tag, highest)) in self.known.iter().take(NAMED).enumerate() {
+                write!(f, "{}{tag} {highest}", if nth > 0 { ", " } else { "" })?;
+            }
+            if self.known.len() > NAMED {
+                write!(f, ", and {} more tags", self.known.len() - NAMED)?;
+            }
+            write!(
+                f,
+                "): if it was copied after leafd had stopped, and nothing was issued since, \
+                 `leafd adopt --above {highest}` is right"
+            )?;
+        }
+        if self.may_be_renumbered {
+            f.write_str(
+                ". If nobody has restored or copied anything, this file system changes inode \
+                 numbers by itself: set state.unstable-inodes = true",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl StateDir {
+    /// Takes the directory over for this host, whatever it says and however damaged it is, on the
+    /// word of an operator that no other host goes on from it. Ranges that were left are given up;
+    /// highest ends are kept, and raised to what `above` says; worker time starts at
+    /// `not_before_ms` or the old ceiling, whichever is later.
+    ///
+    /// # Errors
+    /// When nobody knows what was issued and `above` does not say, or the operating system refuses.
+    pub fn adopt(
+        &self,
+        here: &Owner,
+        not_before_ms: u64,
+        from: LeasedFrom,
+        above: &Above,
+    ) -> Result<Adopted, StateError> {
+        let is_new = self.is_new()?;
+        let owner = self.read_marked(owner::FILE)?.and_then(|Marked { content, mark }| {
+            OwnerFile::read(&content).ok().map(|content| Marked { content, mark })
+        });
+        let journal = self.read_marked(journal::FILE)?;
+        let copied = self.copied(owner.as_ref(), journal.as_ref())?;
+        let reading = journal.as_ref().map(|journal| journal::read(&journal.content));
+        let (is_whole, journal_base) = match &reading {
+            Some(Reading::Whole { header, doubt, .. }) => {
+                (doubt.as_ref().is_none_or(|doubt| !doubt.forgets_a_tag), header.base)
+            }
+            Some(Reading::Damaged { .. }) => (false, 0),
+            None => (is_new, 0),
+        };
+        let were_known = owner.as_ref().map_or(is_new, |owner| owner.content.ends_are_known);
+        let ends_are_known = is_whole && were_known && copied.is_none();
+        let mut floors = reading.map(Reading::into_floors).unwrap_or_default();
+        if let LeasedFrom::Embedded { is_there } = from
+            && !above.is_given()
+        {
+            if let Some(copied) = &copied {
+                return Err(self.refuse_copy(copied, journal.as_ref()));
+            }
+            let why = if is_new {
+                Some("is empty: nobody here knows what was issued from the one before it")
+            } else if !ends_are_known && !is_there {
+                Some("has lost its database, and its journal does not know all that was issued")
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                let advice = Box::new(Advice::new(&floors, false));
+                return Err(StateError::Unknown { path: self.path().to_owned(), why, advice });
+            }
+        }
+        let past = self.read(worker_file::FILE)?.and_then(|text| WorkerRecord::read(&text).ok());
+        let (past_ms, past_generation) =
+            past.map_or((0, 0), |(past, generation)| (past.ceiling_ms, generation));
+        let generation = owner.as_ref().map_or(0, |owner| owner.content.generation);
+        let ceiling_ms = past_ms.max(not_before_ms);
+        let mut done = Vec::new();
+        for file in [journal::FILE, worker_file::FILE, owner::FILE] {
+            done.extend(self.keep_copy(file, "adopted")?);
+        }
+        if is_new {
+            super::durable::sync_names(self.path()).map_err(self.io("sync the names above", ""))?;
+        }
+        let known_base = owner.as_ref().map_or(0, |owner| owner.content.base).max(journal_base);
+        let base = known_base.max(above.base());
+        raise(&mut floors, above);
+        done.push(format!("the highest ends of {} tags are kept", floors.len()));
+        if base > 0 {
+            done.push(format!("every tag that is not known here starts at {base} or above"));
+        }
+        done.push(format!("snowflake IDs start at {ceiling_ms} ms since 1970"));
+        done.push(format!(
+            "the directory is now that of machine {}, identity {:?}",
+            here.machine, here.identity
+        ));
+        // A shared store knows the rest; of the embedded one there is the operator's word.
+        let ends_are_known = match from {
+            LeasedFrom::Embedded { .. } => ends_are_known || above.is_given(),
+            LeasedFrom::Shared => ends_are_known && !is_new,
+        };
+        let worker = WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };
+        self.make(
+            here,
+            Files {
+                generation: generation.max(past_generation),
+                base,
+                tags: floors_only(&floors),
+                journal_is_whole: ends_are_known,
+                worker: WorkerPast::Known(worker),
+                ..Files::new()
+            },
+        )?;
+        Ok(Adopted { done, floors, base, ends_are_known })
+    }
+}
+
+/// Raises the highest ends to what the operator says. They never fall.
+fn raise(floors: &mut HashMap<BizTag, u64>, above: &Above) {
+    if !above.is_given() {
+        return;
+    }
+    for (_, floor) in floors.iter_mut().filter(|(tag, _)| !above.tags.contains_key(*tag)) {
+        let base = above.base();
+        *floor = base.max(*floor);
+    }
+    for (tag, number) in &above.tags {
+        let floor = floors.entry(tag.clone()).or_insert(0);
+        *floor = (number + 1).max(*floor);
+    }
+}
