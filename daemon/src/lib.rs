@@ -20,5 +20,6 @@ pub mod secret;
 pub mod segment;
 pub mod snowflake;
 pub mod state;
+pub mod stdout;
 pub mod supervise;
 pub mod worker;

@@ -198,3 +198,30 @@ fn a_bench_verifies_every_id_and_prints_one_json_object() {
         println!("{what:?}: {} IDs verified", result["verified"]);
     }
 }
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    for (program, arguments) in [
+        ("leafctl", &["next", "orders", "--count", "3"][..]),
+        ("leafctl", &["status"]),
+        ("leafd", &["default-config"]),
+    ] {
+        for (redirection, why) in [(">&-", "Bad file descriptor"), (">/dev/full", "No space left")]
+        {
+            let script = format!("exec \"$0\" \"$@\" {redirection}");
+            let home = home.clone().through(&["sh", "-c", &script]);
+            let output = home.command(program).args(arguments).output().unwrap();
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(74), "{arguments:?} {redirection}: {told}");
+            assert!(told.contains(why), "{arguments:?} {redirection}: {told}");
+        }
+        // Whoever reads it has seen enough.
+        let home =
+            home.clone().through(&["bash", "-c", "\"$0\" \"$@\" | exit; exit ${PIPESTATUS[0]}"]);
+        let output = home.command(program).args(arguments).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
+    }
+}

@@ -168,6 +168,23 @@ fn the_log_tells_the_socket_and_a_command_that_works_when_it_is_typed() {
 }
 
 #[test]
+fn the_log_has_colours_on_a_terminal_unless_no_color_is_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let _daemon = home.start();
+    let terminal = "import pty, sys; pty.spawn(sys.argv[1:])";
+    for (no_color, coloured) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        // The second on one folder tells what it is and ends.
+        let home = home.clone().through(&["python3", "-c", terminal]);
+        let mut command = home.command("leafd");
+        command.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(text.contains("leafd 0.") && text.contains("another daemon"), "{text}");
+        assert_eq!(text.contains('\x1b'), coloured, "NO_COLOR={no_color:?}: {text}");
+    }
+}
+
+#[test]
 fn a_json_log_is_one_object_per_line_from_the_first_to_the_last() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("LOG_FORMAT", "json").with("LOG_LEVEL", "debug");

@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-/// The command that asks the daemon on `socket` for an ID, given where every client looks by
-/// itself, the directories of `PATH`, and where this program is.
+use crate::config::Config;
+
+/// The command that asks the daemon on `socket`, given where every client looks by itself, the
+/// directories of `PATH`, where this program is, and leafctl's arguments.
 pub(super) fn first_command(
     socket: &Path,
     clients_look_at: Option<&Path>,
     search: &[PathBuf],
     program: Option<&Path>,
+    ask: &str,
 ) -> String {
     let beside = program.and_then(Path::parent).map(|directory| directory.join("leafctl"));
     let leafctl = if search.iter().any(|directory| directory.join("leafctl").is_file()) {
@@ -19,9 +22,19 @@ pub(super) fn first_command(
         "cargo run --release --bin leafctl --".to_owned()
     };
     if clients_look_at == Some(socket) {
-        format!("{leafctl} next orders")
+        format!("{leafctl} {ask}")
     } else {
-        format!("{leafctl} --socket {} next orders", socket.display())
+        format!("{leafctl} --socket {} {ask}", socket.display())
+    }
+}
+
+/// What the first command is for, and its arguments: an ID, or, where tags have to be made first and
+/// nothing else gives IDs, the tags that there are.
+pub(super) fn first_call(config: &Config) -> (&'static str, &'static str) {
+    match (config.makes_tags(), config.snowflake.enabled) {
+        (true, _) => ("get an ID", "next orders"),
+        (false, true) => ("get an ID", "snowflake"),
+        (false, false) => ("see the tags", "tag list"),
     }
 }
 
@@ -34,7 +47,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let socket = Path::new("/run/leafd/leafd.sock");
         let program = dir.path().join("leafd");
-        let hint = |search: &[PathBuf]| first_command(socket, Some(socket), search, Some(&program));
+        let ask = "next orders";
+        let hint =
+            |search: &[PathBuf]| first_command(socket, Some(socket), search, Some(&program), ask);
         assert_eq!(hint(&[]), "cargo run --release --bin leafctl -- next orders");
         let leafctl = dir.path().join("leafctl");
         std::fs::write(&leafctl, "").unwrap();
@@ -42,8 +57,22 @@ mod tests {
         let search = [dir.path().to_owned()];
         assert_eq!(hint(&search), "leafctl next orders");
         for (own, looked_at) in [("/s", Some(socket)), ("/s", None)] {
-            let other = first_command(Path::new(own), looked_at, &search, None);
+            let other = first_command(Path::new(own), looked_at, &search, None, ask);
             assert_eq!(other, "leafctl --socket /s next orders");
+        }
+    }
+
+    #[test]
+    fn a_tag_that_nobody_made_is_not_suggested_where_none_is_made_on_first_use() {
+        let shared = "[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\"\n";
+        for (toml, call) in [
+            (String::new(), "next orders"),
+            (shared.to_owned(), "snowflake"),
+            (format!("{shared}[segment]\nauto-create = true"), "next orders"),
+            (format!("{shared}[snowflake]\nenabled = false"), "tag list"),
+        ] {
+            let config: Config = toml::from_str(&toml).unwrap();
+            assert_eq!(first_call(&config).1, call, "{toml}");
         }
     }
 }

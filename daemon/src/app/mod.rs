@@ -26,6 +26,7 @@ use nix::sys::stat::{Mode, umask};
 
 use crate::clock::Clock;
 use crate::config::{self, Loaded};
+use crate::stdout::stdout;
 
 /// Lets leafd's user read and write what leafd makes, whatever umask it inherits: under 777 the
 /// state directory had mode 000, and the next start could not open it.
@@ -114,8 +115,12 @@ pub fn default_config() -> Result<(), Failure> {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Failure::output)
+    let mut out = stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // `leafd default-config | head`: the reader has seen enough, which is no failure.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::output(error)),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

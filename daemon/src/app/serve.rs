@@ -161,7 +161,7 @@ async fn run(
     if !probe.has_run_a_task().await {
         return Err(Failure::software("the thread that serves does not run"));
     }
-    say_ready(socket.path.as_deref(), daemon.state.path());
+    say_ready(socket.path.as_deref(), daemon.state.path(), config);
     manager.ready(&words::status(&service.status()));
     let reporting =
         manager.is_there().then(|| tokio::spawn(report(manager.clone(), Arc::clone(&service))));
@@ -453,7 +453,7 @@ pub(super) fn room_for(config: &Config) -> usize {
     room
 }
 
-fn say_ready(socket: Option<&Path>, state: &Path) {
+fn say_ready(socket: Option<&Path>, state: &Path, config: &Config) {
     let Some(socket) = socket else {
         tracing::info!(state = %state.display(), "ready, on a socket without a path");
         return;
@@ -463,8 +463,9 @@ fn say_ready(socket: Option<&Path>, state: &Path) {
     // A variable of ours says nothing about the shell of whoever reads the log.
     let ours = std::env::var_os(leaf_client::SOCKET_VARIABLE).is_some();
     let clients_look_at = (!ours).then(leaf_client::default_socket_path);
-    let command =
-        hint::first_command(socket, clients_look_at.as_deref(), &search, program.as_deref());
+    let (what, call) = hint::first_call(config);
+    let clients_look_at = clients_look_at.as_deref();
+    let command = hint::first_command(socket, clients_look_at, &search, program.as_deref(), call);
     tracing::info!(socket = %socket.display(), state = %state.display(), "ready");
-    tracing::info!("get an ID: {command}");
+    tracing::info!("{what}: {command}");
 }

@@ -83,11 +83,17 @@ pub fn start(log: &Log) -> Result<(Handle, Guard), ParseError> {
         LogFormat::Auto | LogFormat::Human => {
             let (writer, guard) = tracing_appender::non_blocking(io::stderr());
             let lines = fmt::layer().with_writer(writer);
-            (lines.with_target(false).with_ansi(io::stderr().is_terminal()).boxed(), guard)
+            (lines.with_target(false).with_ansi(is_coloured()).boxed(), guard)
         }
     };
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     Ok((Handle(handle), Guard(Some(guard))))
+}
+
+/// Colours are for terminals, unless somebody wants none: <https://no-color.org>.
+fn is_coloured() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal() && !unwanted
 }
 
 fn journal() -> (Box<dyn Layer<Registry> + Send + Sync>, WorkerGuard) {

@@ -1,8 +1,9 @@
 //! What goes to stdout: one locked buffer, and a place to say that writing failed.
 
 use std::fmt;
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{BufWriter, Write};
 
+use leafd::stdout::{Stdout, stdout};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -10,10 +11,10 @@ use crate::exit::Failure;
 /// Results on their way out. What is written appears at [`Output::finish`] at the latest.
 pub(crate) struct Output<W: Write>(BufWriter<W>);
 
-impl Output<StdoutLock<'static>> {
+impl Output<Stdout> {
     /// Stdout, locked.
     pub(crate) fn stdout() -> Self {
-        Self::to(io::stdout().lock())
+        Self::to(stdout())
     }
 }
 
