@@ -14,6 +14,7 @@ pub mod host;
 mod instance;
 pub mod java_leaf;
 mod keeper;
+pub mod links;
 pub mod load;
 pub mod log;
 pub mod manager;

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leafd_tests::links;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::nspawn::Package;
 use leafd_tests::{Container, Seen};
@@ -72,7 +73,7 @@ fn an_upgrade_starts_nothing_that_was_stopped_or_disabled() {
 }
 
 #[test]
-fn a_removal_keeps_state_and_configuration_and_a_purge_leaves_nothing() {
+fn a_removal_keeps_everything_a_purge_the_state_and_a_purge_that_was_told_so_nothing() {
     let container = Container::boot();
     let before = container.ok(LEFTOVERS);
     assert_eq!(before, "", "there is something of leafd before it is installed");
@@ -91,6 +92,12 @@ fn a_removal_keeps_state_and_configuration_and_a_purge_leaves_nothing() {
     assert_eq!(container.property("leafd.socket", "ActiveState"), "active");
     assert_eq!(container.ok("leafctl next orders"), "4\n");
     assert_eq!(container.ok("cat /etc/leafd/leafd.toml"), "[worker]\nid = 9\n");
+    // Nobody can be asked, so the IDs that were issued are not forgotten.
+    let told = container.ok("dpkg --purge leafd");
+    assert!(told.contains("/var/lib/leafd is kept"), "{told}");
+    container.install(&package);
+    assert_eq!(container.ok("leafctl next orders"), "5\n");
+    container.ok("echo leafd leafd/purge-state boolean true | debconf-set-selections");
     container.ok("dpkg --purge leafd");
     assert_eq!(container.ok(LEFTOVERS), "", "a purge leaves something");
     assert_eq!(container.sh("systemctl cat leafd.service leafd.socket").code, Some(1));
@@ -145,6 +152,17 @@ fn manual_pages_completions_and_examples_are_in_their_places() {
     assert_eq!(conffiles, "/etc/leafd/leafd.toml\n");
     let verified = container.sh("dpkg --verify leafd");
     assert_eq!((verified.code, verified.text.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn every_link_of_an_installed_document_leads_to_a_file_and_a_heading() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut unpack = std::process::Command::new("dpkg-deb");
+    let status = unpack.arg("--extract").arg(Package::build().path()).arg(folder.path()).status();
+    assert!(status.unwrap().success());
+    let folder = folder.path().join("usr/share/doc/leafd").canonicalize().unwrap();
+    let dead = links::dead(&folder, &links::documents(&folder));
+    assert!(dead.is_empty(), "{dead:#?}");
 }
 
 #[test]

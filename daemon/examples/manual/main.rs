@@ -1,5 +1,8 @@
-//! Writes the manual pages and the completions of both programs: `manual DIRECTORY`. They are made
-//! from the command lines, so that they never say anything else.
+//! Writes the manual pages and the completions of both programs, and the documents of the package:
+//! `manual DIRECTORY`. The pages are made from the command lines, so that they never say anything
+//! else.
+
+mod doc;
 
 use std::fs;
 use std::io;
@@ -11,7 +14,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use leafd::cli::{leafctl, leafd as daemon};
 
-/// Writes the manual pages to DIRECTORY/man and the completions to DIRECTORY/bash, zsh and fish
+/// Writes the manual pages to DIRECTORY/man, the completions to DIRECTORY/bash, zsh and fish, and the
+/// documents to DIRECTORY/doc
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Made when it does not exist
@@ -23,6 +27,9 @@ fn main() -> io::Result<()> {
     let man = directory.join("man");
     fs::create_dir_all(&man)?;
     fs::write(man.join("leafd.toml.5"), configuration(leafd::config::DEFAULT))?;
+    fs::write(directory.join("changelog.Debian"), debian_changelog())?;
+    let repository = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    doc::write(repository, &directory.join("doc"))?;
     let programs = [(daemon::Arguments::command(), "8"), (leafctl::Cli::command(), "1")];
     for (program, section) in programs {
         let mut built = program.clone().disable_help_subcommand(true);
@@ -36,6 +43,15 @@ fn main() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Debian's own changelog says what was packed; what has changed in leafd is in the other one.
+fn debian_changelog() -> String {
+    format!(
+        "leafd ({}-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n \
+         -- The leafd project <leafd@localhost>  Sat, 21 Nov 2026 12:00:00 +0000\n",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// One page for the command and one for each of its commands.

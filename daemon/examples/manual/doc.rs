@@ -1,0 +1,111 @@
+//! The documents that the package brings. What they link to and the package does not bring becomes
+//! plain text, so that no link of an installed document is dead.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Folders of the repository and what the package takes of them: files that end so.
+const TAKEN: [(&str, &str); 5] = [
+    ("", "README.md"),
+    ("", "SECURITY.md"),
+    ("client", "README.md"),
+    ("docs", ".md"),
+    ("docs/decisions", ".md"),
+];
+
+/// Examples, as they are.
+const EXAMPLES: &str = "kubernetes";
+
+/// Documents that the package has under another name.
+const RENAMED: [(&str, &str); 1] = [("CHANGELOG.md", "changelog.gz")];
+
+/// Writes the documents of `repository` to `target`.
+pub(crate) fn write(repository: &Path, target: &Path) -> io::Result<()> {
+    let mut documents = BTreeSet::new();
+    for (folder, end) in TAKEN {
+        for file in files(&repository.join(folder))? {
+            if file.to_string_lossy().ends_with(end) {
+                documents.insert(Path::new(folder).join(file));
+            }
+        }
+    }
+    let examples = files(&repository.join(EXAMPLES))?;
+    let examples: BTreeSet<_> =
+        examples.iter().map(|file| Path::new(EXAMPLES).join(file)).collect();
+    for path in documents.iter().chain(&examples) {
+        let to = target.join(path);
+        fs::create_dir_all(to.parent().unwrap_or(target))?;
+        if examples.contains(path) {
+            fs::copy(repository.join(path), &to)?;
+            continue;
+        }
+        let text = fs::read_to_string(repository.join(path))?;
+        let here = path.parent().unwrap_or(Path::new(""));
+        let kept = |link: &str| {
+            let there = normal(&here.join(link.split('#').next().unwrap_or_default()));
+            if let Some((_, new)) = RENAMED.iter().find(|(old, _)| Path::new(old) == there) {
+                let up = here.components().map(|_| "../").collect::<String>();
+                return Some(format!("{up}{new}"));
+            }
+            let all = documents.iter().chain(&examples);
+            let is_there = link.starts_with('#')
+                || link.contains("://")
+                || all.clone().any(|path| path.starts_with(&there));
+            is_there.then(|| link.to_owned())
+        };
+        fs::write(&to, relinked(&text, kept))?;
+    }
+    Ok(())
+}
+
+/// The names of the files in a folder.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            files.push(entry.file_name().into());
+        }
+    }
+    Ok(files)
+}
+
+/// `a/../b` as `b`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// The text with each link as `kept` says; `[words](link)` becomes `words` where it says nothing.
+fn relinked(text: &str, kept: impl Fn(&str) -> Option<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("](") {
+        let (Some((link, later)), Some(open)) = (after.split_once(')'), before.rfind('[')) else {
+            out.push_str(before);
+            out.push_str("](");
+            rest = after;
+            continue;
+        };
+        let (lead, words) = before.split_at(open);
+        out.push_str(lead);
+        match kept(link) {
+            Some(link) => out.push_str(&format!("{words}]({link})")),
+            None => out.push_str(&words[1..]),
+        }
+        rest = later;
+    }
+    out.push_str(rest);
+    out
+}
