@@ -280,12 +280,36 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
     let store =
         store(config, address.as_ref(), password.as_ref(), nothing_leased, Arc::clone(&guard))?;
     if address.is_none() {
+        if guard.recorded().identity.is_none() {
+            forget_origin(&paths::database(config), &mut remembered, &writer).await?;
+        }
         look_at(&*store, &guard, &paths::database(config), &mut remembered, &writer).await?;
     }
     let segments =
         Segments::start(segment_settings(config, base), store, writer.clone(), &remembered, &fatal);
     let snowflake = Snowflake::start(config, &worker, peer, writer, &fatal)?;
     Ok(Daemon { segments, snowflake, fatal, state })
+}
+
+/// Nobody recorded which embedded database the ranges come from, as with state of leafd 0.1.0: they
+/// are given up before the one that is there now is recorded. Where there is none, nobody else can
+/// have them.
+async fn forget_origin(
+    path: &Path,
+    remembered: &mut HashMap<BizTag, TagRecord>,
+    writer: &Writer,
+) -> Result<(), Failure> {
+    let is_there = std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0);
+    if !is_there || remembered.values().all(|record| record.left.total() == 0) {
+        return Ok(());
+    }
+    let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+    tracing::info!(
+        dropped,
+        "nobody recorded which database the leased ranges come from, as in state of earlier versions; they \
+         are given up once, and tags go on above them"
+    );
+    Ok(())
 }
 
 /// Looks at the embedded database before anything that was leased is issued: those IDs may be
