@@ -69,6 +69,7 @@ fn tags_are_made_listed_shown_and_changed() {
         };
         assert_eq!(names(client.tag_list("", 2).unwrap()), ["a", "b"]);
         assert_eq!(names(client.tag_list("b", 2).unwrap()), ["c"]);
+        assert_eq!(names(client.tags_used("a", 2).unwrap()), ["b", "c"]);
         assert_eq!(client.tag_set_step("c", 70).unwrap().row_step, 70);
         assert_eq!(client.tag_show("c").unwrap().row_step, 70);
         let again = client.tag_create("a", 50, 1, "").unwrap_err();
@@ -155,6 +156,7 @@ fn what_can_never_be_right_is_refused_without_asking() {
         assert_eq!(invalid(client.next_many("a", 0).map(drop)), Invalid::CountZero);
         assert_eq!(invalid(client.tag_list("", 101).map(drop)), Invalid::PageSize(101));
         assert_eq!(invalid(client.tag_set_step("a", 0).map(drop)), Invalid::StepZero);
+        assert_eq!(invalid(client.tags_used("", 101).map(drop)), Invalid::PageSize(101));
         assert_eq!(invalid(client.tag_delete("").map(drop)), Invalid::EmptyTag);
         let refused = Invalid::FirstOutOfRange { first: 0, step: 50 };
         assert_eq!(invalid(client.tag_create("a", 50, 0, "").map(drop)), refused);

@@ -18,6 +18,7 @@ from leaf_wire import (
     TagList,
     TagSetStep,
     TagShow,
+    TagsUsed,
     WorkerList,
     WorkerRelease,
 )
@@ -34,6 +35,7 @@ class Errors(DaemonTest):
             cases += [(call, ErrorCode.BAD_COUNT, most) for call in (Snowflake(count), Segment(tag, count))]
         for limit in (0, 101):
             cases += [(TagList("", limit), ErrorCode.BAD_COUNT, 100)]
+            cases += [(TagsUsed("", limit), ErrorCode.BAD_COUNT, 100)]
             cases += [(WorkerList(0, limit), ErrorCode.BAD_COUNT, 100)]
         for first in (0, TOP - 49, TOP, 2**63, 2**64 - 1):
             cases += [(TagCreate(other, step=50, first=first), ErrorCode.BAD_COUNT, TOP - 50)]

@@ -39,6 +39,7 @@ from leaf_wire import (
     TagSetStep,
     TagShow,
     TagStatus,
+    TagsUsed,
     Time,
     TimeReply,
     WorkerList,
@@ -71,6 +72,7 @@ EXAMPLES: list[Request | Response] = [
     Request(10, WorkerList()),
     Request(11, WorkerRelease(3, "a:1")),
     Request(12, TagDelete("a")),
+    Request(13, TagsUsed()),
     Response(7, Tags((TagStatus(
         tag="a", row_step=2_000, step=4_000, max_id=8_001, description="é", current=Span(1, 2_001), next=None,
         position=17, remaining=1_984, issued=16, leases=1, last_lease_ms_ago=5, last_lease_size=2_000,

@@ -1,4 +1,4 @@
-"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete`."""
+"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete`, `TagsUsed`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from leaf_wire import (
     TagSetStep,
     TagShow,
     TagStatus,
+    TagsUsed,
 )
 
 
@@ -76,6 +77,20 @@ class TagCalls(DaemonTest):
         everything = self.expect(Tags, peer.ask(TagList("", 100))).tags
         self.assertEqual(len(everything), 100)
         self.assertEqual(peer.ask(TagList("\U0010ffff", 100)), Tags(()))
+
+    def test_the_tags_that_were_used_are_listed_without_those_that_were_not(self) -> None:
+        peer, prefix = self.connect(), fresh("used-")
+        used = [f"{prefix}{i:03}" for i in range(12)]
+        for tag in used:
+            self.ids(peer, Segment(tag))
+        self.one_tag(peer.ask(TagCreate(f"{prefix}not", description="not used")))
+        listed: list[str] = []
+        after = prefix
+        while page := self.expect(Tags, peer.ask(TagsUsed(after, 5))).tags:
+            self.assertLessEqual(len(page), 5)
+            listed += [tag.tag for tag in page]
+            after = listed[-1]
+        self.assertEqual([tag for tag in listed if tag.startswith(prefix)], used)
 
     def test_a_deleted_tag_is_unknown_and_a_new_one_begins_where_it_ended(self) -> None:
         peer, tag = self.connect(), fresh("deleted")

@@ -100,6 +100,11 @@ class TagDelete(Struct):
     tag: str
 
 
+class TagsUsed(Struct):
+    after: str = ""
+    limit: U32 = 100
+
+
 class Run(Struct):
     first: U64
     count: U32
@@ -267,6 +272,7 @@ Call = (
     | WorkerList
     | WorkerRelease
     | TagDelete
+    | TagsUsed
 )
 Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers
 

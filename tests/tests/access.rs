@@ -33,7 +33,7 @@ fn one_of(tag: &str) -> Call<'_> {
 const SNOWFLAKE: Call<'static> = Call::Snowflake { count: 1, timeout_ms: 0 };
 
 /// Every call that is neither for IDs nor about the daemon as a whole.
-fn administration() -> [Call<'static>; 8] {
+fn administration() -> [Call<'static>; 9] {
     [
         Call::TagList { after: "", limit: 10 },
         Call::TagShow { tag: "orders" },
@@ -43,6 +43,7 @@ fn administration() -> [Call<'static>; 8] {
         Call::WorkerList { from: 0, limit: 10 },
         Call::WorkerRelease { worker: 0, owner: "somebody" },
         Call::TagDelete { tag: "orders" },
+        Call::TagsUsed { after: "", limit: 10 },
     ]
 }
 

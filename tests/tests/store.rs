@@ -115,7 +115,7 @@ fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
 fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
     bench.create_table();
     let store = bench.open();
-    assert_eq!(run(store.list()).unwrap(), []);
+    assert_eq!(run(store.page("", 1000)).unwrap(), []);
     run(store.create(&tag("orders"), NewTag::new(1, 2000, ""))).unwrap();
     let long = "🦀".repeat(256);
     run(store.create(&tag("users"), NewTag::new(1_000_000, 7, &long))).unwrap();
@@ -124,7 +124,7 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
     let (orders, users) = (row("orders", 1, 2000, ""), row("users", 1_000_000, 7, &long));
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), orders);
     assert_eq!(run(store.show(&tag("users"))).unwrap(), users);
-    let mut listed = run(bench.open().list()).unwrap();
+    let mut listed = run(bench.open().page("", 1000)).unwrap();
     listed.sort_by(|a, b| a.tag.cmp(&b.tag));
     assert_eq!(listed, [orders, users]);
     assert_eq!(span(&run(store.lease(&tag("users"), ASK)).unwrap()), (1_000_000, 1_000_007));
@@ -188,7 +188,7 @@ fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
     works(31);
     assert_eq!(run(store.create(&tag("orders"), NewTag::new(1, 1, ""))), Err(StoreError::Exists));
     works(41);
-    assert_eq!(run(store.list()).unwrap(), [row("orders", 51, 10, "")]);
+    assert_eq!(run(store.page("", 1000)).unwrap(), [row("orders", 51, 10, "")]);
 }
 
 fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
@@ -211,7 +211,7 @@ fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
         let error = run(store.lease(&tag("bad"), ASK)).unwrap_err();
         assert!(matches!(&error, StoreError::BadRow(why) if why.contains(named)), "{error}");
         assert_eq!(bench.row("bad"), before);
-        assert_eq!(run(store.list()).unwrap().len(), 2);
+        assert_eq!(run(store.page("", 1000)).unwrap().len(), 2);
         run(store.lease(&tag("good"), ASK)).unwrap();
     }
     bench.sql("UPDATE leaf_alloc SET max_id = 5000, step = 10 WHERE biz_tag = 'bad'");
@@ -266,7 +266,7 @@ fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Ben
                 let StoreError::BadRow(why) = &error else { panic!("{at}: {error:?}") };
                 assert!(why.contains(&format!("{column} {named}")), "{at}: {error}");
                 assert_eq!(bench.row("bad"), before, "{at}");
-                assert_eq!(run(store.list()).unwrap().len(), 2, "{at}");
+                assert_eq!(run(store.page("", 1000)).unwrap().len(), 2, "{at}");
                 assert_eq!(run(store.show(&tag("good"))).unwrap().tag, "good", "{at}");
             }
         }

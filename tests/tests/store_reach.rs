@@ -109,7 +109,7 @@ fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
         // A session keeps the second one as it was when it began.
         let store = bench.open();
         assert_both_down(&bench, &store, words);
-        assert_eq!(run(store.list()).unwrap().len(), 1);
+        assert_eq!(run(store.page("", 1000)).unwrap().len(), 1);
         bench.sql(&format!("SET GLOBAL {off}"));
         assert_both_work(&bench, &bench.open());
     }
@@ -124,7 +124,7 @@ fn a_postgresql_that_is_read_only_is_down_until_it_is_not() {
     bench.sql(&format!("{alter} default_transaction_read_only = on"));
     let store = bench.open();
     assert_both_down(&bench, &store, "read-only transaction");
-    assert_eq!(run(store.list()).unwrap().len(), 1);
+    assert_eq!(run(store.page("", 1000)).unwrap().len(), 1);
     let mut operator = bench.session();
     operator.execute("SET default_transaction_read_only = off");
     operator.execute(&format!("{alter} default_transaction_read_only = off"));
@@ -165,7 +165,7 @@ fn a_password_is_in_no_text(bench: &Bench) {
         for outcome in [
             run(store.lease(name, ASK)).map(drop),
             run(store.probe()),
-            run(store.list()).map(drop),
+            run(store.page("", 1000)).map(drop),
             run(store.create(name, NewTag::new(1, 1, ""))).map(drop),
         ] {
             let error = outcome.unwrap_err();

@@ -85,7 +85,7 @@ fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
         calls.push(lease());
     }
     // Those who only look are not held up.
-    assert_eq!(run(bench.open().list()).unwrap().len(), 1);
+    assert_eq!(run(bench.open().page("", 1000)).unwrap().len(), 1);
     for call in calls {
         assert_busy(bench, run(call).unwrap());
     }
@@ -149,7 +149,7 @@ fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) 
     let (leased, list, row, made, probed) = run(async {
         tokio::join!(
             store.lease(orders, ASK),
-            store.list(),
+            store.page("", 1000),
             store.show(orders),
             store.create(new, NewTag::new(1, 10, "")),
             store.probe(),
@@ -195,7 +195,7 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
     check("a step of no row");
     assert_eq!(run(store.create(&tag("orders"), NewTag::new(1, 1, ""))), Err(StoreError::Exists));
     check("a tag that is there");
-    assert!(run(store.show(&tag("orders"))).is_ok() && run(store.list()).is_ok());
+    assert!(run(store.show(&tag("orders"))).is_ok() && run(store.page("", 1000)).is_ok());
     check("a look");
     assert_eq!(run(store.probe()), Ok(()));
     check("a probe");
@@ -276,7 +276,7 @@ fn a_closed_handle_has_no_connection_and_says_so(bench: &Bench) {
     run(store.close());
     wait_until("its connection is gone", || bench.connections() == one);
     assert!(matches!(run(store.lease(&tag("orders"), ASK)), Err(StoreError::Down(_))));
-    assert!(matches!(run(store.list()), Err(StoreError::Down(_))));
+    assert!(matches!(run(store.page("", 1000)), Err(StoreError::Down(_))));
     run(store.close());
     run(other.lease(&tag("orders"), ASK)).unwrap();
     // One that is dropped without a word goes as well.
@@ -334,7 +334,7 @@ fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &B
         std::thread::sleep(Duration::from_millis(1100));
         let start = round * 30 + 11;
         assert_eq!(span(&run(store.lease(orders, ASK)).unwrap()), (start, start + 10));
-        assert!(run(store.list()).is_ok() && run(store.raise(orders, start + 20)).is_ok());
+        assert!(run(store.page("", 1000)).is_ok() && run(store.raise(orders, start + 20)).is_ok());
     }
 }
 

@@ -149,6 +149,16 @@ impl Client {
         session::tag(self.call(Ask::tag_set_step(tag, step)?).await?)
     }
 
+    /// A page of at most `limit` tags (1 to 100) that this daemon has used, in byte order, after
+    /// the tag `after`; an empty page is the end. Comes from memory: the store is not asked, so
+    /// descriptions are empty.
+    ///
+    /// # Errors
+    /// See [`Error`]; `UnknownCall` of a daemon that is older than the call.
+    pub async fn tags_used(&self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
+        session::tags(self.call(Ask::tags_used(after, limit)?).await?)
+    }
+
     /// Deletes a tag. Where it ended is remembered: a new tag of this name begins there or above,
     /// at the `max_id` of the answer.
     ///

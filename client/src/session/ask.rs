@@ -26,6 +26,7 @@ pub(crate) enum Ask<S> {
     WorkerList { from: u64, limit: u32 },
     WorkerRelease { worker: u64, owner: S },
     TagDelete { tag: S },
+    TagsUsed { after: S, limit: u32 },
 }
 
 impl<'a> Ask<&'a str> {
@@ -93,6 +94,14 @@ impl<'a> Ask<&'a str> {
         Ok(Self::WorkerRelease { worker, owner })
     }
 
+    pub(crate) fn tags_used(after: &'a str, limit: u32) -> Result<Self, Invalid> {
+        if !after.is_empty() {
+            check_tag(after)?;
+        }
+        check_page(limit, MAX_TAGS_PER_PAGE)?;
+        Ok(Self::TagsUsed { after, limit })
+    }
+
     pub(crate) fn tag_delete(tag: &'a str) -> Result<Self, Invalid> {
         check_tag(tag)?;
         Ok(Self::TagDelete { tag })
@@ -117,6 +126,7 @@ impl<'a> Ask<&'a str> {
                 Ask::WorkerRelease { worker, owner: owner.into() }
             }
             Self::TagDelete { tag } => Ask::TagDelete { tag: tag.into() },
+            Self::TagsUsed { after, limit } => Ask::TagsUsed { after: after.into(), limit },
         }
     }
 }
@@ -136,6 +146,7 @@ impl<S: AsRef<str>> Ask<S> {
             Self::WorkerList { .. } => "WorkerList",
             Self::WorkerRelease { .. } => "WorkerRelease",
             Self::TagDelete { .. } => "TagDelete",
+            Self::TagsUsed { .. } => "TagsUsed",
         }
     }
 
@@ -165,6 +176,9 @@ impl<S: AsRef<str>> Ask<S> {
                 Call::WorkerRelease { worker: *worker, owner: owner.as_ref() }
             }
             Self::TagDelete { tag } => Call::TagDelete { tag: tag.as_ref() },
+            Self::TagsUsed { after, limit } => {
+                Call::TagsUsed { after: after.as_ref(), limit: *limit }
+            }
         };
         encode_request(&Request { id, call }, out);
     }

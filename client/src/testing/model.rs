@@ -67,7 +67,9 @@ impl Model {
             Call::Snowflake { count, .. } => self.snowflake(*count, unix_ms()),
             Call::Time => Ok(Reply::Time { unix_ms: unix_ms() }),
             Call::Status => Ok(self.status(requests, connections)),
-            Call::TagList { after, limit } => Ok(self.list(after, *limit)),
+            Call::TagList { after, limit } | Call::TagsUsed { after, limit } => {
+                Ok(self.list(after, *limit))
+            }
             Call::TagShow { tag } => self.show(tag),
             Call::TagCreate { tag, step, first, description } => {
                 self.create(tag, *step, *first, description)

@@ -31,6 +31,7 @@ pub(super) fn requests() -> Vec<(Vec<u8>, Request<'static>)> {
         (WORKER_LIST, 10, Call::WorkerList { from: 513, limit: 100 }),
         (WORKER_RELEASE, 11, Call::WorkerRelease { worker: 513, owner: "10.0.0.7:2182" }),
         (TAG_DELETE, 12, Call::TagDelete { tag: "order" }),
+        (TAGS_USED, 13, Call::TagsUsed { after: "order", limit: 100 }),
     ]
     .map(|(hex, id, call)| (bytes(hex), Request { id, call }))
     .into()
@@ -236,14 +237,14 @@ fn no_call_and_no_reply_is_without_a_vector() {
         found
     };
     let calls = variants(requests().into_iter().map(|(golden, _)| golden).collect());
-    assert_eq!(calls, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(calls, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     let replies = variants(replies().into_iter().map(|(golden, _)| golden).collect());
     assert_eq!(replies, [0, 1, 2, 3, 4, 5, 6, 7]);
 
     let one_more =
         |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0], &[0; 64][..]].concat();
     assert_eq!(
-        decode_request(&one_more(12)).unwrap_err().error.code(),
+        decode_request(&one_more(13)).unwrap_err().error.code(),
         ErrorCode::UnknownCall,
         "a new call needs a vector here"
     );

@@ -94,6 +94,13 @@ pub enum Call<'a> {
         /// The tag.
         tag: &'a str,
     },
+    /// 12. The tags that the daemon has used, from its memory alone. Answer: `Tags`.
+    TagsUsed {
+        /// Only tags after this one; empty for the first page.
+        after: &'a str,
+        /// At most so many: 1 to [`super::MAX_TAGS_PER_PAGE`].
+        limit: u32,
+    },
 }
 
 /// What the daemon sends.

@@ -50,6 +50,7 @@ api! {
     worker_list(from: u64, limit: u32) -> Vec<WorkerStatus>;
     worker_release(worker: u64, owner: &str) -> WorkerStatus;
     tag_delete(tag: &str) -> TagStatus;
+    tags_used(after: &str, limit: u32) -> Vec<TagStatus>;
 }
 
 /// Makes a client.

@@ -135,14 +135,22 @@ fn take_database(place: &Embedded, adopted: &Adopted) -> Result<bool, Failure> {
     taken.map_err(|error: String| Failure::state("cannot take over the store", &error))
 }
 
+/// Rows that are read at once.
+const PAGE: usize = 1000;
+
 async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
     let store = sqlite(place.clone(), Guard::unrecorded())?;
-    let rows = store.list().await.map_err(|error| error.to_string())?;
-    for row in rows {
-        let Ok(tag) = BizTag::new(&row.tag) else { continue };
-        let floor = adopted.floors.get(&tag).copied().unwrap_or(adopted.base);
-        if row.leasable().is_some_and(|start| start < floor) {
-            store.raise(&tag, floor).await.map_err(|error| error.to_string())?;
+    let mut after = String::new();
+    loop {
+        let rows = store.page(&after, PAGE).await.map_err(|error| error.to_string())?;
+        let Some(last) = rows.last() else { break };
+        last.tag.clone_into(&mut after);
+        for row in rows {
+            let Ok(tag) = BizTag::new(&row.tag) else { continue };
+            let floor = adopted.floors.get(&tag).copied().unwrap_or(adopted.base);
+            if row.leasable().is_some_and(|start| start < floor) {
+                store.raise(&tag, floor).await.map_err(|error| error.to_string())?;
+            }
         }
     }
     store.close().await;

@@ -35,6 +35,7 @@ enum Task {
     Workers { from: u64, limit: u32 },
     Release { worker: u64, owner: String },
     Delete(String),
+    Used { after: String, limit: u32 },
 }
 
 impl Task {
@@ -52,6 +53,7 @@ impl Task {
                 Self::Release { worker, owner: owner.to_owned() }
             }
             Call::TagDelete { tag } => Self::Delete(tag.to_owned()),
+            Call::TagsUsed { after, limit } => Self::Used { after: after.to_owned(), limit },
             // The others have been answered.
             _ => Self::Status,
         }
@@ -59,7 +61,7 @@ impl Task {
 
     const fn turn<'a>(&self, turns: &'a Turns) -> &'a Semaphore {
         match self {
-            Self::Status => &turns.memory,
+            Self::Status | Self::Used { .. } => &turns.memory,
             _ => &turns.store,
         }
     }
@@ -70,19 +72,25 @@ impl Task {
             outcome.map_or_else(Reply::Error, |status| Reply::Tags(vec![status]))
         };
         match self {
-            Self::Status => Reply::Status(Box::new(service.status())),
-            Self::List { limit, .. } if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) => {
+            Self::Status => Reply::Status(Box::new(service.status_in_turns().await)),
+            Self::List { limit, .. } | Self::Used { limit, .. }
+                if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) =>
+            {
                 bad_limit(limit, MAX_TAGS_PER_PAGE)
             }
             Self::Workers { limit, .. } if !(1..=MAX_WORKERS_PER_PAGE).contains(&limit) => {
                 bad_limit(limit, MAX_WORKERS_PER_PAGE)
             }
-            Self::List { after, limit } => Reply::Tags(segments.list(&after, limit as usize).await),
+            Self::List { after, limit } => {
+                let page = segments.list(&after, limit as usize).await;
+                page.map_or_else(Reply::Error, Reply::Tags)
+            }
             Self::Show(tag) => one(segments.show(&tag).await),
             Self::Create { tag, step, first, description } => {
                 one(segments.create(&tag, step, first, &description).await)
             }
             Self::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
+            Self::Used { after, limit } => Reply::Tags(segments.used(&after, limit as usize).await),
             Self::Delete(tag) => one(segments.delete(&tag).await),
             Self::Workers { from, limit } => service
                 .workers

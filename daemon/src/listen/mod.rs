@@ -128,8 +128,24 @@ impl Service {
         now.saturating_duration_since(self.started)
     }
 
-    /// How the daemon is.
+    /// How the daemon is; for few tags, since it holds up the thread that it is called in.
     pub(crate) fn status(&self) -> DaemonStatus {
+        let began = Instant::now();
+        let last = self.recent_totals(began);
+        self.status_with(last.unwrap_or_else(|| self.keep_totals(began, self.segments.totals())))
+    }
+
+    /// How the daemon is, with any number of tags.
+    pub(crate) async fn status_in_turns(&self) -> DaemonStatus {
+        let began = Instant::now();
+        let totals = match self.recent_totals(began) {
+            Some(totals) => totals,
+            None => self.keep_totals(began, self.segments.totals_in_turns().await),
+        };
+        self.status_with(totals)
+    }
+
+    fn status_with(&self, segments: SegmentTotals) -> DaemonStatus {
         DaemonStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -137,7 +153,7 @@ impl Service {
             connections: u32::try_from(self.pulses.count()).unwrap_or(u32::MAX),
             requests: self.requests.load(Ordering::Relaxed),
             state_dir: self.state_dir.clone(),
-            segments: self.totals(),
+            segments,
             snowflake: self.issuer.status(),
         }
     }
@@ -149,18 +165,17 @@ impl Service {
 
     /// Whoever may connect may ask for the status, so leafd adds many tags up again only when ten
     /// times as long has passed as that took.
-    fn totals(&self) -> SegmentTotals {
-        let mut last = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = Instant::now();
-        if let Some(last) = &*last
-            && began < last.began + last.took * 10
-        {
-            return last.segments.clone();
-        }
-        let segments = self.segments.totals();
+    fn recent_totals(&self, now: Instant) -> Option<SegmentTotals> {
+        let last = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.as_ref().filter(|last| now < last.began + last.took * 10)?;
+        Some(last.segments.clone())
+    }
+
+    fn keep_totals(&self, began: Instant, segments: SegmentTotals) -> SegmentTotals {
         let took = began.elapsed();
-        *last =
+        let kept =
             (segments.tags >= FEW_TAGS).then(|| Totals { began, took, segments: segments.clone() });
+        *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         segments
     }
 }

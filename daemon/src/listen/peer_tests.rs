@@ -123,6 +123,7 @@ async fn what_belongs_on_the_unix_socket_is_forbidden_and_the_connection_goes_on
         Call::TagCreate { tag, step: 0, first: 1, description },
         Call::TagSetStep { tag, step: 1 },
         Call::TagDelete { tag },
+        Call::TagsUsed { after: "", limit: 100 },
     ] {
         talk.send(&frame(7, call)).await;
         let (id, error) = talk.refusal().await;

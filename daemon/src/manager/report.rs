@@ -18,7 +18,7 @@ pub async fn report(manager: Manager, service: Arc<Service>) {
     loop {
         tokio::time::sleep(pause).await;
         let began = Instant::now();
-        manager.status(&words::status(&service.status()));
+        manager.status(&words::status(&service.status_in_turns().await));
         pause = INTERVAL.max(began.elapsed() * SHARE);
     }
 }

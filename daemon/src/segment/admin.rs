@@ -1,4 +1,4 @@
-//! The tags as people administer them: list, show, create, change.
+//! The tags as people administer them: show, create, change, delete.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,27 +14,6 @@ use super::tag::BizTag;
 const MOST_ERROR_TEXT: usize = 300;
 
 impl Segments {
-    /// A page of tags in byte order: those of the store, and those that memory remembers.
-    ///
-    /// The first page reads the store's list; when that fails, the last one read is shown.
-    pub async fn list(&self, after: &str, limit: usize) -> Vec<TagStatus> {
-        if after.is_empty() && self.store_is_open() {
-            let _ = self.refresh().await;
-        }
-        let in_memory = lock(&self.0.tags);
-        let mut names: Vec<BizTag> = lock(&self.0.rows).keys().cloned().collect();
-        names
-            .extend(in_memory.iter().filter(|(_, tag)| has_something(tag)).map(|(n, _)| n.clone()));
-        drop(in_memory);
-        names.retain(|name| name.as_str() > after);
-        names.sort_unstable();
-        names.dedup();
-        names.truncate(limit);
-        let rows = lock(&self.0.rows);
-        let rows: Vec<_> = names.iter().map(|name| rows.get(name).cloned()).collect();
-        names.iter().zip(rows).map(|(name, row)| self.status_of(name, row)).collect()
-    }
-
     /// One tag.
     ///
     /// # Errors
@@ -43,7 +22,9 @@ impl Segments {
         let name = checked(name)?;
         match self.0.store.show(&name).await {
             Ok(row) => {
-                lock(&self.0.rows).insert(name.clone(), row.clone());
+                if let Some(tag) = self.find(name.as_str()) {
+                    self.saw(&tag, &row);
+                }
                 Ok(self.status_of(&name, Some(row)))
             }
             Err(StoreError::Down(_) | StoreError::Busy(_))
@@ -51,7 +32,7 @@ impl Segments {
             {
                 Ok(self.status_of(&name, None))
             }
-            Err(error) => Err(to_wire(&name, &error)),
+            Err(error) => Err(to_wire(name.as_str(), &error)),
         }
     }
 
@@ -78,7 +59,7 @@ impl Segments {
         }
         let first = first.max(self.seen(&name));
         let made = self.make(&name, NewTag { first, step, description }).await;
-        let made = made.map_err(|error| to_wire(&name, &error))?;
+        let made = made.map_err(|error| to_wire(name.as_str(), &error))?;
         tracing::info!(tag = name.as_str(), step, first = made.first, "made a tag");
         self.appeared(&name);
         let row = Row {
@@ -87,7 +68,6 @@ impl Segments {
             step: step.cast_signed().into(),
             description: description.to_owned(),
         };
-        lock(&self.0.rows).insert(name.clone(), row.clone());
         // What the row has, and nothing that only this host knows.
         Ok(TagStatus { max_id: made.first, ..self.status_of(&name, Some(row)) })
     }
@@ -114,7 +94,7 @@ impl Segments {
     pub async fn delete(&self, name: &str) -> Result<TagStatus, WireError> {
         let name = checked(name)?;
         let deleted = self.0.store.delete(&name, self.seen(&name)).await;
-        let deleted = deleted.map_err(|error| to_wire(&name, &error))?;
+        let deleted = deleted.map_err(|error| to_wire(name.as_str(), &error))?;
         let mut dropped = 0;
         if let Some(tag) = self.find(name.as_str()) {
             let mut inner = tag.lock();
@@ -131,7 +111,6 @@ impl Segments {
             dropped,
             "deleted a tag; a new one of this name begins at {first} or above"
         );
-        lock(&self.0.rows).remove(&name);
         Ok(TagStatus { max_id: first, ..self.status_of(&name, Some(deleted.row)) })
     }
 
@@ -141,7 +120,7 @@ impl Segments {
             let table = lock(&self.0.tags);
             (table.get(name.as_str()).cloned(), table.mark(name))
         };
-        self.or_base(tag.map_or(mark, |tag| tag.lock().segment.view().floor))
+        self.or_base(tag.map_or(mark, |tag| tag.lock().segment.figures().floor))
     }
 
     /// Changes the step of a tag.
@@ -152,7 +131,7 @@ impl Segments {
         let name = checked(name)?;
         let step = self.step(step)?;
         let changed = self.0.store.set_step(&name, step).await;
-        changed.map_err(|error| to_wire(&name, &error))?;
+        changed.map_err(|error| to_wire(name.as_str(), &error))?;
         tracing::info!(tag = name.as_str(), step, "changed the step of a tag");
         if let Some(tag) = self.find(name.as_str()) {
             tag.lock().segment.row_step_is(step);
@@ -171,7 +150,7 @@ impl Segments {
     }
 
     /// Without a row, what memory knows stands in for it.
-    fn status_of(&self, name: &BizTag, row: Option<Row>) -> TagStatus {
+    pub(super) fn status_of(&self, name: &BizTag, row: Option<Row>) -> TagStatus {
         let view = self.find(name.as_str()).map(|tag| {
             let (inner, now) = (tag.lock(), self.now());
             let segment = &inner.segment;
@@ -230,9 +209,9 @@ impl Segments {
 
 /// Whether memory knows more of a tag than its name: one that is drained too, which is what people
 /// look for when the store is down.
-fn has_something(tag: &Arc<Tag>) -> bool {
-    let view = tag.lock().segment.view();
-    !view.absent && view.floor > 0
+pub(super) fn has_something(tag: &Arc<Tag>) -> bool {
+    let figures = tag.lock().segment.figures();
+    !figures.absent && figures.floor > 0
 }
 
 fn shortened(mut text: String) -> String {
@@ -260,7 +239,7 @@ fn checked(name: &str) -> Result<BizTag, WireError> {
     BizTag::new(name).map_err(|bad| WireError::new(ErrorCode::BadTag, bad.to_string()))
 }
 
-fn to_wire(name: &BizTag, error: &StoreError) -> WireError {
+pub(super) fn to_wire(name: &str, error: &StoreError) -> WireError {
     let code = match error {
         StoreError::Down(_) | StoreError::Busy(_) => ErrorCode::StoreUnavailable,
         StoreError::NoSuchTag => ErrorCode::UnknownTag,
@@ -268,7 +247,7 @@ fn to_wire(name: &BizTag, error: &StoreError) -> WireError {
         StoreError::BadRow(_) => ErrorCode::BadRow,
         StoreError::NotSetUp(_) => ErrorCode::NotConfigured,
     };
-    WireError::new(code, format!("tag {:?}: {error}", name.as_str()))
+    WireError::new(code, format!("tag {name:?}: {error}"))
 }
 
 #[cfg(test)]

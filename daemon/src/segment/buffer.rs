@@ -16,7 +16,7 @@ use crate::segment::range::{Queue, Range};
 use crate::segment::rate::Rate;
 use crate::segment::step::StepRule;
 use crate::segment::terms::{
-    Answer, Lease, LeaseAsk, LeaseFailure, Record, Refusal, Rules, Ticket, View,
+    Answer, Figures, Lease, LeaseAsk, LeaseFailure, Record, Refusal, Rules, Ticket, View,
 };
 use crate::segment::window::Window;
 
@@ -637,6 +637,18 @@ impl Segment {
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         !self.waiters.is_empty()
+    }
+
+    /// What is added up over many tags.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        Figures {
+            waiting: self.waiters.len() as u64,
+            issued: self.issued,
+            leases: self.step.leases(),
+            floor: self.floor,
+            absent: matches!(self.lease, LeaseState::Absent { .. }),
+        }
     }
 
     /// What people want to know.

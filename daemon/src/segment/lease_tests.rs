@@ -78,7 +78,11 @@ impl Store for Slow {
         })
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>> {
+    fn page<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
+        Box::pin(async { Err(StoreError::Busy("not here".into())) })
+    }
+
+    fn find<'a>(&'a self, _: &'a [BizTag]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
         Box::pin(async { Err(StoreError::Busy("not here".into())) })
     }
 

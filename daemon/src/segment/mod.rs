@@ -9,6 +9,7 @@ mod deadlines;
 pub mod elsewhere;
 pub mod health;
 mod lease;
+mod list;
 mod persist;
 mod probe;
 pub mod range;

@@ -1,7 +1,7 @@
 //! The refresh: keeps memory in step with the store's list of tags. Who is no longer in it is served
 //! no longer; a row that went backwards is moved forward; what a row says counts as seen.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +9,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::buffer::Segment;
 use super::lease::{report_backwards, report_gone};
+use super::list::Walk;
 use super::range::Queue;
 use super::service::{Segments, Tag, lock, unix_seconds};
-use super::store::{Row, StoreError};
+use super::store::{FIND_AT_ONCE, Row, StoreError};
 use super::tag::BizTag;
 use super::terms::{Record, View};
 
@@ -59,13 +60,11 @@ impl Segments {
                 _ = ticks.tick() => {}
                 () = self.0.refresh_now.notified() => ticks.reset(),
             }
-            self.note_rates();
+            self.note_rates().await;
             // When it is back, that calls for a refresh by itself.
             if !self.store_is_open() {
                 continue;
             }
-            let began = self.now();
-            // A failed refresh changes nothing.
             let outcome = self.refresh().await;
             if let Err(why) = &outcome
                 && !failing
@@ -73,75 +72,103 @@ impl Segments {
                 tracing::warn!("the list of tags cannot be read, to be repeated: {why}");
             }
             failing = outcome.is_err();
-            for (tag, finding) in outcome.unwrap_or_default() {
+        }
+    }
+
+    /// A tag at rest tells nothing of itself: without this its last burst would count for ever.
+    async fn note_rates(&self) {
+        let mut walk = Walk::default();
+        while let Some(tags) = walk.next(self) {
+            let now = self.now();
+            for tag in tags {
+                tag.lock().segment.note_rate(now);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Compares what memory knows with the rows, some at a time. Rows of other tags are not read,
+    /// so it does not matter how many there are.
+    async fn refresh(&self) -> Result<(), StoreError> {
+        let mut after = String::new();
+        loop {
+            let names = lock(&self.0.tags).names_after(&after, FIND_AT_ONCE);
+            let Some(last) = names.last() else { return Ok(()) };
+            last.as_str().clone_into(&mut after);
+            let began = self.now();
+            for (tag, finding) in self.compare(&names, began).await? {
                 if self.0.stop.is_cancelled() || !self.store_is_open() {
-                    break;
+                    return Ok(());
                 }
                 self.mend(&tag, finding, began).await;
             }
         }
     }
 
-    /// A tag at rest tells nothing of itself: without this its last burst would count for ever.
-    fn note_rates(&self) {
-        let now = self.now();
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
-        for tag in tags {
-            tag.lock().segment.note_rate(now);
-        }
-    }
-
-    /// Reads the list, and says of which tags something has to be done.
-    pub(super) async fn refresh(&self) -> Result<Vec<(Arc<Tag>, Finding)>, StoreError> {
-        let began = self.now();
-        let outcome = self.0.store.list().await;
+    /// Says of which tags something has to be done.
+    async fn compare(
+        &self,
+        names: &[BizTag],
+        began: Duration,
+    ) -> Result<Vec<(Arc<Tag>, Finding)>, StoreError> {
+        let outcome = self.0.store.find(names).await;
         if let Err(StoreError::Down(error)) = &outcome {
             self.note_down(began, error);
         }
-        let rows = outcome?.into_iter();
-        let rows = rows.filter_map(|row| Some((BizTag::new(&row.tag).ok()?, row)));
-        let rows: BTreeMap<_, _> = rows.collect();
-        let tags = self.known_of(&rows);
+        let rows: HashMap<_, _> = outcome?.into_iter().map(|row| (row.tag.clone(), row)).collect();
         let mut findings = Vec::new();
-        for tag in tags {
-            let row = rows.get(tag.name());
-            let mut inner = tag.lock();
-            let finding = Finding::of(&inner.segment.view(), row, began);
-            let mut news = false;
+        for tag in self.known_of(names, &rows) {
+            let row = rows.get(tag.name().as_str());
+            let finding = Finding::of(&tag.lock().segment.view(), row, began);
             if let Some(row) = row {
-                inner.segment.row_step_is(row.step.natural());
-                inner.segment.appeared();
-                news = row.leasable().is_some_and(|start| inner.segment.row_is_at(start));
-            }
-            drop(inner);
-            if news {
-                self.attend(&tag);
+                self.saw(&tag, row);
             }
             if finding != Finding::Fine {
                 findings.push((tag, finding));
             }
         }
-        *lock(&self.0.rows) = rows;
         Ok(findings)
     }
 
-    /// The tags in memory. Removed ones whose row is there again are among them, and lookups of what
-    /// is there now may be repeated at once.
-    fn known_of(&self, rows: &BTreeMap<BizTag, Row>) -> Vec<Arc<Tag>> {
-        let mut table = lock(&self.0.tags);
-        for (name, mark) in table.marks(|name| rows.contains_key(name)) {
-            let known = Record { floor: mark, left: Queue::default() };
-            let segment = Segment::restored(self.0.settings.rules, fastrand::u64(..), known);
-            let tag = Tag::new(name.clone(), segment, unix_seconds(), None);
-            table.insert(name, Arc::new(tag));
+    /// What was read of a row counts as seen, whoever wanted to know it.
+    pub(super) fn saw(&self, tag: &Arc<Tag>, row: &Row) {
+        let mut inner = tag.lock();
+        inner.segment.row_step_is(row.step.natural());
+        inner.segment.appeared();
+        let news = row.leasable().is_some_and(|start| inner.segment.row_is_at(start));
+        drop(inner);
+        if news {
+            self.attend(tag);
         }
-        for lookup in table.lookups() {
-            if rows.contains_key(lookup.name()) {
+    }
+
+    /// The tags of these names. Removed ones whose row is there again are among them, and lookups of
+    /// what is there now may be repeated at once.
+    fn known_of(&self, names: &[BizTag], rows: &HashMap<String, Row>) -> Vec<Arc<Tag>> {
+        let mut table = lock(&self.0.tags);
+        table.sweep_among(names);
+        let mut tags = Vec::new();
+        for name in names {
+            if let Some(tag) = table.get(name.as_str()) {
+                tags.push(Arc::clone(tag));
+                continue;
+            }
+            if !rows.contains_key(name.as_str()) {
+                continue;
+            }
+            let mark = table.mark(name);
+            if let Some(lookup) = table.get_any(name.as_str()) {
+                // It knows the mark too, and may be about to lease.
                 lookup.lock().segment.appeared();
+            } else if mark > 0 {
+                let known = Record { floor: mark, left: Queue::default() };
+                let segment = Segment::restored(self.0.settings.rules, fastrand::u64(..), known);
+                let tag = Arc::new(Tag::new(name.clone(), segment, unix_seconds(), None));
+                table.insert(name.clone(), Arc::clone(&tag));
+                tags.push(tag);
             }
         }
-        table.sweep();
-        table.values().cloned().collect()
+        tags
     }
 
     /// Looks at the row itself, and does what has to be done. `began` is when the list was asked

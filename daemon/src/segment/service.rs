@@ -1,12 +1,12 @@
 //! The shell around the buffers: it knows the tags, answers requests from memory, and lets who
 //! cannot be answered wait. Locks are short and never held over an await.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leaf_client::wire::{SegmentTotals, WireError};
+use leaf_client::wire::WireError;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use super::buffer::Segment;
 use super::deadlines::Watch;
 use super::health::Health;
 use super::range::Queue;
-use super::store::{Row, Store};
+use super::store::Store;
 pub use super::table::Asker;
 use super::table::{Entry, Full, Lane, Table};
 use super::tag::BizTag;
@@ -62,8 +62,6 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) writer: Writer,
     pub(super) tags: Mutex<Table<Tag>>,
-    /// The rows as last read.
-    pub(super) rows: Mutex<BTreeMap<BizTag, Row>>,
     pub(super) dirty: Mutex<Vec<Arc<Tag>>>,
     pub(super) dirty_signal: Notify,
     pub(super) health: Mutex<Health>,
@@ -196,7 +194,6 @@ impl Segments {
             store,
             writer,
             tags: Mutex::new(Table::new(max_tags, first_leases)),
-            rows: Mutex::default(),
             dirty: Mutex::default(),
             dirty_signal: Notify::new(),
             health: Mutex::new(Health::new(fastrand::u64(..))),
@@ -394,33 +391,6 @@ impl Segments {
     #[must_use]
     pub fn tags_in_memory(&self) -> usize {
         lock(&self.0.tags).len()
-    }
-
-    /// Figures over all tags.
-    #[must_use]
-    pub fn totals(&self) -> SegmentTotals {
-        let (tags, lookups): (Vec<_>, Vec<_>) = {
-            let table = lock(&self.0.tags);
-            (table.values().cloned().collect(), table.lookups().cloned().collect())
-        };
-        let mut totals = SegmentTotals {
-            store: self.0.store.describe(),
-            store_error: self.store_error(),
-            tags: 0,
-            waiting: 0,
-            issued: 0,
-            leases: 0,
-        };
-        for view in tags.iter().map(|tag| tag.lock().segment.view()) {
-            totals.tags += u64::from(!view.absent);
-            totals.waiting += view.waiting as u64;
-            totals.issued += view.issued;
-            totals.leases += view.lease_count;
-        }
-        for lookup in lookups {
-            totals.waiting += lookup.lock().segment.view().waiting as u64;
-        }
-        totals
     }
 
     /// Ends it: leases under way are waited for up to `grace`, nothing is issued any more, and the

@@ -5,7 +5,8 @@
 //! and whoever asks for many names evicts their own. A mark is never forgotten, since uniqueness
 //! needs it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -81,6 +82,8 @@ pub(super) struct Table<T> {
     askers: HashMap<Asker, Asking<T>>,
     /// The high-water marks of removed tags, never more than `max_tags`.
     marks: Map<u64>,
+    /// The names of all of these, so that a walk can let go of the table between two pages.
+    order: BTreeSet<BizTag>,
     /// Tags that were removed since the table was last swept.
     removed: usize,
 }
@@ -94,6 +97,7 @@ impl<T: Entry> Table<T> {
             lookups: Map::default(),
             askers: HashMap::new(),
             marks: Map::default(),
+            order: BTreeSet::new(),
             removed: 0,
         }
     }
@@ -119,11 +123,6 @@ impl<T: Entry> Table<T> {
         self.tags.len()
     }
 
-    /// All tags with their names.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&BizTag, &Arc<T>)> {
-        self.tags.iter()
-    }
-
     /// All tags.
     pub(super) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
         self.tags.values()
@@ -138,6 +137,7 @@ impl<T: Entry> Table<T> {
     pub(super) fn insert(&mut self, name: BizTag, entry: Arc<T>) {
         self.marks.remove(&name);
         self.drop_lookup(&name);
+        self.order.insert(name.clone());
         self.tags.insert(name, entry);
     }
 
@@ -188,6 +188,7 @@ impl<T: Entry> Table<T> {
             asking.queue.push_back((name.clone(), Arc::clone(&entry)));
         }
         let lookup = Lookup { entry: Arc::clone(&entry), asker };
+        self.order.insert(name.clone());
         self.lookups.insert(name.clone(), lookup);
         Ok(entry)
     }
@@ -215,10 +216,23 @@ impl<T: Entry> Table<T> {
         });
     }
 
-    /// The marks of removed tags whose row is there again, by `is_there`. Insert them as tags.
-    pub(super) fn marks(&self, is_there: impl Fn(&BizTag) -> bool) -> Vec<(BizTag, u64)> {
-        let there = self.marks.iter().filter(|(name, _)| is_there(name));
-        there.map(|(name, mark)| (name.clone(), *mark)).collect()
+    /// As [`Self::sweep`], for these names alone.
+    pub(super) fn sweep_among(&mut self, names: &[BizTag]) {
+        for name in names {
+            if self.marks.len() >= self.max_tags {
+                return;
+            }
+            if let Some(mark) = self.tags.get(name).and_then(|entry| entry.retire()) {
+                self.tags.remove(name);
+                self.marks.insert(name.clone(), mark);
+            }
+        }
+    }
+
+    /// The next names after one, in byte order: of tags, lookups and marks.
+    pub(super) fn names_after(&self, after: &str, most: usize) -> Vec<BizTag> {
+        let after = (Bound::Excluded(after), Bound::Unbounded);
+        self.order.range::<str, _>(after).take(most).cloned().collect()
     }
 
     fn new_lane(&self) -> Lane {
@@ -260,6 +274,9 @@ impl<T: Entry> Table<T> {
 
     fn drop_lookup(&mut self, name: &BizTag) {
         let Some(lookup) = self.lookups.remove(name) else { return };
+        if !self.tags.contains_key(name) && !self.marks.contains_key(name) {
+            self.order.remove(name);
+        }
         if let Some(asking) = self.askers.get_mut(&lookup.asker) {
             asking.count = asking.count.saturating_sub(1);
             if asking.count == 0 {
@@ -407,11 +424,37 @@ mod tests {
         add_tag(&mut table, "orders", 1);
         assert!(table.get("old 0").is_none() && table.tags.len() == 1);
         assert_eq!(ask(&mut table, "old 1", BOB).unwrap().mark.get(), 700, "it goes on above");
-        assert_eq!(table.marks(|name| name.as_str() == "old 0"), [(name("old 0"), 500)]);
+        assert_eq!(table.mark(&name("old 0")), 500);
         // A lookup that found nothing leaves the mark where it is.
         ask(&mut table, "old 1", BOB).unwrap().idle.set(true);
         assert!(table.evict_one_of(BOB));
         assert_eq!(table.marks.len(), 2);
+    }
+
+    #[test]
+    fn pages_of_names_are_in_byte_order_and_hold_each_name_once_whatever_became_of_it() {
+        let mut table = table(100);
+        let removed = add_tag(&mut table, "b", 7);
+        add_tag(&mut table, "é", 1);
+        for name in ["a", "c", "b"] {
+            ask(&mut table, name, Asker(1)).unwrap().idle.set(true);
+        }
+        let names = |table: &Table<Fake>, after: &str| -> Vec<String> {
+            let names = table.names_after(after, 3);
+            names.iter().map(|name| name.as_str().to_owned()).collect()
+        };
+        assert_eq!(names(&table, ""), ["a", "b", "c"]);
+        assert_eq!(names(&table, "c"), ["é"]);
+        removed.gone.set(true);
+        table.sweep_among(&[name("a"), name("b"), name("é")]);
+        assert_eq!((table.len(), table.mark(&name("b"))), (1, 7));
+        assert_eq!(names(&table, "a"), ["b", "c", "é"]);
+        // A lookup that was evicted leaves no name behind.
+        assert!(table.evict_one_of(Asker(1)));
+        assert_eq!(names(&table, ""), ["b", "c", "é"]);
+        add_tag(&mut table, "b", 9);
+        add_tag(&mut table, "c", 9);
+        assert_eq!(names(&table, ""), ["b", "c", "é"]);
     }
 
     #[test]

@@ -110,6 +110,21 @@ pub enum Answer {
     Refused(Refusal),
 }
 
+/// What is added up over many tags. Costs no allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// Requests that wait.
+    pub waiting: u64,
+    /// IDs issued in this life.
+    pub issued: u64,
+    /// Leases taken in this life.
+    pub leases: u64,
+    /// The highest end of a range that this host has seen.
+    pub floor: u64,
+    /// The store does not know the tag.
+    pub absent: bool,
+}
+
 /// What people want to know of a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {

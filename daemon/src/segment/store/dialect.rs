@@ -11,8 +11,13 @@ use super::{Number, Row};
 /// The statements of a database. A row is read as `biz_tag`, `max_id`, `step`, `description`, all
 /// of them as text.
 pub(super) struct Statements {
-    /// Every row.
-    pub(super) all: &'static str,
+    /// Values: a tag, a number. So many rows from this tag on, in byte order of the tags, by an
+    /// index of the table.
+    pub(super) page: &'static str,
+    /// Where an index may have another order.
+    pub(super) order: Option<Order>,
+    /// The beginning of a statement that ends with a list of tags in parentheses.
+    pub(super) find: &'static str,
     /// One row, by its tag.
     pub(super) one: &'static str,
     /// One row, by its tag, locked to the end of the transaction.
@@ -34,6 +39,19 @@ pub(super) struct Statements {
     /// Changes no row, and fails where a lease would: without the right, without the table, or on
     /// a server that takes no writes.
     pub(super) probe: &'static str,
+}
+
+/// Tags that the shorter statement looks for.
+pub(super) const FIND_FEW: usize = 16;
+
+/// How to read a page where the order of the index is not known beforehand.
+pub(super) struct Order {
+    /// The collation of the tags, in the place of the tag of a row.
+    pub(super) collation: &'static str,
+    /// Whether a collation of this name is in byte order.
+    pub(super) is_by_bytes: fn(&str) -> bool,
+    /// A page by sorting: reads the whole table.
+    pub(super) sorted_page: &'static str,
 }
 
 /// A value in a statement.
@@ -103,11 +121,18 @@ pub(super) trait Dialect: Connect {
         statements: &str,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// Reads the rows of a statement, with a tag in it where there is one.
+    /// How the value of this number, from 1 on, is written in a statement.
+    fn placeholder(number: usize) -> String;
+
+    /// The statement that looks for as many tags as [`FIND_FEW`] or [`FIND_AT_ONCE`]: of two
+    /// lengths, so that a connection keeps two statements and not hundreds.
+    fn find(few: bool) -> &'static str;
+
+    /// Reads the rows of a statement.
     fn read(
         connection: &mut Self::Connection,
         statement: &'static str,
-        tag: Option<&str>,
+        values: &[Value<'_>],
     ) -> impl Future<Output = Result<Vec<Row>, sqlx::Error>> + Send;
 
     /// Changes rows, and says how many.
@@ -125,10 +150,25 @@ pub(super) trait Dialect: Connect {
     fn lack(error: &dyn DatabaseError) -> Option<Lack>;
 }
 
+/// The statement that looks for so many tags.
+pub(super) fn find_statement<D: Dialect>(tags: usize) -> String {
+    let values: Vec<_> = (1..=tags).map(D::placeholder).collect();
+    format!("{}({})", D::STATEMENTS.find, values.join(", "))
+}
+
 /// The calls of a [`Dialect`] that read alike for every database of `sqlx` and that no bound on a
 /// type parameter can say in less words.
 macro_rules! calls_by_sqlx {
-    ($connection:ty, keep_statements: $keep:literal) => {
+    ($dialect:ty, $connection:ty, keep_statements: $keep:literal) => {
+        fn find(few: bool) -> &'static str {
+            use std::sync::LazyLock;
+            use $crate::segment::store::dialect::{FIND_FEW, find_statement};
+            static FEW: LazyLock<String> = LazyLock::new(|| find_statement::<$dialect>(FIND_FEW));
+            static MANY: LazyLock<String> =
+                LazyLock::new(|| find_statement::<$dialect>($crate::segment::store::FIND_AT_ONCE));
+            if few { &FEW } else { &MANY }
+        }
+
         async fn execute(
             connection: &mut $connection,
             statements: &str,
@@ -140,10 +180,14 @@ macro_rules! calls_by_sqlx {
         async fn read(
             connection: &mut $connection,
             statement: &'static str,
-            tag: Option<&str>,
+            values: &[$crate::segment::store::dialect::Value<'_>],
         ) -> Result<Vec<$crate::segment::store::Row>, sqlx::Error> {
+            use $crate::segment::store::dialect::Value;
             let query = sqlx::query(statement).persistent($keep);
-            let query = tag.into_iter().fold(query, |query, tag| query.bind(tag));
+            let query = values.iter().fold(query, |query, value| match *value {
+                Value::Text(text) => query.bind(text),
+                Value::Number(number) => query.bind(number),
+            });
             let rows = query.fetch_all(connection).await?;
             rows.iter().map($crate::segment::store::dialect::read_row).collect()
         }

@@ -32,8 +32,12 @@ pub use sqlite::{Embedded, IfMissing, may_be_another, sqlite, take_over};
 /// Idle for this long, a connection to a shared database is closed.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Reading every row may take so many times longer than other calls.
+/// Reading many rows may take so many times longer than other calls.
 const LONG_READ: u32 = 5;
+
+/// Tags that one statement looks for. More would make long statements, and hold up leases where
+/// there is only one connection.
+pub const FIND_AT_ONCE: usize = 256;
 
 /// What bounds the use of a shared database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -228,8 +232,16 @@ pub trait Store: Send + Sync {
     /// own for what a lease needs, and changes nothing.
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Every row.
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>>;
+    /// At most `limit` rows whose tags come after `after`, in byte order of the tags. Fewer rows
+    /// than `limit` are the last ones.
+    fn page<'a>(
+        &'a self,
+        after: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
+
+    /// The rows of these tags, as far as there are any, in any order.
+    fn find<'a>(&'a self, tags: &'a [BizTag]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
 
     /// One row.
     fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>>;

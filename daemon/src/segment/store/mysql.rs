@@ -14,7 +14,7 @@ use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
 use super::connections::Connect;
-use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
+use super::dialect::{Blame, Dialect, Lack, Order, Statements, calls_by_sqlx};
 use super::guard::{Guard, check_shared};
 use super::sql::Sql;
 use super::{Address, IDLE, Limits, Store};
@@ -30,9 +30,9 @@ const GENERAL: [u16; 37] = [
     1932, 3032, 3100, 3118, 4031,
 ];
 
-/// Collations that cannot be compared; a string that cannot be converted to the column's letters,
+/// Collations that cannot be compared, two of them or many; a string that cannot be converted to the column's letters,
 /// in a comparison and in a value: they have no SQLSTATE of their own.
-const NO_ROOM: [u16; 3] = [1267, 3854, 1366];
+const NO_ROOM: [u16; 5] = [1267, 1270, 1271, 3854, 1366];
 
 /// No such table; and no right to it, which users without a right to the whole database are told
 /// of tables that are not there as well.
@@ -96,6 +96,12 @@ impl Connect for MySql {
     }
 }
 
+/// Whether a collation has the order of the bytes of UTF-8. A column of bytes has none, and has it.
+fn is_by_bytes(collation: &str) -> bool {
+    let of_utf8 = collation.starts_with("utf8") || collation.starts_with("ascii");
+    collation.is_empty() || (of_utf8 && collation.ends_with("_bin"))
+}
+
 /// Also columns of bytes are read as text.
 macro_rules! row {
     ($which:literal) => {
@@ -109,7 +115,18 @@ macro_rules! row {
 
 impl Dialect for MySql {
     const STATEMENTS: Statements = Statements {
-        all: row!(""),
+        page: row!(" WHERE biz_tag >= ? ORDER BY biz_tag LIMIT ?"),
+        order: Some(Order {
+            collation: "SELECT collation_name, NULL, NULL, NULL FROM information_schema.columns \
+                        WHERE table_schema = DATABASE() AND table_name = 'leaf_alloc' \
+                        AND column_name = 'biz_tag'",
+            is_by_bytes,
+            sorted_page: row!(
+                " WHERE CAST(CONVERT(biz_tag USING utf8mb4) AS BINARY) >= CAST(? AS BINARY) \
+                 ORDER BY CAST(CONVERT(biz_tag USING utf8mb4) AS BINARY) LIMIT ?"
+            ),
+        }),
+        find: row!(" WHERE biz_tag IN "),
         one: row!(" WHERE biz_tag = ?"),
         locked: row!(" WHERE biz_tag = ? FOR UPDATE"),
         set_max_id: "UPDATE leaf_alloc SET max_id = ? WHERE biz_tag = ? AND max_id = ?",
@@ -132,7 +149,11 @@ impl Dialect for MySql {
         "START TRANSACTION READ ONLY".into()
     }
 
-    calls_by_sqlx!(MySqlConnection, keep_statements: true);
+    fn placeholder(_: usize) -> String {
+        "?".into()
+    }
+
+    calls_by_sqlx!(MySql, MySqlConnection, keep_statements: true);
 
     fn blame(error: &dyn DatabaseError) -> Blame {
         let number = error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number);

@@ -97,7 +97,10 @@ macro_rules! row {
 
 impl Dialect for Postgres {
     const STATEMENTS: Statements = Statements {
-        all: row!(""),
+        // Uses the index where the column has this collation, and sorts where it has another.
+        page: row!(" WHERE biz_tag COLLATE \"C\" >= $1 ORDER BY biz_tag COLLATE \"C\" LIMIT $2"),
+        order: None,
+        find: row!(" WHERE biz_tag IN "),
         one: row!(" WHERE biz_tag = $1"),
         locked: row!(" WHERE biz_tag = $1 FOR UPDATE"),
         set_max_id: "UPDATE leaf_alloc SET max_id = $1, update_time = CURRENT_TIMESTAMP \
@@ -128,9 +131,13 @@ impl Dialect for Postgres {
         format!("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; {bounds}")
     }
 
+    fn placeholder(number: usize) -> String {
+        format!("${number}")
+    }
+
     // Behind a pooler that changes the server's connection after each transaction, a statement that
     // was prepared in an earlier one is not there any more.
-    calls_by_sqlx!(PgConnection, keep_statements: false);
+    calls_by_sqlx!(Postgres, PgConnection, keep_statements: false);
 
     fn blame(error: &dyn DatabaseError) -> Blame {
         let code = error.code().unwrap_or_default();

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::checkpoints::Checkpoints;
 use super::connections::{Connections, Lent};
-use super::dialect::{Blame, Dialect, Lack, Value};
+use super::dialect::{Blame, Dialect, FIND_FEW, Lack, Value};
 use super::guard::Guard;
 use super::{
-    BoxFuture, Deleted, LONG_READ, Leased, Limits, Made, NewTag, Row, Store, StoreError,
-    plan_creation, plan_deletion,
+    BoxFuture, Deleted, FIND_AT_ONCE, LONG_READ, Leased, Limits, Made, NewTag, Row, Store,
+    StoreError, plan_creation, plan_deletion,
 };
 use crate::segment::tag::BizTag;
 use crate::segment::terms::LeaseAsk;
@@ -174,7 +174,7 @@ impl<D: Dialect> Sql<D> {
         statement: &'static str,
         tag: &BizTag,
     ) -> Result<Row, StoreError> {
-        let rows = match D::read(connection, statement, Some(tag.as_str())).await {
+        let rows = match D::read(connection, statement, &[Value::Text(tag.as_str())]).await {
             Ok(rows) => rows,
             // What the column cannot even be compared with is not in it.
             Err(error) if blame::<D>(&error) == Blame::Value => return Err(StoreError::NoSuchTag),
@@ -256,7 +256,7 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
     ) -> Result<Tombstone, StoreError> {
         D::execute(lent, SAVE).await.map_err(|error| self.failed(&error))?;
-        match D::read(lent, D::STATEMENTS.tombstone, Some(tag.as_str())).await {
+        match D::read(lent, D::STATEMENTS.tombstone, &[Value::Text(tag.as_str())]).await {
             Ok(rows) => {
                 // As with tags: what a collation takes for equal is not the same.
                 let Some(row) = rows.into_iter().find(|row| row.tag == tag.as_str()) else {
@@ -392,20 +392,78 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
-    async fn rows(&self) -> Result<Vec<Row>, StoreError> {
+    /// Which statement reads a page.
+    async fn page_statement(&self, lent: &mut Lent<D>) -> Result<&'static str, StoreError> {
+        let Some(order) = D::STATEMENTS.order else { return Ok(D::STATEMENTS.page) };
+        let rows = D::read(lent, order.collation, &[]).await;
+        let rows = rows.map_err(|error| self.failed(&error))?;
+        let by_bytes = rows.first().is_some_and(|row| (order.is_by_bytes)(&row.tag));
+        Ok(if by_bytes { D::STATEMENTS.page } else { order.sorted_page })
+    }
+
+    async fn page_of(&self, after: &str, limit: usize) -> Result<Vec<Row>, StoreError> {
         let mut lent = self.lend().await?;
         let rows = async {
             self.begin_reading(&mut lent).await?;
-            let rows = D::read(&mut lent, D::STATEMENTS.all, None).await;
-            let rows = rows.map_err(|error| self.failed(&error));
+            let rows = async {
+                let statement = self.page_statement(&mut lent).await?;
+                // One more, for the row of `after` itself. A collation that pads with blanks takes
+                // another one for equal, which comes after it.
+                let most = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+                let values = [Value::Text(after), Value::Number(most)];
+                let rows = D::read(&mut lent, statement, &values).await;
+                rows.map_err(|error| self.failed(&error))
+            };
+            let rows = rows.await;
             self.end(lent, rows).await
         };
-        // The list may be long: that it takes its time says nothing about a lease.
-        let limit = self.timeout * LONG_READ;
-        match tokio::time::timeout(limit, rows).await {
-            Ok(rows) => rows,
-            Err(_) => Err(StoreError::Busy(self.no_answer(limit))),
+        // Without an index all rows are read: that it takes its time says nothing about a lease.
+        let most = self.timeout * LONG_READ;
+        let rows = tokio::time::timeout(most, rows).await;
+        let mut rows = rows.unwrap_or_else(|_| Err(StoreError::Busy(self.no_answer(most))))?;
+        rows.retain(|row| row.tag.as_str() > after);
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    async fn find_rows(&self, tags: &[BizTag]) -> Result<Vec<Row>, StoreError> {
+        let mut found = Vec::new();
+        let mut parts: Vec<_> = tags.chunks(FIND_AT_ONCE).collect();
+        while let Some(part) = parts.pop() {
+            match self.find_part(part).await {
+                // To a collation more may be equal than to leafd.
+                Ok(rows) => found.extend(
+                    rows.into_iter().filter(|row| part.iter().any(|tag| tag.as_str() == row.tag)),
+                ),
+                // The column cannot even be compared with one of them, so that one is not in it.
+                Err(StoreError::NoSuchTag) => {
+                    let (left, right) = part.split_at(part.len() / 2);
+                    parts.extend([left, right].into_iter().filter(|half| half.len() < part.len()));
+                    parts.retain(|part| !part.is_empty());
+                }
+                Err(error) => return Err(error),
+            }
         }
+        Ok(found)
+    }
+
+    async fn find_part(&self, tags: &[BizTag]) -> Result<Vec<Row>, StoreError> {
+        let Some(last) = tags.last() else { return Ok(Vec::new()) };
+        let few = tags.len() <= FIND_FEW;
+        let length = if few { FIND_FEW } else { FIND_AT_ONCE };
+        let names = tags.iter().chain(std::iter::repeat(last)).take(length);
+        let values: Vec<_> = names.map(|tag| Value::Text(tag.as_str())).collect();
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin_reading(&mut lent).await?;
+            let rows = D::read(&mut lent, D::find(few), &values).await;
+            let rows = rows.map_err(|error| match blame::<D>(&error) {
+                Blame::Value => StoreError::NoSuchTag,
+                Blame::Server | Blame::Call => self.failed(&error),
+            });
+            self.end(lent, rows).await
+        })
+        .await
     }
 
     async fn row(&self, tag: &BizTag) -> Result<Row, StoreError> {
@@ -437,7 +495,8 @@ impl<D: Dialect> Sql<D> {
             let mut lent = self.lend().await?;
             self.within(async {
                 self.begin_reading(&mut lent).await?;
-                let rows = D::read(&mut lent, D::STATEMENTS.one, Some(tag.as_str())).await;
+                let rows =
+                    D::read(&mut lent, D::STATEMENTS.one, &[Value::Text(tag.as_str())]).await;
                 self.end(lent, rows.map_err(|error| self.failed(&error))).await
             })
             .await
@@ -618,8 +677,16 @@ impl<D: Dialect> Store for Sql<D> {
         Box::pin(self.try_out())
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Row>, StoreError>> {
-        Box::pin(self.rows())
+    fn page<'a>(
+        &'a self,
+        after: &'a str,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
+        Box::pin(self.page_of(after, limit))
+    }
+
+    fn find<'a>(&'a self, tags: &'a [BizTag]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>> {
+        Box::pin(self.find_rows(tags))
     }
 
     fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>> {

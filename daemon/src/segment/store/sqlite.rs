@@ -246,8 +246,11 @@ impl Connect for Sqlite {
 
 impl Dialect for Sqlite {
     const STATEMENTS: Statements = Statements {
-        all: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
-              FROM leaf_alloc",
+        page: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
+               FROM leaf_alloc WHERE biz_tag >= ? ORDER BY biz_tag LIMIT ?",
+        order: None,
+        find: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
+               FROM leaf_alloc WHERE biz_tag IN ",
         one: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
               FROM leaf_alloc WHERE biz_tag = ?",
         locked: "SELECT biz_tag, CAST(max_id AS TEXT), CAST(step AS TEXT), description \
@@ -285,7 +288,11 @@ impl Dialect for Sqlite {
         "BEGIN".into()
     }
 
-    calls_by_sqlx!(SqliteConnection, keep_statements: true);
+    fn placeholder(_: usize) -> String {
+        "?".into()
+    }
+
+    calls_by_sqlx!(Sqlite, SqliteConnection, keep_statements: true);
 
     fn blame(error: &dyn DatabaseError) -> Blame {
         let code = error.code().and_then(|code| code.parse::<u32>().ok());
@@ -378,7 +385,7 @@ mod tests {
             .unwrap();
         let Err(StoreError::BadRow(error)) = store.lease(&tag("a"), ASK).await else { panic!() };
         assert_eq!(error, "step is many, not a whole number below 2^63");
-        assert_eq!(store.list().await.unwrap().len(), 2);
+        assert_eq!(store.page("", 1000).await.unwrap().len(), 2);
     }
 
     #[tokio::test]
@@ -386,7 +393,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
         let store = opened(place(&dir, IfMissing::Refuse));
-        let Err(StoreError::Down(error)) = store.list().await else { panic!() };
+        let Err(StoreError::Down(error)) = store.page("", 1000).await else { panic!() };
         assert!(error.contains("leafd adopt") && !path.exists(), "{error}");
     }
 
@@ -396,7 +403,7 @@ mod tests {
         let path = dir.path().join("leafd.db");
         std::fs::write(&path, "this is not a database, and longer than a header of one").unwrap();
         let store = store(&dir);
-        assert!(matches!(store.list().await, Err(StoreError::Down(_))));
+        assert!(matches!(store.page("", 1000).await, Err(StoreError::Down(_))));
         assert!(std::fs::read_to_string(&path).unwrap().starts_with("this is not"));
     }
 }

@@ -17,6 +17,9 @@ use crate::output::{Output, grouped, harmless};
 use crate::tag;
 use leafd::rfc3339::rfc3339;
 
+/// Tags that people are shown.
+const SHOWN_TAGS: usize = 100;
+
 /// Prints the status; that the daemon answers is success, whatever it answers.
 ///
 /// # Errors
@@ -27,14 +30,24 @@ pub(crate) fn run<W: Write>(
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
     let status = client.status()?;
-    let mut forbidden = None;
-    let tags = tag::all(|after, limit| match client.tag_list(after, limit) {
-        // Tags are for administrators; the rest is for everybody.
-        Err(Error::Refused(error)) if error.code() == ErrorCode::Forbidden => {
-            forbidden = Some(error.message);
-            Ok(Vec::new())
+    let (mut forbidden, mut old) = (None, false);
+    // People read a screen or two; programs want to know of every tag that is in use.
+    let most = if json { usize::MAX } else { SHOWN_TAGS };
+    let tags = tag::up_to(most, |after, limit| {
+        let page = if old { client.tag_list(after, limit) } else { client.tags_used(after, limit) };
+        match page {
+            // Tags are for administrators; the rest is for everybody.
+            Err(Error::Refused(error)) if error.code() == ErrorCode::Forbidden => {
+                forbidden = Some(error.message);
+                Ok(Vec::new())
+            }
+            // A daemon of version 0.1.0 has a list of all tags and no other.
+            Err(Error::Refused(error)) if error.code() == ErrorCode::UnknownCall => {
+                old = true;
+                client.tag_list(after, limit)
+            }
+            page => page,
         }
-        page => page,
     })?;
     match forbidden {
         None => print(&status, Some(&tags), json, out),
@@ -72,7 +85,16 @@ fn print<W: Write>(
         None | Some([]) => Ok(()),
         Some(tags) => {
             out.line("")?;
-            tag::print_ranges(tags, out)
+            tag::print_ranges(tags, out)?;
+            let more = status.segments.tags.saturating_sub(tags.len() as u64);
+            if tags.len() >= SHOWN_TAGS && more > 0 {
+                out.line(format_args!(
+                    "The first {} of {} tags; leafctl tag show TAG shows any of them",
+                    tags.len(),
+                    grouped(status.segments.tags),
+                ))?;
+            }
+            Ok(())
         }
     }
 }
@@ -192,9 +214,13 @@ pub(crate) mod tests {
     }
 
     fn printed(status: &DaemonStatus, json: bool) -> String {
+        printed_with(status, &[tag::tests::tag("order")], json)
+    }
+
+    fn printed_with(status: &DaemonStatus, tags: &[TagStatus], json: bool) -> String {
         let mut bytes = Vec::new();
         let mut out = Output::to(&mut bytes);
-        print(status, Some(&[tag::tests::tag("order")]), json, &mut out).unwrap();
+        print(status, Some(tags), json, &mut out).unwrap();
         out.finish().unwrap();
         drop(out);
         String::from_utf8(bytes).unwrap()
@@ -216,6 +242,18 @@ pub(crate) mod tests {
         for part in ["last ID", "identity", "report", "registry", "peers"] {
             assert!(!text.contains(part), "{part} is in:\n{text}");
         }
+    }
+
+    #[test]
+    fn people_see_of_how_many_tags_they_see_the_first() {
+        let mut status = status(SnowflakeState::Serving);
+        let names = (0..SHOWN_TAGS).map(|number| tag::tests::tag(&format!("tag-{number:03}")));
+        let tags: Vec<_> = names.collect();
+        status.segments.tags = 100;
+        assert!(!printed_with(&status, &tags, false).contains("The first"));
+        status.segments.tags = 12_345;
+        let text = printed_with(&status, &tags, false);
+        assert!(text.contains("The first 100 of 12,345 tags;"), "{text}");
     }
 
     fn registered() -> DaemonStatus {

@@ -60,7 +60,21 @@ pub(crate) fn run<W: Write>(
 ///
 /// # Errors
 /// Those of `page`; `Protocol` when the pages do not advance, which would never end.
-pub(crate) fn all<E>(
+fn all<E>(
+    page: impl FnMut(&str, u32) -> Result<Vec<TagStatus>, E>,
+) -> Result<Vec<TagStatus>, Failure>
+where
+    Failure: From<E>,
+{
+    up_to(usize::MAX, page)
+}
+
+/// The first tags, `most` of them and no page more.
+///
+/// # Errors
+/// As [`all`].
+pub(crate) fn up_to<E>(
+    most: usize,
     mut page: impl FnMut(&str, u32) -> Result<Vec<TagStatus>, E>,
 ) -> Result<Vec<TagStatus>, Failure>
 where
@@ -68,6 +82,10 @@ where
 {
     let mut tags: Vec<TagStatus> = Vec::new();
     loop {
+        if tags.len() >= most {
+            tags.truncate(most);
+            return Ok(tags);
+        }
         let after = tags.last().map_or("", |tag| tag.tag.as_str());
         let more = page(after, MAX_TAGS_PER_PAGE)?;
         // One request more than needed, and no rule about short pages.
@@ -126,6 +144,18 @@ pub(crate) mod tests {
             let names: Vec<String> = (0..count).map(|i| format!("tag-{i:05}")).collect();
             assert_eq!(paged(&names).unwrap(), names);
         }
+    }
+
+    #[test]
+    fn no_page_is_read_beyond_what_is_wanted() {
+        let names: Vec<String> = (0..300).map(|i| format!("tag-{i:05}")).collect();
+        let mut pages = 0;
+        let tags = up_to(100, |after: &str, limit| {
+            pages += 1;
+            let after = names.iter().filter(|name| name.as_str() > after);
+            Ok::<_, Failure>(after.take(limit as usize).map(|name| tag(name)).collect())
+        });
+        assert_eq!((tags.unwrap().len(), pages), (100, 1));
     }
 
     #[test]

@@ -1,0 +1,162 @@
+//! Many tags at once: pages for people, and figures over all. The table is locked for a page at a
+//! time, never for all tags: every request may need it.
+
+use std::sync::Arc;
+
+use leaf_client::wire::{ErrorCode, SegmentTotals, TagStatus, WireError};
+
+use super::admin::has_something;
+use super::service::{Segments, Tag, lock};
+use super::store::{FIND_AT_ONCE, Row, StoreError};
+use super::tag::BizTag;
+
+/// Names that are looked at under one lock of the table.
+const AT_ONCE: usize = FIND_AT_ONCE;
+
+/// A walk over all tags and lookups, in byte order. One that is added meanwhile may be missed.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    after: String,
+}
+
+impl Walk {
+    /// The next ones; none at the end. May be empty in between.
+    pub(super) fn next(&mut self, segments: &Segments) -> Option<Vec<Arc<Tag>>> {
+        let table = lock(&segments.0.tags);
+        let names = table.names_after(&self.after, AT_ONCE);
+        let tags = names.iter().filter_map(|name| table.get_any(name.as_str()).cloned());
+        let tags = tags.collect();
+        drop(table);
+        names.last()?.as_str().clone_into(&mut self.after);
+        Some(tags)
+    }
+}
+
+impl Segments {
+    /// A page of tags in byte order: those of the store, and those that this host has used. When
+    /// the store is down, the latter alone.
+    ///
+    /// # Errors
+    /// When the store works, and did not give the page.
+    pub async fn list(&self, after: &str, limit: usize) -> Result<Vec<TagStatus>, WireError> {
+        let mut rows = self.rows_after(after, limit).await?.into_iter().peekable();
+        let mut names = self.names_used(after, limit).await.into_iter().peekable();
+        let mut page = Vec::new();
+        while page.len() < limit {
+            let row = match (rows.peek(), names.peek()) {
+                (Some((name, _)), Some(used)) if name > used => None,
+                (None, _) => None,
+                (Some(_), _) => rows.next(),
+            };
+            let (name, row) = match row {
+                Some((name, row)) => {
+                    names.next_if_eq(&name);
+                    (name, Some(row))
+                }
+                None => match names.next() {
+                    Some(name) => (name, None),
+                    None => break,
+                },
+            };
+            if let (Some(row), Some(tag)) = (&row, self.find(name.as_str())) {
+                self.saw(&tag, row);
+            }
+            page.push(self.status_of(&name, row));
+        }
+        Ok(page)
+    }
+
+    /// A page of the tags that this host has used, in byte order, from memory.
+    pub async fn used(&self, after: &str, limit: usize) -> Vec<TagStatus> {
+        let names = self.names_used(after, limit).await;
+        names.iter().map(|name| self.status_of(name, None)).collect()
+    }
+
+    async fn names_used(&self, after: &str, limit: usize) -> Vec<BizTag> {
+        let mut walk = Walk { after: after.to_owned() };
+        let mut names = Vec::new();
+        while names.len() < limit
+            && let Some(tags) = walk.next(self)
+        {
+            let used = tags.iter().filter(|tag| has_something(tag));
+            names.extend(used.map(|tag| tag.name().clone()));
+            tokio::task::yield_now().await;
+        }
+        names.truncate(limit);
+        names
+    }
+
+    async fn rows_after(&self, after: &str, limit: usize) -> Result<Vec<(BizTag, Row)>, WireError> {
+        let mut after = after.to_owned();
+        let mut rows = Vec::new();
+        while self.store_is_open() && rows.len() < limit {
+            let began = self.now();
+            let page = match self.0.store.page(&after, limit).await {
+                Ok(page) => page,
+                Err(StoreError::Down(error)) => {
+                    self.note_down(began, &error);
+                    break;
+                }
+                Err(error) => {
+                    let text = format!("the list of tags cannot be read: {error}");
+                    return Err(WireError::new(ErrorCode::StoreUnavailable, text));
+                }
+            };
+            let is_last = page.len() < limit;
+            if let Some(last) = page.last() {
+                last.tag.clone_into(&mut after);
+            }
+            // Rows that no tag can be called like are not listed, and do not end the list.
+            let named = page.into_iter().filter_map(|row| Some((BizTag::new(&row.tag).ok()?, row)));
+            rows.extend(named);
+            if is_last {
+                break;
+            }
+        }
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    /// Figures over all tags, at once.
+    #[must_use]
+    pub fn totals(&self) -> SegmentTotals {
+        let (mut walk, mut totals) = (Walk::default(), self.no_totals());
+        while let Some(tags) = walk.next(self) {
+            add(&mut totals, &tags);
+        }
+        totals
+    }
+
+    /// The same in turns, for many tags.
+    pub async fn totals_in_turns(&self) -> SegmentTotals {
+        let (mut walk, mut totals) = (Walk::default(), self.no_totals());
+        while let Some(tags) = walk.next(self) {
+            add(&mut totals, &tags);
+            tokio::task::yield_now().await;
+        }
+        totals
+    }
+
+    fn no_totals(&self) -> SegmentTotals {
+        SegmentTotals {
+            store: self.0.store.describe(),
+            store_error: self.store_error(),
+            tags: 0,
+            waiting: 0,
+            issued: 0,
+            leases: 0,
+        }
+    }
+}
+
+fn add(totals: &mut SegmentTotals, tags: &[Arc<Tag>]) {
+    for tag in tags {
+        let inner = tag.lock();
+        let (figures, is_tag) = (inner.segment.figures(), inner.lane.is_none());
+        drop(inner);
+        totals.tags += u64::from(is_tag && !figures.absent);
+        totals.waiting += figures.waiting;
+        totals.issued += figures.issued;
+        totals.leases += figures.leases;
+    }
+}
