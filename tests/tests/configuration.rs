@@ -41,7 +41,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// A value that each key refuses, as it is written in the file, and how the refusal tells it.
-const WRONG: [(&str, &str, &str); 67] = [
+const WRONG: [(&str, &str, &str); 68] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -92,6 +92,7 @@ const WRONG: [(&str, &str, &str); 67] = [
     ("worker.fence-after", "\"9s\"", "9s is not between 10s and"),
     ("worker.fence-after", "\"13h\"", "46800s is not between 10s and 43200s"),
     ("worker.java-leaf", "\"perhaps\"", "perhaps"),
+    ("state.unstable-inodes", "\"perhaps\"", "perhaps"),
     ("worker.give-back", "\"perhaps\"", "perhaps"),
     ("worker.max-clock-offset", "\"9ms\"", "9ms is not between 10ms and 3600s"),
     ("zookeeper.servers", "\"zk:2181\"", "worker.registry is fixed"),
