@@ -115,17 +115,21 @@ impl Giving {
         let hand_over = self.look(&session).await?;
         // Before the tree says so: from here on leafd does not use the worker ID, come what may.
         let (name, ops, until_ms) = match hand_over {
-            HandOver::NoNode => {
+            HandOver::NoNode { until_ms } => {
                 self.remember(self.file.worker, Standing::HandedBack).await?;
+                self.wait(&session, until_ms).await?;
                 let (identity, root) = (&self.identity, self.access.root());
-                return print(&format!(
+                print(&format!(
                     "the tree {root} has no node of {identity}: Java Leaf gets a new worker ID there\n"
-                ));
+                ))?;
+                return self
+                    .tell_what_to_check(&format!("the node of {identity} below {root}/forever"));
             }
-            HandOver::IsJavas(name) => {
+            HandOver::IsJavas { name, until_ms } => {
                 self.remember(Some(name.sequence()), Standing::Contested).await?;
+                self.wait(&session, until_ms).await?;
                 print(&format!("{name} was written by Java Leaf last, and is its own\n"))?;
-                return self.tell_what_to_check(&name);
+                return self.tell_what_to_check(&self.place_of(&name));
             }
             HandOver::After { name, ops, until_ms } => (name, ops, until_ms),
         };
@@ -138,8 +142,8 @@ impl Giving {
         // Somebody may have started something meanwhile.
         match self.look(&session).await? {
             HandOver::After { until_ms: again, .. } if again <= until_ms => {}
-            HandOver::IsJavas(_) => {}
-            HandOver::After { .. } | HandOver::NoNode => {
+            HandOver::IsJavas { .. } => {}
+            HandOver::After { .. } | HandOver::NoNode { .. } => {
                 return Err(self.later(&CallError::Conflict));
             }
         }
@@ -147,7 +151,7 @@ impl Giving {
         print(&format!(
             "{name} is handed back: Java Leaf may start, and has worker ID {worker}\n"
         ))?;
-        self.tell_what_to_check(&name)
+        self.tell_what_to_check(&self.place_of(&name))
     }
 
     async fn look(&self, session: &Session) -> Result<HandOver, Failure> {
@@ -187,22 +191,25 @@ impl Giving {
                 told = Some(Instant::now());
                 let left = left_ms.div_ceil(1000).max(1);
                 print(&format!(
-                    "the recorded time is {left} s ahead: Java Leaf would refuse it, start from its \
-                     file and never write its node. Waiting; do not start it yet\n"
+                    "the time of the last IDs is {left} s ahead: Java Leaf would repeat them, or \
+                     refuse that time, start from its file and never write its node. Waiting; do \
+                     not start it yet\n"
                 ))?;
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    fn tell_what_to_check(&self, name: &NodeName) -> Result<(), Failure> {
-        let root = self.access.root();
+    fn place_of(&self, name: &NodeName) -> String {
+        format!("{}/forever/{name}", self.access.root())
+    }
+
+    fn tell_what_to_check(&self, node: &str) -> Result<(), Failure> {
         let port = javas_address(&self.identity).map_or("PORT", |(_, port)| port);
         print(&format!(
             "Before Java Leaf starts: keep leafd's units disabled, and remove the folder leafconf/{port} \
              below Java Leaf's temporary folder (the folder, not only the file in it).\n\
-             After it has started: see that the timestamp in {root}/forever/{name} advances every 3 s. \
-             If it does not, stop Java Leaf at once: it runs on its file, and nobody can see it.\n"
+             After it has started: see that the timestamp in {node} advances every 3 s. If it does not, stop Java Leaf at once: it runs on its file, and nobody can see it.\n"
         ))
     }
 

@@ -94,10 +94,15 @@ pub struct Claimant {
     rules: Rules,
     stage: Stage,
     memory: Option<Memory>,
+    /// What the worker file says of this identity's nodes, also where it knows of no worker ID.
+    standing: Standing,
     /// IDs of `memory.worker` are being issued.
     serving: bool,
     /// Something was seen that forbids to issue until the tree says otherwise.
     barred: bool,
+    /// A report did not fit the tree, which has not been read since: somebody else may have written
+    /// this instance's node.
+    in_doubt: bool,
     /// The other instances' clocks forbid it, as far as was heard last.
     clock_differs: bool,
     registered: Option<Registered>,
@@ -119,16 +124,24 @@ pub struct Claimant {
 }
 
 impl Claimant {
-    /// One that has not looked yet. `memory` is what the worker file says.
+    /// One that has not looked yet. `memory` and `standing` are what the worker file says.
     #[must_use]
-    pub fn new(me: Me, rules: Rules, memory: Option<Memory>, seed: u64) -> Self {
+    pub fn new(
+        me: Me,
+        rules: Rules,
+        memory: Option<Memory>,
+        standing: Standing,
+        seed: u64,
+    ) -> Self {
         Self {
             me,
             rules,
             stage: Stage::Looking { survey: false },
             memory,
+            standing,
             serving: false,
             barred: false,
+            in_doubt: false,
             clock_differs: false,
             registered: None,
             zookeeper: None,
@@ -201,7 +214,10 @@ impl Claimant {
             (Stage::Looking { survey }, Outcome::Looked(view)) => self.looked(now, &view, survey),
             (Stage::Creating, Outcome::Created(name)) => self.created = Some(name),
             (Stage::Committing { then, .. }, Outcome::Committed) => self.committed(now, then),
-            (_, Outcome::Conflict) => {
+            (stage, Outcome::Conflict) => {
+                let is_report =
+                    matches!(stage, Stage::Committing { then: Then::Report { .. }, .. });
+                self.in_doubt |= is_report;
                 // Somebody else was quicker; not all of them again at once.
                 let until = now.boot_ms + self.random.u64(5..100);
                 self.stage = Stage::Pausing { until };
@@ -271,6 +287,9 @@ impl Claimant {
         self.watch.forget();
         // Short, so that whoever lost its node in a loss of data puts it back before it is used.
         let pause_ms = (100u64 << self.failures.min(4)).min(1000);
+        if self.in_doubt && !self.barred {
+            self.bar(now, java::IN_DOUBT.to_owned(), false, pause_ms);
+        }
         if !self.serving && !self.barred && !self.clock_differs {
             match self.claimed().cloned() {
                 Some(memory) if !self.is_over(&memory, now) => {
@@ -283,7 +302,7 @@ impl Claimant {
                 }
                 Some(_) => self.stop(format!("{}: {why}", self.rules.fenced()), false),
                 None => {
-                    let known = java::without_zookeeper(self.standing());
+                    let known = java::without_zookeeper(self.standing);
                     self.stop(format!("{known}: {why}"), false);
                 }
             }
@@ -299,6 +318,7 @@ impl Claimant {
     }
 
     fn looked(&mut self, now: Now, view: &View, survey: bool) {
+        self.in_doubt = false;
         self.zookeeper = Some(LastUse { clock_ms: view.now_ms, boot_ms: now.boot_ms });
         // Who issues already has its IDs in the same layout as ever.
         if !self.serving
@@ -600,8 +620,8 @@ impl Claimant {
         registered.limit_ms = limit_ms;
         let worker = registered.name.sequence();
         let ceiling_ms = now.ceiling_ms.max(registered.start_ms);
-        let (reported_boot_ms, standing) = (now.boot_ms, Standing::Own);
-        self.memory = Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms, standing });
+        self.memory = Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms: now.boot_ms });
+        self.standing = Standing::Own;
         if self.serving {
             self.effects.push(Effect::Reported { limit_ms });
         } else {

@@ -67,6 +67,28 @@ fn who_is_cut_off_goes_on_until_the_fence_and_returns_with_the_same_worker_id() 
 }
 
 #[test]
+fn whoever_finds_its_node_changed_does_not_go_on_if_zookeeper_leaves_before_it_is_read() {
+    let mut world = World::new(1, &["a"], 1023);
+    world.start(0);
+    world.run(8 * SECOND);
+    let mut now = world.now_of(0);
+    let claimant = &mut world.hosts[0].life.as_mut().unwrap().claimant;
+    assert!(claimant.is_serving());
+    while !matches!(claimant.action(now), Action::Commit(_)) {
+        now.boot_ms += SECOND;
+    }
+    // A Java Leaf has just started here.
+    claimant.done(now, Outcome::Conflict);
+    for _ in 0..3 {
+        claimant.done(now, Outcome::Failed("away".into()));
+        assert!(!claimant.is_serving());
+    }
+    // The node is as it was, so it was nobody.
+    world.run(10 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+}
+
+#[test]
 fn the_fence_counts_what_passed_before_a_restart_and_holds_for_the_file() {
     let mut world = World::new(1, &["a"], 1023);
     world.start(0);

@@ -23,17 +23,27 @@ pub struct Giver<'a> {
 /// What there is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandOver {
-    /// The tree has no node of this identity: Java Leaf gets a worker ID that nobody had.
-    NoNode,
-    /// Something that is not a leafd wrote it last.
-    IsJavas(NodeName),
+    /// The tree has no node of this identity, so Java Leaf gets a new worker ID. A tree that has lost
+    /// its data gives the old number again, so it waits as well.
+    NoNode {
+        /// As below.
+        until_ms: u64,
+    },
+    /// Something that is not a leafd wrote it last. What that recorded may be earlier than what leafd
+    /// has issued before.
+    IsJavas {
+        /// The node.
+        name: NodeName,
+        /// As below.
+        until_ms: u64,
+    },
     /// Java Leaf may start when the clock has passed `until_ms`.
     After {
         /// The node.
         name: NodeName,
         /// To be written first, all or nothing.
         ops: Vec<Op>,
-        /// The time that the node records (ms since 1970).
+        /// The time that the node records, or up to which leafd has issued (ms since 1970).
         until_ms: u64,
     },
 }
@@ -57,18 +67,24 @@ pub fn hand_over(giver: &Giver<'_>, view: &View) -> Result<HandOver, String> {
     let of_identity = |entry: &&Entry| entry.name.identity() == identity;
     let entries: Vec<_> = view.entries.iter().filter(of_identity).collect();
     let entry = match entries.as_slice() {
-        [] => return Ok(HandOver::NoNode),
+        [] => return Ok(HandOver::NoNode { until_ms: giver.ceiling_ms }),
         [entry] => *entry,
         several => return Err(ambiguous(identity, several)),
     };
-    if plan::is_written_by_others(entry) {
-        return Ok(HandOver::IsJavas(entry.name.clone()));
-    }
     let name = entry.name.clone();
+    if plan::is_unclaimed(entry) {
+        // Nobody has issued with it.
+        return Ok(HandOver::After { name, ops: Vec::new(), until_ms: giver.ceiling_ms });
+    }
+    if plan::is_written_by_others(entry) {
+        return Ok(HandOver::IsJavas { name, until_ms: giver.ceiling_ms });
+    }
     let cannot =
         |why: &String| format!("the node {name} cannot be read: {why}. Repair or delete it");
     let leaf = entry.leaf.value.as_ref().map_err(cannot)?;
-    let Some(node) = &entry.holder else { return Ok(HandOver::IsJavas(name)) };
+    let Some(node) = &entry.holder else {
+        return Ok(HandOver::IsJavas { name, until_ms: giver.ceiling_ms });
+    };
     let holder = node.value.as_ref().map_err(cannot)?;
     if !is_own(&holder.nonce) {
         return of_another(entry, leaf, holder, view);

@@ -83,9 +83,66 @@ fn without_a_node_and_where_java_leaf_writes_there_is_nothing_to_write() {
     let name = NodeName::new(ADDRESS, 0);
     let leaf = br#"{"ip":"10.0.0.1","port":"1","timestamp":7}"#;
     assert!(world.tree.overwrite(&view::forever(&name), leaf, world.zk_now()));
-    assert_eq!(hand_over_of(&world), Ok(HandOver::IsJavas(name)));
+    let (_, until_ms) = giver(&world);
+    assert_eq!(hand_over_of(&world), Ok(HandOver::IsJavas { name, until_ms }));
     world.tree.wipe();
-    assert_eq!(hand_over_of(&world), Ok(HandOver::NoNode));
+    assert_eq!(hand_over_of(&world), Ok(HandOver::NoNode { until_ms }));
+}
+
+#[test]
+fn java_leaf_waits_for_what_was_issued_also_where_the_tree_does_not_record_it() {
+    // Somebody lowered the record by hand, or the tree has lost its data and gives number 0 again.
+    for is_wiped in [false, true] {
+        let mut world = ended(|world| world.stop(0, false));
+        world.hosts[0].disk.ceiling_ms = world.zk_now() + HOUR;
+        let leaf = br#"{"ip":"10.0.0.1","port":"1","timestamp":7}"#;
+        let node = view::forever(&NodeName::new(ADDRESS, 0));
+        assert!(world.tree.overwrite(&node, leaf, world.zk_now()));
+        if is_wiped {
+            world.tree.wipe();
+        }
+        assert!(!world.hand_back(0), "Java Leaf would repeat an hour");
+        world.pass(HOUR + SECOND);
+        assert!(world.hand_back(0));
+    }
+}
+
+#[test]
+fn a_hand_back_holds_where_the_worker_file_knows_of_no_worker_id() {
+    let mut world = World::new(1, &[ADDRESS], 1023);
+    assert!(world.hand_back(0));
+    assert!(world.hosts[0].disk.worker.is_none());
+    for is_down in [false, true] {
+        world.is_down = is_down;
+        world.start(0);
+        world.run(60 * SECOND);
+        assert!(world.why(0).contains("--undo"), "{}", world.why(0));
+        world.kill(0);
+    }
+    assert_eq!(world.tree.names(view::FOREVER).len(), 0);
+}
+
+#[test]
+fn a_node_that_leafd_made_and_never_used_is_handed_back_and_is_not_taken_for_java_leafs() {
+    let mut world = World::new(1, &[ADDRESS], 1023);
+    // As when leafd was killed right after it made the node.
+    let leaf = br#"{"ip":"10.0.0.1","port":"1","timestamp":0}"#;
+    let prefix = super::super::name::prefix(ADDRESS);
+    let name = world.tree.create_sequential(&prefix, leaf, world.zk_now()).unwrap();
+    assert!(matches!(hand_over_of(&world), Ok(HandOver::After { .. })));
+    assert!(world.hand_back(0));
+    world.start(0);
+    world.run(60 * SECOND);
+    assert_eq!(world.worker_of(0), None);
+    assert!(world.why(0).contains("--undo"), "{}", world.why(0));
+    assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+    // Java Leaf has had it, and is gone.
+    let last = world.zk_now();
+    let leaf = format!(r#"{{"ip":"10.0.0.1","port":"1","timestamp":{last}}}"#);
+    assert!(world.tree.overwrite(&view::forever(&name), leaf.as_bytes(), last));
+    world.run(60 * SECOND);
+    assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
+    assert!(world.next_of(0).unwrap() > last);
 }
 
 #[test]
@@ -115,6 +172,7 @@ fn what_was_handed_back_is_used_by_no_later_start_until_java_leaf_has_had_it_or_
 fn after_a_hand_back_no_node_is_made_where_java_leaf_would_find_it() {
     let mut world = ended(|world| world.stop(0, false));
     world.tree.wipe();
+    world.pass(SECOND);
     assert!(world.hand_back(0));
     world.start(0);
     world.run(30 * SECOND);

@@ -165,7 +165,8 @@ pub fn mine<'a>(me: &Me, view: &'a View, remembered: Option<u64>) -> Option<&'a 
     })
 }
 
-fn is_unclaimed(entry: &Entry) -> bool {
+/// Whether a leafd made the node of `entry`, and nobody has written it since.
+pub(super) fn is_unclaimed(entry: &Entry) -> bool {
     // No Java Leaf writes the time 0.
     entry.holder.is_none() && entry.leaf.value.as_ref().is_ok_and(|leaf| leaf.timestamp == 0)
 }
@@ -390,6 +391,7 @@ pub fn java_leafs<'a>(me: &Me, view: &'a View) -> impl Iterator<Item = &'a Entry
         entry.name.identity() == me.identity
             && entry.name.sequence() <= me.max_worker
             && is_written_by_others(entry)
+            && !is_unclaimed(entry)
     })
 }
 

@@ -98,8 +98,7 @@ fn memory_of(file: &WorkerRecord, settings: &Settings, identity: &str) -> Option
         _ => boot::now_ms(),
     };
     let (ceiling_ms, limit_ms) = (file.ceiling_ms, shared.limit_ms);
-    let standing = shared.standing;
-    Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms, standing })
+    Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms })
 }
 
 /// What the worker file calls this registry.
@@ -142,7 +141,10 @@ impl Registrar {
             layout: settings.access.layout.clone(),
             max_worker: settings.sequence.layout.max_worker(),
         };
-        let claimant = Claimant::new(me, settings.rules, memory, fastrand::u64(..));
+        // It is about the nodes of the identity that it was written with.
+        let of_identity = if file.identity == place.identity { standing } else { Standing::Own };
+        let seed = fastrand::u64(..);
+        let claimant = Claimant::new(me, settings.rules, memory, of_identity, seed);
         Ok(Self {
             settings,
             issuer,

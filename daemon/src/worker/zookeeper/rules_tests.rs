@@ -38,7 +38,7 @@ fn old_node(world: &mut World, identity: &str, worker: u64, phase: Phase) {
 
 fn memory() -> Memory {
     let (worker, ceiling_ms, limit_ms, reported_boot_ms) = (0, BEGIN, 0, 0);
-    Memory { worker, ceiling_ms, limit_ms, reported_boot_ms, standing: Standing::Own }
+    Memory { worker, ceiling_ms, limit_ms, reported_boot_ms }
 }
 
 fn is_settlement(action: &Action) -> bool {
@@ -455,7 +455,8 @@ fn without_zookeeper_a_file_serves_below_its_limit_and_before_its_fence() {
     let memory = Memory { worker: 7, limit_ms: BEGIN + HOUR, reported_boot_ms: HOUR, ..memory() };
     let good = Now { boot_ms: HOUR, clock_ms: BEGIN, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
     let serves = |memory: &Memory, now: Now| {
-        let mut claimant = Claimant::new(me.clone(), rules, Some(memory.clone()), 1);
+        let memory = Some(memory.clone());
+        let mut claimant = Claimant::new(me.clone(), rules, memory, Standing::Own, 1);
         claimant.done(now, Outcome::Failed("away".into()));
         let effects = claimant.effects();
         effects.iter().any(|effect| matches!(effect, Effect::Serve { .. }))

@@ -142,7 +142,6 @@ impl World {
                 Some((boot, ms)) if boot == host.booted_at => ms.min(boot_ms),
                 _ => boot_ms,
             },
-            standing: host.disk.standing,
         });
         let earlier = host.disk.nonces.clone();
         let me = Me {
@@ -157,7 +156,7 @@ impl World {
             max_worker: self.max_worker,
         };
         host.life = Some(Life {
-            claimant: Claimant::new(me, self.rules, memory, seed),
+            claimant: Claimant::new(me, self.rules, memory, host.disk.standing, seed),
             nonce,
             issuing: None,
             file: host.disk.clone(),

@@ -3,7 +3,6 @@
 
 use super::name::NodeName;
 use super::view::{Op, View, Wanted};
-use crate::state::worker_file::Standing;
 use crate::worker::peers::Verdict;
 
 /// What the shell reads for each step.
@@ -34,8 +33,6 @@ pub struct Memory {
     pub limit_ms: u64,
     /// The last report, since the boot (ms).
     pub reported_boot_ms: u64,
-    /// Whether anything but leafd may use the worker ID as well.
-    pub standing: Standing,
 }
 
 /// What the shell does next.

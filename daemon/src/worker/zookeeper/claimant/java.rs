@@ -13,6 +13,11 @@ const HANDED_BACK: &str = "the node of this instance was handed back to Java Lea
      To use its worker ID again, keep Java Leaf stopped, stop leafd, run `leafd hand-back --undo`, \
      and start leafd";
 
+/// Why an instance does not go on in an outage as it would else.
+pub(super) const IN_DOUBT: &str = "the node of this instance was not as leafd had left it, and ZooKeeper \
+     went away before it could be read: a Java Leaf with the same address? IDs go on when ZooKeeper \
+     answers";
+
 impl Claimant {
     /// How long a node of this identity has been quiet.
     pub(super) fn quiet(&mut self, now: Now, view: &View, entry: &Entry) -> Quiet {
@@ -20,16 +25,15 @@ impl Claimant {
         self.watch.see(view.vantage, times, &entry.name, entry.sight())
     }
 
-    pub(super) fn standing(&self) -> Standing {
-        self.memory.as_ref().map(|memory| memory.standing).unwrap_or_default()
-    }
-
-    /// Something that is not a leafd writes a node of this identity. That outlasts this life.
+    /// Something that is not a leafd writes a node of this identity. That outlasts this life, unless
+    /// the worker file knows of no worker ID: then no life issues on its word anyway.
     pub(super) fn contest(&mut self, why: &str) {
-        let Some(memory) = &mut self.memory else { return };
-        if memory.standing != Standing::Contested {
-            memory.standing = Standing::Contested;
-            memory.limit_ms = 0;
+        let is_kept = self.memory.is_some() || self.standing == Standing::HandedBack;
+        if is_kept && self.standing != Standing::Contested {
+            self.standing = Standing::Contested;
+            if let Some(memory) = &mut self.memory {
+                memory.limit_ms = 0;
+            }
             self.serving = false;
             self.effects.push(Effect::Contested { why: why.to_owned() });
         }
@@ -39,7 +43,7 @@ impl Claimant {
     /// of this identity since, it may begin to at any moment, and make one where there is none.
     pub(super) fn waits_for_java(&self, view: &View) -> Option<String> {
         let has_begun = plan::java_leafs(&self.me, view).next().is_some();
-        (self.standing() == Standing::HandedBack && !has_begun).then(|| HANDED_BACK.to_owned())
+        (self.standing == Standing::HandedBack && !has_begun).then(|| HANDED_BACK.to_owned())
     }
 
     /// Why nothing of this identity may be used: a Java Leaf may be using another node of it.

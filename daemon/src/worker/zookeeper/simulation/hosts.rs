@@ -9,7 +9,7 @@ use crate::state::worker_file::Standing;
 /// The worker file.
 #[derive(Debug, Clone, Default)]
 pub(in super::super) struct Disk {
-    pub(super) worker: Option<u64>,
+    pub(in super::super) worker: Option<u64>,
     pub(in super::super) ceiling_ms: u64,
     pub(super) limit_ms: u64,
     /// In which boot, and how long after it.

@@ -158,7 +158,9 @@ impl World {
             HandOver::After { ops, until_ms, .. } => {
                 (ops.is_empty() || self.tree.execute(&ops, 0, zk_now)) && until_ms < self.clock(at)
             }
-            HandOver::NoNode | HandOver::IsJavas(_) => true,
+            HandOver::NoNode { until_ms } | HandOver::IsJavas { until_ms, .. } => {
+                until_ms < self.clock(at)
+            }
         }
     }
 
