@@ -4,6 +4,7 @@
 pub mod asker;
 pub mod binaries;
 pub mod caller;
+pub mod citations;
 pub mod clocked;
 pub mod daemon;
 pub mod database;

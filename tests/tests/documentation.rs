@@ -1,11 +1,74 @@
 //! What is written for people holds together.
 
+use std::collections::HashSet;
+
 use leafd_tests::binaries::workspace;
-use leafd_tests::links;
+use leafd_tests::{citations, links};
+
+fn document(path: &str) -> String {
+    std::fs::read_to_string(workspace().join(path)).unwrap()
+}
 
 #[test]
 fn every_link_of_a_document_leads_to_a_file_and_a_heading() {
     let folder = workspace().canonicalize().unwrap();
     let dead = links::dead(&folder, &links::documents(&folder));
     assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn every_test_that_a_step_or_a_promise_names_is_in_the_file_that_it_names() {
+    for path in ["docs/uniqueness.md", "docs/design.md"] {
+        let missing = citations::missing(workspace(), &document(path));
+        assert!(missing.is_empty(), "{path}: {missing:#?}");
+    }
+}
+
+#[test]
+fn every_step_and_every_assumption_of_the_uniqueness_argument_has_a_number_of_its_own() {
+    let text = document("docs/uniqueness.md");
+    let mut last = HashSet::new();
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    for (number, _) in cells {
+        let Some(kind) = ["S", "W", "Z", "A"].into_iter().find(|kind| number.starts_with(kind))
+        else {
+            continue;
+        };
+        let count: u32 = number[1..].parse().unwrap_or_else(|_| panic!("{number:?} is no number"));
+        assert!(count == 1 || last.contains(&(kind, count - 1)), "{number} follows no other");
+        assert!(last.insert((kind, count)), "{number} is there twice");
+    }
+    assert!(!last.is_empty());
+}
+
+#[test]
+fn every_decision_has_a_number_of_its_own_which_its_heading_and_its_links_give() {
+    let folder = workspace().join("docs/decisions");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for (count, name) in (1..).zip(&names) {
+        let number = format!("{count:03}");
+        assert!(name.starts_with(&format!("{number}-")), "{name} is not number {number}");
+        let text = document(&format!("docs/decisions/{name}"));
+        assert!(text.starts_with(&format!("# {number}: ")), "{name} has another heading");
+    }
+    // A link to `decisions/012-….md` that reads [011] misleads. That there is such a file is checked
+    // with the links.
+    let root = workspace().canonicalize().unwrap();
+    for path in links::documents(&root) {
+        let text = std::fs::read_to_string(root.join(&path)).unwrap();
+        for name in &names {
+            let ends =
+                text.match_indices(&format!("{name})")).map(|(at, _)| at).collect::<Vec<_>>();
+            for at in ends {
+                let words = text[..at].rsplit_once("](").map_or("", |(words, _)| words);
+                let number = words.rsplit(|char: char| !char.is_ascii_digit()).next();
+                let is_number = number.is_some_and(|number| number.len() == 3);
+                assert!(!is_number || number == name.get(..3), "{}: {name}", path.display());
+            }
+        }
+    }
 }
