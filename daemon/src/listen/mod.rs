@@ -1,7 +1,8 @@
 //! Connections in, calls out. [`socket`] makes the listening socket or [`inherited`] brings it from
-//! the service manager, [`accept`] takes connections within bounds, `connection` moves bytes, and `calls` and `administration` say what they
-//! mean. [`peer`] is the port for other leafd daemons, and `hello` is how a connection begins on
-//! either.
+//! the service manager, [`accept`] takes connections within bounds, `connection` moves bytes, and
+//! `calls` and `administration` say what they mean. `admission` decides who is let in, and `linger`
+//! ends the connections of the others. [`peer`] is the port for other leafd daemons, and `hello` is
+//! how a connection begins on either.
 
 pub mod accept;
 mod administration;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use leaf_client::Error;
-use leaf_client::wire::WireError;
+use leaf_client::wire::{ErrorCode, WireError};
 
 /// `EX_USAGE`: wrong use, here or in the eyes of the daemon.
 const USAGE: u8 = 64;
@@ -36,7 +36,12 @@ pub(crate) enum Failure {
 impl Failure {
     /// The daemon understood and said no.
     pub(crate) fn refused(error: &WireError) -> Self {
-        let text = format!("leafd refused: {error}");
+        let mut text = format!("leafd refused: {error}");
+        if error.code() == ErrorCode::UnknownCall {
+            text.push_str(
+                "\nleafd is older than this leafctl: upgrade it, or restart it if it was.",
+            );
+        }
         match error.code {
             100..=199 => Self::Protocol(text),
             200..=299 => Self::Usage(text),
@@ -113,7 +118,6 @@ fn complain(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leaf_client::wire::ErrorCode;
     use std::sync::Arc;
 
     #[test]
@@ -129,6 +133,13 @@ mod tests {
             assert_eq!(failure.code(), status, "{code:?}");
         }
         assert_eq!(Failure::Output(io::ErrorKind::StorageFull.into()).code(), 74);
+    }
+
+    #[test]
+    fn a_call_that_an_older_leafd_does_not_know_comes_with_the_remedy() {
+        let of = |code| Failure::refused(&WireError::new(code, "call 11 is not known")).to_string();
+        assert!(of(ErrorCode::UnknownCall).contains("upgrade it"));
+        assert!(!of(ErrorCode::Malformed).contains("upgrade it"));
     }
 
     #[test]
