@@ -217,6 +217,9 @@ impl Guard {
         state.seen = recorded.identity.map_or(Seen::Nameless, Seen::Named);
         state.recorded = recorded;
         state.unusable = None;
+        drop(state);
+        // An earlier look may have shown another one: nothing has to be given up for it any more.
+        self.other.send_replace(false);
     }
 
     /// Waits until the first look shows another database than the recorded one.
@@ -263,5 +266,26 @@ pub(super) async fn check_shared(
 impl From<Unusable> for sqlx::Error {
     fn from(unusable: Unusable) -> Self {
         Self::Configuration(unusable.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_database_that_another_one_stood_in_for_is_used_again_and_nothing_is_given_up_over_and_over()
+     {
+        let [ours, other] = [Identity::random(), Identity::random()].map(|made| made.ok());
+        let recorded = Recorded { identity: ours, file: None };
+        let guard = Guard::unrecorded();
+        guard.state().recorded = recorded;
+        assert!(guard.check(other, None).await.is_err());
+        // While the ranges are being given up, a connection leads to the right one again.
+        guard.check(ours, None).await.unwrap();
+        guard.use_other().await.unwrap();
+        let waits = std::time::Duration::from_millis(10);
+        assert!(tokio::time::timeout(waits, guard.other_found()).await.is_err());
+        assert_eq!((guard.recorded(), guard.unusable()), (recorded, None));
     }
 }
