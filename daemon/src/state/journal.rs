@@ -140,18 +140,16 @@ impl Journal {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn append(&mut self, mut records: Vec<(BizTag, TagRecord)>) -> io::Result<()> {
+    pub fn append(&mut self, records: Vec<(BizTag, TagRecord)>) -> io::Result<()> {
+        let records = self.keeping_marks(records);
         let mut text = String::new();
-        for (tag, record) in &mut records {
-            // Somebody who makes a tag may know of more than its buffer does.
-            let known = self.tags.get(tag).map_or(0, |known| known.floor);
-            record.floor = record.floor.max(known);
+        for (tag, record) in &records {
             push_line(&mut text, tag, record);
         }
         self.lines += records.len();
         self.tags.extend(records);
         // Somebody has removed or replaced the file: what is appended to it would be gone.
-        let removed = self.file.metadata()?.nlink() == 0;
+        let removed = self.file.metadata().map_or(true, |file| file.nlink() == 0);
         if self.suspect || removed || self.lines > 2 * self.tags.len() + SLACK {
             return self.rewrite();
         }
@@ -160,6 +158,15 @@ impl Journal {
         self.file.sync_data()?;
         self.suspect = false;
         Ok(())
+    }
+
+    /// Whoever makes a tag may know of a higher mark than the tag's buffer does.
+    fn keeping_marks(&self, mut records: Vec<(BizTag, TagRecord)>) -> Vec<(BizTag, TagRecord)> {
+        for (tag, record) in &mut records {
+            let known = self.tags.get(tag).map_or(0, |known| known.floor);
+            record.floor = record.floor.max(known);
+        }
+        records
     }
 
     /// Raises high-water marks and syncs them. What is left of a tag stays as it is.
@@ -186,7 +193,7 @@ impl Journal {
     /// # Errors
     /// When the disk refuses.
     pub fn finish(&mut self, records: Vec<(BizTag, TagRecord)>) -> io::Result<()> {
-        self.tags.extend(records);
+        self.tags.extend(self.keeping_marks(records));
         self.rewrite()
     }
 
@@ -452,6 +459,18 @@ mod tests {
         assert_eq!(tags.len(), 2);
         assert_eq!(tags[&tag("a")], record(4001, &[(101, 2001), (3001, 4001)]));
         assert_eq!(tags[&tag(odd)], record(9, &[]));
+    }
+
+    #[test]
+    fn no_record_lowers_a_high_water_mark_not_even_the_last_one_of_a_life() {
+        for is_last in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut journal, path) = journal(&dir, &[("a", record(2001, &[]))]);
+            journal.raise(vec![(tag("a"), 5_000_001)]).unwrap();
+            let late = vec![(tag("a"), record(2001, &[]))];
+            if is_last { journal.finish(late) } else { journal.append(late) }.unwrap();
+            assert_eq!(reopened(&path)[&tag("a")], record(5_000_001, &[]), "{is_last}");
+        }
     }
 
     /// The content after `[1, 2001)` of `a` was leased and 100 of it were given out.
