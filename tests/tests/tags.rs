@@ -178,3 +178,30 @@ fn odd_names_are_tags_of_their_own() {
         assert_eq!(daemon.client().next(name).unwrap(), 2, "{name:?} after a restart");
     }
 }
+
+#[test]
+fn a_tag_that_cannot_be_made_leaves_nothing_behind_that_moves_a_tag_later() {
+    const FAR: u64 = 9_000_000_000_000_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    let mut client = daemon.client();
+    let mut seen = vec![client.next("orders").unwrap()];
+    let outcome = client.tag_create("orders", 0, FAR, "");
+    assert_eq!(refused(outcome.map(|status| status.max_id)), Some(ErrorCode::TagExists));
+    // The table refuses this one.
+    home.sql(
+        "CREATE TRIGGER no_users BEFORE INSERT ON leaf_alloc WHEN NEW.biz_tag = 'users' \
+         BEGIN SELECT RAISE(ABORT, 'as a test'); END",
+    );
+    assert!(client.tag_create("users", 0, FAR, "").is_err());
+    home.sql("DROP TRIGGER no_users");
+    daemon.kill();
+    let journal = std::fs::read_to_string(home.state().join("segments.journal")).unwrap();
+    assert!(!journal.contains(&FAR.to_string()) && !journal.contains("users"), "{journal}");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    seen.extend(client.next_many("orders", 50_000).unwrap());
+    assert!(seen.iter().all(|id| *id < 1_000_000), "{:?}", seen.iter().max());
+    assert_eq!(client.next("users").unwrap(), 1);
+}

@@ -58,7 +58,7 @@ impl Segments {
             return Err(WireError::new(ErrorCode::BadDescription, text));
         }
         let first = first.max(self.seen(&name));
-        let made = self.make(&name, NewTag { first, step, description }).await;
+        let made = self.make(&name, NewTag::new(first, step, description)).await;
         let made = made.map_err(|error| to_wire(name.as_str(), &error))?;
         tracing::info!(tag = name.as_str(), step, first = made.first, "made a tag");
         self.appeared(&name);
@@ -74,7 +74,7 @@ impl Segments {
 
     /// Makes a row, for an administrator or on first use.
     pub(super) async fn make(&self, tag: &BizTag, new: NewTag<'_>) -> Result<Made, StoreError> {
-        self.before_making(tag, new.first).await?;
+        let new = NewTag { witness: Some(self), ..new };
         let made = self.0.store.create(tag, new).await?;
         if !made.knows_deleted && !self.0.told_of_tombstones.swap(true, Ordering::Relaxed) {
             tracing::warn!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::{Segments, lock};
-use super::store::{Guard, Recorded, Recorder, StoreError, Unusable};
+use super::store::{Guard, Recorded, Recorder, StoreError, Unusable, Witness};
 use super::tag::BizTag;
 use crate::segment::range::Queue;
 use crate::segment::store::BoxFuture;
@@ -103,13 +103,21 @@ impl Segments {
         self.0.writer.segments(records).await?;
         Ok(dropped)
     }
+}
 
-    /// The high-water mark of a tag that is about to be made is on disk before its row is, so that
-    /// a database that is lost right after is not taken for an empty one.
-    pub(super) async fn before_making(&self, tag: &BizTag, first: u64) -> Result<(), StoreError> {
-        let written = self.0.writer.high_water_marks(vec![(tag.clone(), first)]).await;
-        written.map_err(|error| {
-            StoreError::Busy(format!("the state directory cannot be written: {error}"))
+/// The high-water mark of a new tag is on disk before its row is, so that a database that is lost
+/// right after is not taken for an empty one.
+impl Witness for Segments {
+    fn begins_at<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        first: u64,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let written = self.0.writer.high_water_marks(vec![(tag.clone(), first)]).await;
+            written.map_err(|error| {
+                StoreError::Busy(format!("the state directory cannot be written: {error}"))
+            })
         })
     }
 }

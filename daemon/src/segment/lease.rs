@@ -202,7 +202,7 @@ impl Segments {
         match store.lease(&tag.name, ask).await {
             Err(StoreError::NoSuchTag) if settings.auto_create => {
                 let first = ask.floor.max(1);
-                let new = NewTag { first, step: settings.default_step, description: "" };
+                let new = NewTag::new(first, settings.default_step, "");
                 match self.make(&tag.name, new).await {
                     Ok(made) => tracing::info!(
                         tag = tag.name().as_str(),

@@ -164,8 +164,18 @@ impl From<StoreError> for LeaseFailure {
     }
 }
 
+/// Writes down elsewhere where a tag begins before its row is committed.
+pub trait Witness: Send + Sync {
+    /// Returns when `first`, the first ID of `tag`, is on disk.
+    fn begins_at<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        first: u64,
+    ) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
 /// A row to be made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct NewTag<'a> {
     /// The lowest ID that the tag may give.
     pub first: u64,
@@ -173,13 +183,15 @@ pub struct NewTag<'a> {
     pub step: u64,
     /// For people.
     pub description: &'a str,
+    /// Told of the row once nothing but its commit can fail, so that a refused one leaves no trace.
+    pub witness: Option<&'a dyn Witness>,
 }
 
 impl<'a> NewTag<'a> {
     /// A row that begins at `first`.
     #[must_use]
     pub const fn new(first: u64, step: u64, description: &'a str) -> Self {
-        Self { first, step, description }
+        Self { first, step, description, witness: None }
     }
 }
 

@@ -307,6 +307,13 @@ impl<D: Dialect> Sql<D> {
             };
             self.set_max_id(lent, &row, first).await?;
         }
+        if let Some(witness) = new.witness {
+            // A disk that hangs is not the database's fault, and must not lock the row for long.
+            let written = tokio::time::timeout(self.timeout / 2, witness.begins_at(tag, first));
+            written.await.unwrap_or_else(|_| {
+                Err(StoreError::Busy("the state directory has not answered in time".into()))
+            })?;
+        }
         Ok(Made { first, knows_deleted: !matches!(tombstone, Tombstone::NotKept) })
     }
 
