@@ -131,6 +131,34 @@ fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was
 }
 
 #[test]
+fn a_restored_database_is_adopted_only_with_a_word_where_the_journal_does_not_know_all_that_was_issued()
+ {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let seen = Seen::default();
+    let takes = |count| {
+        let daemon = home.start();
+        seen.add("orders", &daemon.client().next_many("orders", count).unwrap());
+        daemon.stop();
+    };
+    takes(10);
+    let (database, backup) = (home.state().join("leafd.db"), folder.path().join("backup"));
+    std::fs::copy(&database, &backup).unwrap();
+    takes(20_000);
+    std::fs::remove_file(home.state().join("segments.journal")).unwrap();
+    std::fs::rename(&backup, &database).unwrap();
+    for arguments in [&[][..], &["adopt"]] {
+        let (code, text) = run(&home, arguments);
+        assert_eq!(code, Some(78), "{arguments:?}: {text}");
+        assert!(text.contains("leafd adopt --above N"), "{text}");
+    }
+    let highest = seen.highest("orders").unwrap().to_string();
+    let (code, text) = run(&home, &["adopt", "--above", &highest]);
+    assert_eq!(code, Some(0), "{text}");
+    takes(20_000);
+}
+
+#[test]
 fn adopting_is_refused_while_leafd_runs() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());

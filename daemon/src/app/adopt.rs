@@ -11,7 +11,7 @@ use super::serve::{embedded, inodes, owner};
 use super::{load, paths, print};
 use crate::clock::Clock;
 use crate::config::Loaded;
-use crate::segment::store::{Embedded, Guard, IfMissing, Store, sqlite, take_over};
+use crate::segment::store::{Embedded, Guard, IfMissing, Store, is_a_copy, sqlite, take_over};
 use crate::segment::tag::BizTag;
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::dir::StateDir;
@@ -46,7 +46,12 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let database = paths::database(&config);
     let from = match address {
         Some(_) => LeasedFrom::Shared,
-        None => LeasedFrom::Embedded { is_there: is_not_empty(&database) },
+        None => {
+            // An operator's word counts whatever the database says.
+            let place = embedded(&config, IfMissing::Refuse);
+            let is_there = is_not_empty(&database) && (known.is_given() || !is_copy(&place)?);
+            LeasedFrom::Embedded { is_there }
+        }
     };
     let adopted = state.adopt(&here, now_ms + MARGIN_MS, from, &known)?;
     for line in &adopted.done {
@@ -155,6 +160,13 @@ async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
     }
     store.close().await;
     Ok(())
+}
+
+fn is_copy(place: &Embedded) -> Result<bool, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
+    let looked = runtime.block_on(is_a_copy(place));
+    looked.map_err(|error: String| Failure::state("cannot look at the store", &error))
 }
 
 fn is_not_empty(path: &Path) -> bool {

@@ -67,8 +67,8 @@ impl Failure {
             EX_CONFIG,
             format!(
                 "{} has lost its tables, and the journal does not know all that was issued from \
-                 it. Restore the database from a backup, of any age; or run `leafd adopt --above \
-                 N`, where no tag has given an ID above N",
+                 it. Restore the database from a backup if there is one, and in any case run `leafd \
+                 adopt --above N`, where no tag has given an ID above N",
                 database.display()
             ),
         )

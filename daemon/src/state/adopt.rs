@@ -65,7 +65,7 @@ pub enum LeasedFrom {
     Shared,
     /// The embedded one. It may have been lost or restored together with the directory.
     Embedded {
-        /// Its file exists.
+        /// Its file exists, and is not a copy of what it was.
         is_there: bool,
     },
 }
@@ -175,7 +175,10 @@ impl StateDir {
             let why = if is_new {
                 Some("is empty: nobody here knows what was issued from the one before it")
             } else if !ends_are_known && !is_there {
-                Some("has lost its database, and its journal does not know all that was issued")
+                Some(
+                    "has lost its database, or has an older copy of it, and its journal does not \
+                     know all that was issued",
+                )
             } else {
                 None
             };

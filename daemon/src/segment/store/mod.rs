@@ -27,7 +27,7 @@ pub use guard::{Guard, Recorded, Recorder, Unusable};
 pub use identity::{Identity, NoIdentity};
 pub use mysql::mysql;
 pub use postgres::postgres;
-pub use sqlite::{Embedded, IfMissing, may_be_another, sqlite, take_over};
+pub use sqlite::{Embedded, IfMissing, is_a_copy, may_be_another, sqlite, take_over};
 
 /// Idle for this long, a connection to a shared database is closed.
 const IDLE: Duration = Duration::from_secs(10);

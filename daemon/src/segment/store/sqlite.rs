@@ -104,6 +104,28 @@ pub async fn take_over(place: &Embedded) -> Result<bool, String> {
     take_over.await.map_err(|error: sqlx::Error| format!("{}: {error}", place.path.display()))
 }
 
+/// Whether the file at `place` is a copy of the database that leafd made, so that its rows may be
+/// older than what was issued.
+///
+/// # Errors
+/// When it cannot be read as a database.
+pub async fn is_a_copy(place: &Embedded) -> Result<bool, String> {
+    let look = async {
+        let mut connection = options(place).connect().await?;
+        let (_, has_identity) = tables(&mut connection).await?;
+        let said = if has_identity { said(&mut connection).await? } else { None };
+        sqlx::Connection::close(connection).await?;
+        let Some((_, written_to)) = said else { return Ok(false) };
+        Ok(!is_own(&written_to, mark_of(&place.path)?, place.inodes))
+    };
+    look.await.map_err(|error: sqlx::Error| format!("{}: {error}", place.path.display()))
+}
+
+/// Whether a database that says which file it was written to is in that file.
+fn is_own(written_to: &str, mark: Mark, inodes: Inodes) -> bool {
+    Mark::read(written_to).is_some_and(|written| !written.differs_by(mark, inodes))
+}
+
 /// Whether a file that cannot be opened as a database might be another one than `recorded`: it has
 /// another mark, and nothing shows that it is no database.
 #[must_use]
@@ -187,8 +209,7 @@ impl Sqlite {
         let identity: Identity = identity
             .parse()
             .map_err(|error: NoIdentity| sqlx::Error::Configuration(error.into()))?;
-        let written = Mark::read(&written_to);
-        if written.is_none_or(|written| written.differs_by(mark, self.place.inodes)) {
+        if !is_own(&written_to, mark, self.place.inodes) {
             let now = mark.write();
             let what =
                 format!("the file is a copy: it was made as {written_to}, and this is {now}");
