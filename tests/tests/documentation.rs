@@ -72,3 +72,16 @@ fn every_decision_has_a_number_of_its_own_which_its_heading_and_its_links_give()
         }
     }
 }
+
+#[test]
+fn the_changelog_has_no_heading_and_no_entry_twice_in_a_version() {
+    let text = document("CHANGELOG.md");
+    for version in text.split("\n## ").skip(1) {
+        let mut seen = HashSet::new();
+        for line in
+            version.lines().filter(|line| line.starts_with("### ") || line.starts_with("- "))
+        {
+            assert!(seen.insert(line), "{line:?} is there twice");
+        }
+    }
+}
