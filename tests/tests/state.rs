@@ -147,10 +147,14 @@ fn a_restored_database_is_adopted_only_with_a_word_where_the_journal_does_not_kn
     takes(20_000);
     std::fs::remove_file(home.state().join("segments.journal")).unwrap();
     std::fs::rename(&backup, &database).unwrap();
-    for arguments in [&[][..], &["adopt"]] {
-        let (code, text) = run(&home, arguments);
-        assert_eq!(code, Some(78), "{arguments:?}: {text}");
-        assert!(text.contains("leafd adopt --above N"), "{text}");
+    // As it is, and as if it came from before the database had an identity.
+    for change in ["", "DROP TABLE leafd_identity"] {
+        home.sql(change);
+        for arguments in [&[][..], &["adopt"]] {
+            let (code, text) = run(&home, arguments);
+            assert_eq!(code, Some(78), "{change} {arguments:?}: {text}");
+            assert!(text.contains("leafd adopt --above N"), "{text}");
+        }
     }
     let highest = seen.highest("orders").unwrap().to_string();
     let (code, text) = run(&home, &["adopt", "--above", &highest]);

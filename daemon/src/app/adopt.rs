@@ -49,7 +49,10 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
         None => {
             // An operator's word counts whatever the database says.
             let place = embedded(&config, IfMissing::Refuse);
-            let is_there = is_not_empty(&database) && (known.is_given() || !is_copy(&place)?);
+            let recorded = state.database(&here.store)?;
+            let has_identity = recorded.is_some_and(|recorded| recorded.identity.is_some());
+            let is_there =
+                is_not_empty(&database) && (known.is_given() || !is_copy(&place, has_identity)?);
             LeasedFrom::Embedded { is_there }
         }
     };
@@ -162,10 +165,10 @@ async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
     Ok(())
 }
 
-fn is_copy(place: &Embedded) -> Result<bool, Failure> {
+fn is_copy(place: &Embedded, has_identity: bool) -> Result<bool, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
-    let looked = runtime.block_on(is_a_copy(place));
+    let looked = runtime.block_on(is_a_copy(place, has_identity));
     looked.map_err(|error: String| Failure::state("cannot look at the store", &error))
 }
 

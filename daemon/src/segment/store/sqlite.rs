@@ -104,18 +104,18 @@ pub async fn take_over(place: &Embedded) -> Result<bool, String> {
     take_over.await.map_err(|error: sqlx::Error| format!("{}: {error}", place.path.display()))
 }
 
-/// Whether the file at `place` is a copy of the database that leafd made, so that its rows may be
-/// older than what was issued.
+/// Whether the file at `place` is a copy of the database that leafd made, or without the identity
+/// that it is known to have, so that its rows may be older than what was issued.
 ///
 /// # Errors
 /// When it cannot be read as a database.
-pub async fn is_a_copy(place: &Embedded) -> Result<bool, String> {
+pub async fn is_a_copy(place: &Embedded, has_identity: bool) -> Result<bool, String> {
     let look = async {
         let mut connection = options(place).connect().await?;
-        let (_, has_identity) = tables(&mut connection).await?;
-        let said = if has_identity { said(&mut connection).await? } else { None };
+        let (_, names_itself) = tables(&mut connection).await?;
+        let said = if names_itself { said(&mut connection).await? } else { None };
         sqlx::Connection::close(connection).await?;
-        let Some((_, written_to)) = said else { return Ok(false) };
+        let Some((_, written_to)) = said else { return Ok(has_identity) };
         Ok(!is_own(&written_to, mark_of(&place.path)?, place.inodes))
     };
     look.await.map_err(|error: sqlx::Error| format!("{}: {error}", place.path.display()))
