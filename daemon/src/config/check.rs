@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Config, StoreKind};
 use crate::rfc3339::rfc3339;
+use crate::segment::range::MAX_STEP;
 
 /// A value that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +144,7 @@ impl Config {
 
     fn check_segment(&self, problems: &mut Problems) {
         let segment = &self.segment;
-        problems.range("segment.max-step", segment.max_step, 1, 1_000_000_000);
+        problems.range("segment.max-step", segment.max_step, 1, MAX_STEP);
         problems.range("segment.default-step", segment.default_step, 1, segment.max_step);
         problems.range("segment.max-waiting", segment.max_waiting as u64, 1, 10_000_000);
         problems.range("segment.max-tags", segment.max_tags as u64, 1, 10_000_000);

@@ -5,6 +5,10 @@ use smallvec::SmallVec;
 /// The highest end of a range: IDs are positive as signed 64-bit numbers.
 pub const MAX_END: u64 = i64::MAX as u64;
 
+/// The largest step that a configuration can allow. A tag that starts this far below [`MAX_END`] has
+/// room for a range.
+pub const MAX_STEP: u64 = 1_000_000_000;
+
 /// A half-open range `[start, end)` of IDs that is not empty and ends at or below [`MAX_END`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {

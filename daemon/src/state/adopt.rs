@@ -8,7 +8,7 @@ use super::dir::{Files, Marked, StateDir, StateError, WorkerPast, floors_only};
 use super::journal::{self, Reading};
 use super::owner::{self, Owner, OwnerFile};
 use super::worker_file::{self, WorkerRecord};
-use crate::segment::range::MAX_END;
+use crate::segment::range::{MAX_END, MAX_STEP};
 use crate::segment::tag::BizTag;
 
 /// So many tags are named in an error.
@@ -25,10 +25,11 @@ impl Above {
     /// Adds `N`, for all tags, or `TAG=N`. Of two numbers the higher counts.
     ///
     /// # Errors
-    /// When it is neither, or leaves no room for an ID; in words for people.
+    /// When it is neither, or leaves no room for a range above it: nothing could lower it again. In
+    /// words for people.
     pub fn add(&mut self, word: &str) -> Result<(), String> {
         let (tag, number) = word.rsplit_once('=').map_or((None, word), |(tag, n)| (Some(tag), n));
-        let most = MAX_END - 2;
+        let most = MAX_END - MAX_STEP - 1;
         let number = number.parse().ok().filter(|number| (0..=most).contains(number));
         let number: u64 = number.ok_or_else(|| {
             format!("{word:?} is neither a number nor TAG=NUMBER, with the number at most {most}")

@@ -41,7 +41,9 @@ pub fn shared_identity(server: Server, identity: Identity) -> String {
         Server::Postgres => ("INSERT", " ON CONFLICT DO NOTHING"),
     };
     format!(
-        "CREATE TABLE IF NOT EXISTS leafd_identity (
+        "-- The identity is this database's alone: in a script that several databases run (migrations),
+-- give each its own value.
+CREATE TABLE IF NOT EXISTS leafd_identity (
   only_row int NOT NULL PRIMARY KEY CHECK (only_row = 1),
   identity {text} NOT NULL
 ){engine};
