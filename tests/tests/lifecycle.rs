@@ -178,8 +178,25 @@ fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() 
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SHUTDOWN_GRACE", "20s");
     let mut daemon = home.start();
-    let greedy = Raw::greeted(&home.socket());
-    let stream = || greedy.stream().try_clone().unwrap();
+    // Together they use up their user's share, so that the stop finds some of them in the queue.
+    let greedy: Vec<_> = (0..8).map(|_| ask_without_a_pause(&home)).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    daemon.send(Signal::SIGTERM);
+    let ended = daemon.wait();
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    let mut goodbye = Vec::new();
+    encode_response(&Response { id: UNSOLICITED, reply: Reply::Goodbye }, &mut goodbye);
+    for last in greedy {
+        let last = last.join().unwrap();
+        assert!(last.ends_with(&goodbye), "{last:02x?}\n{}", home.log());
+    }
+}
+
+/// A client that writes requests from two threads and reads all answers. Gives the last of what it
+/// has read.
+fn ask_without_a_pause(home: &Home) -> std::thread::JoinHandle<Vec<u8>> {
+    let client = Raw::greeted(&home.socket());
+    let stream = || client.stream().try_clone().unwrap();
     let many = frame(2, Call::Time).repeat(20_000);
     for _ in 0..2 {
         let (mut stream, many) = (stream(), many.clone());
@@ -187,20 +204,12 @@ fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() 
         std::thread::spawn(move || while stream.write_all(&many).is_ok() {});
     }
     let mut answers = stream();
-    let last = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         let (mut buffer, mut last) = (vec![0; 1 << 20], Vec::new());
         while let Ok(count @ 1..) = answers.read(&mut buffer) {
             last.extend_from_slice(&buffer[..count]);
             last.drain(..last.len().saturating_sub(64));
         }
         last
-    });
-    std::thread::sleep(Duration::from_millis(300));
-    daemon.send(Signal::SIGTERM);
-    let ended = daemon.wait();
-    assert_eq!(ended.code(), Some(0), "{ended}");
-    let mut goodbye = Vec::new();
-    encode_response(&Response { id: UNSOLICITED, reply: Reply::Goodbye }, &mut goodbye);
-    let last = last.join().unwrap();
-    assert!(last.ends_with(&goodbye), "{last:02x?}\n{}", home.log());
+    })
 }

@@ -188,7 +188,8 @@ impl Connection {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        if self.caller.user().share.is_used_up() && !self.granted {
+        // What is to be written (a goodbye) goes first: the queue takes the buffer.
+        if self.output.is_empty() && self.caller.user().share.is_used_up() && !self.granted {
             return Poll::Ready(Wake::Queue);
         }
         if self.output.capacity() == 0 {
