@@ -53,7 +53,7 @@ impl Handle {
     }
 }
 
-/// Dropping it writes the lines that are still unwritten, but takes no longer than [`LAST_LINES`]:
+/// Dropping it writes the lines that are still unwritten, but takes no longer than `LAST_LINES`:
 /// nobody may read them.
 #[derive(Debug)]
 pub struct Guard(Option<WorkerGuard>);

@@ -1,5 +1,5 @@
 //! Segment IDs: ranges leased per biz tag from a store and served from memory. [`buffer`],
-//! [`step`], [`pace`] and [`window`] decide, without a clock and without IO; [`rate`] is for people.
+//! [`step`], `pace` and [`window`] decide, without a clock and without IO; [`rate`] is for people.
 //! [`service`] executes what they say, with a room for each kind of work: leasing, persisting, and
 //! the list of tags. [`store`] is where ranges come from.
 

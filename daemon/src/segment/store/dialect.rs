@@ -124,7 +124,7 @@ pub(super) trait Dialect: Connect {
     /// How the value of this number, from 1 on, is written in a statement.
     fn placeholder(number: usize) -> String;
 
-    /// The statement that looks for as many tags as [`FIND_FEW`] or [`FIND_AT_ONCE`]: of two
+    /// The statement that looks for as many tags as [`FIND_FEW`] or [`super::FIND_AT_ONCE`]: of two
     /// lengths, so that a connection keeps two statements and not hundreds.
     fn find(few: bool) -> &'static str;
 
