@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::runs::Runs;
-use crate::segment::pace;
 use crate::segment::range::{Queue, Range};
 use crate::segment::rate::Rate;
 use crate::segment::step::StepRule;
@@ -35,10 +34,6 @@ enum LeaseState {
         wanted: u64,
     },
     Resting {
-        until: Duration,
-    },
-    /// The last lease was large, and the next one waits for its pace.
-    Paced {
         until: Duration,
     },
     /// The store is down for everybody; [`Segment::store_is_back`] ends it.
@@ -234,14 +229,11 @@ impl Segment {
         self.note_rate(now);
         match self.lease {
             LeaseState::Idle => {}
-            LeaseState::Resting { until } | LeaseState::Paced { until } if now >= until => {
-                self.lease_is_possible();
-            }
+            LeaseState::Resting { until } if now >= until => self.lease_is_possible(),
             LeaseState::Absent { until } if now >= until => {}
             LeaseState::InFlight { .. }
             | LeaseState::StoreDown
             | LeaseState::Resting { .. }
-            | LeaseState::Paced { .. }
             | LeaseState::Absent { .. } => return None,
         }
         if matches!(self.persist, Persist::Closed) || !self.wants_lease() {
@@ -310,10 +302,7 @@ impl Segment {
         self.last_size = lease.range.count();
         self.step.leased(now, wanted, lease.row_step);
         self.lease_backoff.reset();
-        self.lease = match pace::rest_after(lease.range.count()) {
-            None => LeaseState::Idle,
-            Some(rest) => LeaseState::Paced { until: now + rest },
-        };
+        self.lease = LeaseState::Idle;
         self.trouble = None;
         self.news();
     }
@@ -399,7 +388,7 @@ impl Segment {
         }
     }
 
-    /// Neither a failure nor the pace holds up the next lease, so use has to be watched again.
+    /// A failure no longer holds up the next lease, so use has to be watched again.
     fn lease_is_possible(&mut self) {
         self.lease = LeaseState::Idle;
         self.set_alarm();
@@ -577,15 +566,14 @@ impl Segment {
             let next = match self.lease {
                 LeaseState::Absent { .. } => return Refusal::UnknownTag,
                 LeaseState::Resting { until } => from(until),
-                LeaseState::Idle
-                | LeaseState::InFlight { .. }
-                | LeaseState::Paced { .. }
-                | LeaseState::StoreDown => Duration::ZERO,
+                LeaseState::Idle | LeaseState::InFlight { .. } | LeaseState::StoreDown => {
+                    Duration::ZERO
+                }
             };
             return match (&self.trouble, &self.lease) {
                 (Some(LeaseFailure::BadRow(error)), _) => Refusal::BadRow(error.clone()),
                 (Some(trouble), _) => Refusal::Store(trouble.to_string(), next),
-                (None, LeaseState::Idle | LeaseState::Paced { .. }) => Refusal::Deadline,
+                (None, LeaseState::Idle) => Refusal::Deadline,
                 (None, _) => Refusal::Store("it has not answered yet".into(), next),
             };
         }
@@ -598,12 +586,11 @@ impl Segment {
         }
     }
 
-    /// When [`Self::poll_lease`] is worth asking again after a failure or a large lease
-    /// (monotonic).
+    /// When [`Self::poll_lease`] is worth asking again after a failure (monotonic).
     #[must_use]
     pub const fn lease_rests_until(&self) -> Option<Duration> {
         match self.lease {
-            LeaseState::Resting { until } | LeaseState::Paced { until } => Some(until),
+            LeaseState::Resting { until, .. } => Some(until),
             _ => None,
         }
     }

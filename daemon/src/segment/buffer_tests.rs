@@ -240,29 +240,6 @@ fn the_fast_path_raises_the_alarm_when_the_next_range_is_due() {
     assert!(matches!(segment.lease, LeaseState::InFlight { .. }));
 }
 
-/// The next lease may follow a large one.
-const PACED: Duration = T0.saturating_add(Duration::from_millis(20));
-
-#[test]
-fn a_client_that_uses_up_large_leases_at_once_gets_the_next_one_at_a_bounded_pace() {
-    let mut segment = served();
-    segment.request(T0, 1, 1000, NEVER);
-    segment.poll_lease(T0).unwrap();
-    segment.leased(T0, lease(1001, 1_001_001, 1_000_000));
-    flush(&mut segment, T0);
-    assert!(matches!(segment.poll_done(), Some((1, Ok(_)))));
-    // More than memory has: it waits for the pace, and is not refused for that.
-    segment.request(T0, 2, 1_000_000, T0 + Duration::from_secs(1));
-    let almost = PACED - Duration::from_nanos(1);
-    assert_eq!(segment.poll_lease(almost), None);
-    assert_eq!(segment.lease_rests_until(), Some(PACED));
-    assert!(segment.poll_lease(PACED).is_some());
-    segment.leased(PACED, lease(1_001_001, 2_001_001, 1_000_000));
-    flush(&mut segment, PACED);
-    flush(&mut segment, PACED);
-    assert!(matches!(segment.poll_done(), Some((2, Ok(_)))));
-}
-
 #[test]
 fn the_fast_path_raises_no_alarm_while_no_lease_can_be_tried() {
     let alarm = |segment: &mut Segment| segment.take(1).map(|(_, more_to_do)| more_to_do);
@@ -278,12 +255,12 @@ fn the_fast_path_raises_no_alarm_while_no_lease_can_be_tried() {
         flush(&mut segment, T0);
         assert!(matches!(segment.poll_done(), Some((2, Ok(_)))));
         flush(&mut segment, T0);
-        segment.poll_lease(PACED).unwrap();
+        segment.poll_lease(T0).unwrap();
         let failure = |text: &str| match rests {
             true => LeaseFailure::Unavailable(text.into()),
             false => LeaseFailure::NotTried(text.into()),
         };
-        segment.lease_failed(PACED, failure("down"));
+        segment.lease_failed(T0, failure("down"));
         assert!(!segment.wants_persist(T0));
         assert_eq!(alarm(&mut segment), Some(false), "rests: {rests}");
         // Nobody needs more than memory has: the lease is wanted all the same.

@@ -1,5 +1,5 @@
 //! Segment IDs: ranges leased per biz tag from a store and served from memory. [`buffer`],
-//! [`step`], `pace` and [`window`] decide, without a clock and without IO; [`rate`] is for people.
+//! [`step`] and [`window`] decide, without a clock and without IO; [`rate`] is for people.
 //! [`service`] executes what they say, with a room for each kind of work: leasing, persisting, and
 //! the list of tags. [`store`] is where ranges come from.
 
@@ -10,7 +10,6 @@ pub mod elsewhere;
 pub mod health;
 mod lease;
 mod list;
-mod pace;
 mod persist;
 mod probe;
 pub mod range;
