@@ -92,8 +92,11 @@ pub struct Segment {
     persist: Persist,
     persist_backoff: Backoff,
     waiters: VecDeque<Waiter>,
+    /// Nobody who waits asks for less than this.
+    least: u32,
     demand: u64,
-    done: VecDeque<(Ticket, Result<Runs, Refusal>)>,
+    /// Refused, and not told yet.
+    refused: VecDeque<(Ticket, Refusal)>,
 }
 
 impl Segment {
@@ -120,8 +123,9 @@ impl Segment {
             persist: Persist::Clean,
             persist_backoff: Backoff::for_disks(seed),
             waiters: VecDeque::new(),
+            least: 0,
             demand: 0,
-            done: VecDeque::new(),
+            refused: VecDeque::new(),
         }
     }
 
@@ -168,22 +172,24 @@ impl Segment {
             return Answer::Refused(Refusal::UnknownTag);
         }
         self.wanted = true;
-        // Whoever waits ahead may need more than memory has; then the store is what it waits for.
-        let ahead = self
-            .waiters
-            .iter()
-            .take(LOOKED_AT)
-            .any(|waiter| u64::from(waiter.count) <= self.in_memory())
-            || self.waiters.len() > LOOKED_AT;
-        if !ahead && self.ready.total() >= u64::from(count) {
+        if self.ready.total() >= u64::from(count) && !self.is_one_ahead() {
             return Answer::Now(self.issue(count));
         }
         if self.waiters.len() >= self.rules.max_waiting {
             return Answer::Refused(Refusal::TooManyWaiting(self.rules.max_waiting));
         }
+        self.least = if self.waiters.is_empty() { count } else { self.least.min(count) };
         self.waiters.push_back(Waiter { ticket, count, deadline });
         self.demand += u64::from(count);
         Answer::Later
+    }
+
+    /// Whether somebody waits whose turn comes first. Who needs more than memory has waits for the
+    /// store, and holds up nobody.
+    fn is_one_ahead(&self) -> bool {
+        let memory = self.in_memory();
+        let mut counts = self.waiters.iter().take(LOOKED_AT).map(|waiter| u64::from(waiter.count));
+        counts.any(|count| count <= memory) || self.waiters.len() > LOOKED_AT
     }
 
     fn issue(&mut self, count: u32) -> Runs {
@@ -196,19 +202,23 @@ impl Segment {
         runs
     }
 
-    /// Requests that have been answered, in order of their arrival; but who needs more than memory
+    /// The next request that can be answered, in order of their arrival; but who needs more than memory
     /// has, and so waits for a lease, does not hold up who needs less.
     pub fn poll_done(&mut self) -> Option<(Ticket, Result<Runs, Refusal>)> {
-        while let Some(waiter) = self.next_to_serve().and_then(|at| self.waiters.remove(at)) {
-            self.demand -= u64::from(waiter.count);
-            let runs = self.issue(waiter.count);
-            self.done.push_back((waiter.ticket, Ok(runs)));
+        if let Some((ticket, refusal)) = self.refused.pop_front() {
+            return Some((ticket, Err(refusal)));
         }
-        self.done.pop_front()
+        let waiter = self.waiters.remove(self.next_to_serve()?)?;
+        self.demand -= u64::from(waiter.count);
+        Some((waiter.ticket, Ok(self.issue(waiter.count))))
     }
 
     /// The first of those that memory can serve, if it can be served at once.
     fn next_to_serve(&self) -> Option<usize> {
+        // Whoever begins to wait asks, and should not have to walk along the queue for nothing.
+        if self.ready.total() < u64::from(self.least) {
+            return None;
+        }
         let memory = self.in_memory();
         let mut waiters = self.waiters.iter().take(LOOKED_AT).map(|waiter| u64::from(waiter.count));
         let at = waiters.position(|count| count <= memory)?;
@@ -341,7 +351,7 @@ impl Segment {
         {
             self.demand -= u64::from(waiter.count);
             // Answered in order of arrival: the last goes behind those refused before it.
-            self.done.push_front((waiter.ticket, Err(refusal.clone())));
+            self.refused.push_front((waiter.ticket, refusal.clone()));
         }
     }
 
@@ -473,6 +483,9 @@ impl Segment {
 
     /// How many IDs to move below the ceiling now.
     fn grant(&self) -> u64 {
+        if self.reserve.total() == 0 {
+            return 0;
+        }
         let ready = self.ready.total();
         let asked = self.servable();
         if !self.wanted || (ready > self.window.size() / 2 && asked <= ready) {
@@ -536,7 +549,7 @@ impl Segment {
             } else {
                 let refusal = self.why_waiting(now, before + count);
                 self.demand -= count;
-                self.done.push_back((waiter.ticket, Err(refusal)));
+                self.refused.push_back((waiter.ticket, refusal));
             }
         }
         self.leave_store_alone();

@@ -33,6 +33,10 @@ const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// Calls to the store that are no leases, at the same time: the refresh and an administrator's.
 const OTHER_CALLS: usize = 2;
 
+/// Thousands may wait for one lease. The thread that serves must not stand at the lock of the tag
+/// until they are all answered, and be it by a thread that lost the processor meanwhile.
+const ANSWERED_AT_ONCE: usize = 64;
+
 /// What the configuration says.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -87,6 +91,9 @@ pub(super) struct Shared {
     pub(super) started: Instant,
 }
 
+/// Where a request that waits gets its answer.
+type Caller = oneshot::Sender<Result<Runs, Refusal>>;
+
 /// One tag: its buffer, and who waits for it.
 #[derive(Debug)]
 pub struct Tag {
@@ -101,7 +108,7 @@ pub struct Tag {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) segment: Segment,
-    callers: HashMap<Ticket, oneshot::Sender<Result<Runs, Refusal>>>,
+    callers: HashMap<Ticket, Caller>,
     last_ticket: Ticket,
     /// Where the first lease queues, as long as this is only a lookup.
     pub(super) lane: Option<Lane>,
@@ -350,8 +357,13 @@ impl Segments {
 
     /// Does what the buffer of a tag asks for after something has happened to it.
     pub(super) fn attend(&self, tag: &Arc<Tag>) {
+        while self.attend_to_some(tag) {}
+    }
+
+    /// Says whether there may be more to do.
+    fn attend_to_some(&self, tag: &Arc<Tag>) -> bool {
         let mut inner = tag.lock();
-        inner.answer_callers();
+        let answers = inner.next_answers();
         let now = self.now();
         let ask = inner.poll_lease(now);
         // To list a tag wakes another thread, which a refused request must not do.
@@ -370,6 +382,12 @@ impl Segments {
             lock(&self.0.dirty).push(Arc::clone(tag));
             self.0.dirty_signal.notify_one();
         }
+        let more = answers.len() == ANSWERED_AT_ONCE;
+        for (caller, outcome) in answers {
+            // Whoever hung up meanwhile leaves a gap.
+            let _ = caller.send(outcome);
+        }
+        more
     }
 
     /// The store has given a first range of what was only a lookup.
@@ -410,8 +428,10 @@ impl Segments {
         let records = tags.iter().filter_map(|tag| {
             let mut inner = tag.lock();
             let record = inner.segment.close();
-            inner.answer_callers();
-            (record.floor > 0).then(|| (tag.name.clone(), inner.to_disk(record)))
+            let record = (record.floor > 0).then(|| (tag.name.clone(), inner.to_disk(record)));
+            drop(inner);
+            self.attend(tag);
+            record
         });
         let outcome = self.0.writer.last_segments(records.collect()).await;
         self.0.store.close().await;
@@ -478,13 +498,18 @@ impl Inner {
         if self.forgotten { None } else { self.segment.poll_lease(now) }
     }
 
-    pub(super) fn answer_callers(&mut self) {
-        while let Some((ticket, outcome)) = self.segment.poll_done() {
+    /// The next requests that have their answers, to be sent when the lock is released: sending one
+    /// wakes a thread.
+    fn next_answers(&mut self) -> Vec<(Caller, Result<Runs, Refusal>)> {
+        let mut answers = Vec::new();
+        while answers.len() < ANSWERED_AT_ONCE
+            && let Some((ticket, outcome)) = self.segment.poll_done()
+        {
             if let Some(caller) = self.callers.remove(&ticket) {
-                // Whoever hung up meanwhile leaves a gap.
-                let _ = caller.send(outcome);
+                answers.push((caller, outcome));
             }
         }
+        answers
     }
 
     pub(super) fn to_disk(&self, record: Record) -> TagRecord {
