@@ -70,7 +70,7 @@ const WRONG: [(&str, &str, &str); 68] = [
     ("store.password-file", "\"/nonexistent\"", "store.kind is sqlite"),
     ("store.max-connections", "4", "4 is not between 5 and 1000"),
     ("segment.auto-create", "\"maybe\"", "maybe"),
-    ("segment.default-step", "0", "0 is not between 1 and 1000000"),
+    ("segment.default-step", "0", "0 is not between 1 and 100000000"),
     ("segment.max-step", "1000000001", "1000000001"),
     ("segment.wait", "\"2m\"", "120s is not between 1ms and 60s"),
     ("segment.max-wait", "\"2h\"", "7200s"),

@@ -338,7 +338,7 @@ impl Default for Segment {
         Self {
             auto_create: AutoCreate::Auto,
             default_step: 1000,
-            max_step: 1_000_000,
+            max_step: 100_000_000,
             wait: seconds(5),
             max_wait: seconds(60),
             max_waiting: 100_000,

@@ -1,8 +1,10 @@
 //! How many IDs the next lease asks for. A plain rule: time comes in as an argument.
 //!
-//! Leaf's rule: the first two leases use the row's step; after that it doubles when the previous
-//! lease is less than 15 minutes old, stays up to 30, and halves from there on. Unlike Leaf's, the
-//! clock is monotonic, a failed lease changes nothing, and nothing overflows.
+//! Leaf's rule: the first two leases use the row's step; after that it doubles, up to a million, when
+//! the previous lease is less than 15 minutes old, stays up to 30, and halves from there on. Unlike
+//! Leaf's, the clock is monotonic, a failed lease changes nothing, and nothing overflows. And it
+//! doubles further for a tag that uses up a million within a second: hundreds of leases a second
+//! would keep the database busy and delay every other client of the host.
 
 use std::time::Duration;
 
@@ -11,6 +13,16 @@ pub const DOUBLE_BELOW: Duration = Duration::from_secs(15 * 60);
 
 /// From this on since the previous lease: halve.
 pub const HALVE_FROM: Duration = Duration::from_secs(30 * 60);
+
+/// What doubling reaches for a tag that does not use it up within [`DOUBLE_FURTHER_BELOW`]. Leaf's.
+const USUAL_MOST: u64 = 1_000_000;
+
+/// Under this since the previous lease: double, beyond [`USUAL_MOST`] too. So no lease is larger than
+/// twice what the tag has used in such a time.
+const DOUBLE_FURTHER_BELOW: Duration = Duration::from_secs(1);
+
+/// Under this since the previous lease, a step beyond [`USUAL_MOST`] is kept.
+const KEEP_BELOW: Duration = Duration::from_secs(10);
 
 /// The memory of the rule for one tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +35,8 @@ pub struct StepRule {
 }
 
 impl StepRule {
-    /// Before the first lease. `max_step` bounds what doubling may reach; a row's own step above
-    /// it is used as it is.
+    /// Before the first lease. `max_step` bounds what doubling may reach in any case; a row's own
+    /// step above it is used as it is.
     #[must_use]
     pub const fn new(max_step: u64) -> Self {
         Self { max_step, leases: 0, row_step: 0, step: 0, last: Duration::ZERO }
@@ -36,13 +48,16 @@ impl StepRule {
         if self.leases < 2 {
             return 0;
         }
+        let doubled = self.step.saturating_mul(2);
+        let usual = self.max_step.min(USUAL_MOST);
         let adapted = match now.checked_sub(self.last) {
-            Some(age) if age < DOUBLE_BELOW => {
-                self.step.saturating_mul(2).min(self.max_step.max(self.step))
-            }
-            Some(age) if age >= HALVE_FROM => self.step / 2,
-            // Also when time seems to run backwards, which says nothing about the load.
-            Some(_) | None => self.step,
+            Some(age) if age < DOUBLE_FURTHER_BELOW => doubled.min(self.max_step),
+            Some(age) if age < KEEP_BELOW && self.step > usual => self.step,
+            Some(age) if age < DOUBLE_BELOW => doubled.min(usual),
+            Some(age) if age >= HALVE_FROM => (self.step / 2).min(usual),
+            Some(_) => self.step.min(usual),
+            // Time seems to run backwards, which says nothing about the load.
+            None => self.step,
         };
         adapted.max(self.row_step)
     }
@@ -165,11 +180,39 @@ mod tests {
         assert_eq!(rule.next(40 * MINUTE), 25_000);
     }
 
+    #[test]
+    fn only_a_tag_that_uses_up_a_million_within_a_second_gets_more_and_not_for_long() {
+        let mut rule = StepRule::new(100_000_000);
+        rule.leased(Duration::ZERO, 0, 1000);
+        rule.leased(Duration::ZERO, 0, 1000);
+        let second = Duration::from_secs(1);
+        let mut now = Duration::ZERO;
+        for _ in 0..20 {
+            now += 2 * second;
+            rule.leased(now, rule.next(now), 1000);
+        }
+        assert_eq!(rule.next(now + second), 1_000_000);
+        for step in [2_000_000, 4_000_000, 8_000_000] {
+            now += second - MS;
+            assert_eq!(rule.next(now), step);
+            rule.leased(now, step, 1000);
+        }
+        assert_eq!(rule.next(now + second), 8_000_000, "kept: it lasts for a while now");
+        assert_eq!(rule.next(now + 10 * second - MS), 8_000_000);
+        for later in [10 * second, 14 * MINUTE, 20 * MINUTE, 40 * MINUTE] {
+            assert_eq!(rule.next(now + later), 1_000_000, "after {later:?}");
+        }
+        for _ in 0..20 {
+            rule.leased(now, rule.next(now), 1000);
+        }
+        assert_eq!(rule.next(now), 100_000_000, "and never more than the limit");
+    }
+
     proptest! {
         #[test]
         fn the_step_stays_within_its_bounds_for_any_history(
             history in proptest::collection::vec((0..100_000u64, 1..=i64::MAX as u64), 1..50),
-            max_step in 1..10_000_000u64,
+            max_step in 1..1_000_000_000u64,
         ) {
             let mut rule = StepRule::new(max_step);
             let mut now = Duration::ZERO;
