@@ -60,7 +60,9 @@ fn a_burst_against_a_step_of_10_and_a_slow_database_is_served_with_few_leases() 
         let proxy = Proxy::to(database.port());
         proxy.delay(DELAY);
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+        let home = Home::new(folder.path())
+            .with_database_at(kind, &database.url_at(proxy.port()))
+            .with("SEGMENT_MAX_STEP", &MAX_STEP.to_string());
         let daemon = home.start();
         let mut bench = home.command("leafctl");
         bench.args(["bench", "--tag", "burst", "--verify", "--json", "--timeout", "30s"]);

@@ -14,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::runs::Runs;
 use crate::segment::range::{Queue, Range};
 use crate::segment::rate::Rate;
-use crate::segment::step::StepRule;
+use crate::segment::step::{StepRule, USUAL_MOST};
 use crate::segment::terms::{
     Answer, Figures, Lease, LeaseAsk, LeaseFailure, Record, Refusal, Rules, Ticket, View,
 };
@@ -184,8 +184,8 @@ impl Segment {
         Answer::Later
     }
 
-    /// Whether somebody waits whose turn comes first. Who needs more than memory has waits for the
-    /// store, and holds up nobody.
+    /// Whether an earlier request has to be served first. Requests for more than memory has wait for
+    /// the store and block nobody.
     fn is_one_ahead(&self) -> bool {
         let memory = self.in_memory();
         let mut counts = self.waiters.iter().take(LOOKED_AT).map(|waiter| u64::from(waiter.count));
@@ -208,20 +208,26 @@ impl Segment {
         if let Some((ticket, refusal)) = self.refused.pop_front() {
             return Some((ticket, Err(refusal)));
         }
-        let waiter = self.waiters.remove(self.next_to_serve()?)?;
+        let at = self.next_to_serve()?;
+        let waiter = self.waiters.remove(at)?;
         self.demand -= u64::from(waiter.count);
         Some((waiter.ticket, Ok(self.issue(waiter.count))))
     }
 
     /// The first of those that memory can serve, if it can be served at once.
-    fn next_to_serve(&self) -> Option<usize> {
-        // Whoever begins to wait asks, and should not have to walk along the queue for nothing.
+    fn next_to_serve(&mut self) -> Option<usize> {
+        // Each request that begins to wait asks, and must not walk along the queue for nothing.
         if self.ready.total() < u64::from(self.least) {
             return None;
         }
         let memory = self.in_memory();
         let mut waiters = self.waiters.iter().take(LOOKED_AT).map(|waiter| u64::from(waiter.count));
-        let at = waiters.position(|count| count <= memory)?;
+        let Some(at) = waiters.position(|count| count <= memory) else {
+            if self.waiters.len() <= LOOKED_AT {
+                self.least = self.waiters.iter().map(|waiter| waiter.count).min().unwrap_or(0);
+            }
+            return None;
+        };
         let count = u64::from(self.waiters.get(at)?.count);
         (count <= self.ready.total()).then_some(at)
     }
@@ -251,7 +257,8 @@ impl Segment {
         }
         let wanted = self.step.next(now);
         // All that is asked for, and not less by what memory has: that goes to others meanwhile.
-        let starving = if self.unmet() > 0 { self.demand.min(self.rules.max_step) } else { 0 };
+        let most = self.rules.max_step.min(USUAL_MOST);
+        let starving = if self.unmet() > 0 { self.demand.min(most) } else { 0 };
         self.lease = LeaseState::InFlight { wanted };
         Some(LeaseAsk { at_least: wanted.max(starving), floor: self.floor })
     }

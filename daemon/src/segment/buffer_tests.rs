@@ -317,6 +317,16 @@ fn demand_above_the_largest_step_is_met_by_several_leases_one_at_a_time() {
 }
 
 #[test]
+fn requests_that_piled_up_get_no_larger_lease_than_a_million_in_a_tag_that_is_in_no_hurry() {
+    let rules = Rules { max_step: 100_000_000, ..RULES };
+    let mut segment = Segment::new(rules, 1);
+    for ticket in 0..1000 {
+        segment.request(T0, ticket, 100_000, NEVER);
+    }
+    assert_eq!(segment.poll_lease(T0).unwrap().at_least, 1_000_000);
+}
+
+#[test]
 fn nothing_is_issued_before_the_disk_knows() {
     let mut segment = Segment::new(RULES, 1);
     segment.request(T0, 1, 1, NEVER);

@@ -57,6 +57,8 @@ impl Segments {
                 () = tag.deadlines_changed.notified() => continue,
                 () = sleep_until(self.0.started + next) => {}
             }
+            // Whoever can be served is not refused.
+            self.attend(&tag);
             tag.lock().segment.expire(self.now());
             self.attend(&tag);
             tag.tell_if_abandoned();

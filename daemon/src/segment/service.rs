@@ -33,8 +33,8 @@ const RECENT: Duration = Duration::from_secs(24 * 3600);
 /// Calls to the store that are no leases, at the same time: the refresh and an administrator's.
 const OTHER_CALLS: usize = 2;
 
-/// Thousands may wait for one lease. The thread that serves must not stand at the lock of the tag
-/// until they are all answered, and be it by a thread that lost the processor meanwhile.
+/// Thousands may wait for one lease. So many are answered per lock, so that the serving thread never
+/// waits for the whole queue, or for a thread that was preempted while it held the lock.
 const ANSWERED_AT_ONCE: usize = 64;
 
 /// What the configuration says.
@@ -93,6 +93,9 @@ pub(super) struct Shared {
 
 /// Where a request that waits gets its answer.
 type Caller = oneshot::Sender<Result<Runs, Refusal>>;
+
+/// An answer that is still to be sent.
+type Answered = (Caller, Result<Runs, Refusal>);
 
 /// One tag: its buffer, and who waits for it.
 #[derive(Debug)]
@@ -327,7 +330,11 @@ impl Segments {
         if matches!(answer, Answer::Later) {
             tag.hurry.notify_one();
         }
-        self.attend(tag);
+        if self.attend_to_some(tag) {
+            // The rest of a long queue is not the business of the thread that serves.
+            let (this, tag) = (self.clone(), Arc::clone(tag));
+            drop(self.0.background.spawn(async move { this.attend(&tag) }));
+        }
         match watch {
             Watch::Start => {
                 drop(self.0.background.spawn(self.clone().watch_deadlines(Arc::clone(tag))));
@@ -363,7 +370,7 @@ impl Segments {
     /// Says whether there may be more to do.
     fn attend_to_some(&self, tag: &Arc<Tag>) -> bool {
         let mut inner = tag.lock();
-        let answers = inner.next_answers();
+        let (answers, more) = inner.next_answers();
         let now = self.now();
         let ask = inner.poll_lease(now);
         // To list a tag wakes another thread, which a refused request must not do.
@@ -382,7 +389,6 @@ impl Segments {
             lock(&self.0.dirty).push(Arc::clone(tag));
             self.0.dirty_signal.notify_one();
         }
-        let more = answers.len() == ANSWERED_AT_ONCE;
         for (caller, outcome) in answers {
             // Whoever hung up meanwhile leaves a gap.
             let _ = caller.send(outcome);
@@ -499,17 +505,15 @@ impl Inner {
     }
 
     /// The next requests that have their answers, to be sent when the lock is released: sending one
-    /// wakes a thread.
-    fn next_answers(&mut self) -> Vec<(Caller, Result<Runs, Refusal>)> {
+    /// wakes a thread. And whether there may be more.
+    fn next_answers(&mut self) -> (Vec<Answered>, bool) {
         let mut answers = Vec::new();
-        while answers.len() < ANSWERED_AT_ONCE
-            && let Some((ticket, outcome)) = self.segment.poll_done()
-        {
-            if let Some(caller) = self.callers.remove(&ticket) {
-                answers.push((caller, outcome));
-            }
+        for _ in 0..ANSWERED_AT_ONCE {
+            let Some((ticket, outcome)) = self.segment.poll_done() else { return (answers, false) };
+            // Not that of one whose caller hung up.
+            answers.extend(self.callers.remove(&ticket).map(|caller| (caller, outcome)));
         }
-        answers
+        (answers, true)
     }
 
     pub(super) fn to_disk(&self, record: Record) -> TagRecord {
