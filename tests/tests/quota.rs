@@ -18,7 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn home(folder: &std::path::Path) -> Home {
     open_to_all(folder);
-    Home::new(folder).with("SOCKET_MODE", "0666")
+    // A lease from a disk that is kept busy may take longer than is usual.
+    let patient = Home::new(folder).with("STORE_TIMEOUT", "1m").with("SEGMENT_WAIT", "1m");
+    patient.with("SOCKET_MODE", "0666")
 }
 
 fn let_in(uid: u32, home: &Home) -> Theirs {
