@@ -55,6 +55,13 @@ impl Home {
         self
     }
 
+    /// Gives the embedded store, and whoever waits for a lease of it, as long as a disk may take that
+    /// others keep busy.
+    #[must_use]
+    pub fn with_time_for_the_disk(self) -> Self {
+        self.with("STORE_TIMEOUT", "1m").with("SEGMENT_WAIT", "1m")
+    }
+
     /// Sets a variable that is not leafd's own, as a service manager does.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Self {

@@ -26,7 +26,7 @@ use crate::database::{Database, Kind, Rows, Session};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As a daemon has them at first, but for the time: machines that run tests are slow at times.
-pub const LIMITS: Limits = Limits { timeout: Duration::from_secs(10), connections: 2 };
+pub const LIMITS: Limits = Limits { timeout: Duration::from_secs(60), connections: 2 };
 
 /// A lease of the row's step, wherever the row stands.
 pub const ASK: LeaseAsk = LeaseAsk { at_least: 0, floor: 0 };

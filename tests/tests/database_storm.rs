@@ -65,7 +65,7 @@ fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_se
     wait_until(&home, "each has two ranges", || segments().leases == 2 * TAGS);
 
     proxy.cut();
-    ask_all(&mut raw, 3, 5000);
+    ask_all(&mut raw, 3, 50_000);
     all_are_served(&mut raw, &daemon, &seen);
     let before = proxy.accepted();
     ask_all(&mut raw, 1, 5000);

@@ -18,9 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn home(folder: &std::path::Path) -> Home {
     open_to_all(folder);
-    // A lease from a disk that is kept busy may take longer than is usual.
-    let patient = Home::new(folder).with("STORE_TIMEOUT", "1m").with("SEGMENT_WAIT", "1m");
-    patient.with("SOCKET_MODE", "0666")
+    Home::new(folder).with_time_for_the_disk().with("SOCKET_MODE", "0666")
 }
 
 fn let_in(uid: u32, home: &Home) -> Theirs {
