@@ -209,7 +209,8 @@ impl Giving {
         print(&format!(
             "Before Java Leaf starts: keep leafd's units disabled, and remove the folder leafconf/{port} \
              below Java Leaf's temporary folder (the folder, not only the file in it).\n\
-             After it has started: see that the timestamp in {node} advances every 3 s. If it does not, stop Java Leaf at once: it runs on its file, and nobody can see it.\n"
+             After it has started: see that the timestamp in {node} advances every 3 s. If it does \
+             not, stop Java Leaf at once: it runs on its file, and nobody can see it.\n"
         ))
     }
 

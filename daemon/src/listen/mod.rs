@@ -1,7 +1,7 @@
 //! Connections in, calls out. [`socket`] makes the listening socket or [`inherited`] brings it from
 //! the service manager, [`accept`] takes connections within bounds, `connection` moves bytes, and
-//! `calls` and `administration` say what they mean. `admission` decides who is let in, and `linger`
-//! ends the connections of the others. [`peer`] is the port for other leafd daemons, and `hello` is
+//! `calls` and `administration` answer the requests. `admission` decides who may connect, and `linger`
+//! ends the connections that are refused. [`peer`] is the port for other leafd daemons, and `hello` is
 //! how a connection begins on either.
 
 pub mod accept;

@@ -92,7 +92,7 @@ pub struct Segment {
     persist: Persist,
     persist_backoff: Backoff,
     waiters: VecDeque<Waiter>,
-    /// Nobody who waits asks for less than this.
+    /// A lower bound of the counts of all waiting requests.
     least: u32,
     demand: u64,
     /// Refused, and not told yet.
@@ -202,8 +202,8 @@ impl Segment {
         runs
     }
 
-    /// The next request that can be answered, in order of their arrival; but who needs more than memory
-    /// has, and so waits for a lease, does not hold up who needs less.
+    /// The next answer. Requests are answered in order of arrival, except that one for more than memory
+    /// has waits for a lease and does not block smaller ones behind it.
     pub fn poll_done(&mut self) -> Option<(Ticket, Result<Runs, Refusal>)> {
         if let Some((ticket, refusal)) = self.refused.pop_front() {
             return Some((ticket, Err(refusal)));

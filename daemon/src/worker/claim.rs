@@ -8,7 +8,7 @@ use crate::state::dir::WorkerPast;
 /// The time (ms since 1970) from which IDs may be issued.
 ///
 /// # Errors
-/// When what the disk remembers cannot be trusted or belongs to other IDs; in words for people.
+/// When what the disk remembers cannot be trusted or belongs to other IDs. The text is for the operator.
 pub fn start_at(past: &WorkerPast, layout: Layout) -> Result<u64, String> {
     match past {
         WorkerPast::Lost { reason } => Err(format!(

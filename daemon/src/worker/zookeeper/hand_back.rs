@@ -73,7 +73,7 @@ pub fn hand_over(giver: &Giver<'_>, view: &View) -> Result<HandOver, String> {
     };
     let name = entry.name.clone();
     if plan::is_unclaimed(entry) {
-        // Nobody has issued with it.
+        // No ID was issued with its number.
         return Ok(HandOver::After { name, ops: Vec::new(), until_ms: giver.ceiling_ms });
     }
     if plan::is_written_by_others(entry) {

@@ -136,7 +136,7 @@ fn a_node_that_leafd_made_and_never_used_is_handed_back_and_is_not_taken_for_jav
     assert_eq!(world.worker_of(0), None);
     assert!(world.why(0).contains("--undo"), "{}", world.why(0));
     assert_eq!(world.tree.names(view::FOREVER).len(), 1);
-    // Java Leaf has had it, and is gone.
+    // Java Leaf used the node, and has stopped.
     let last = world.zk_now();
     let leaf = format!(r#"{{"ip":"10.0.0.1","port":"1","timestamp":{last}}}"#);
     assert!(world.tree.overwrite(&view::forever(&name), leaf.as_bytes(), last));
