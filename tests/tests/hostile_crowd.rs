@@ -285,7 +285,8 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
     assert!(by_then < all / 4, "{by_then} of {all}");
     let peak = peak_mib(&daemon);
     println!("peak of {peak} MiB");
-    assert!(peak < 64, "{peak} MiB");
+    // 45 kB for each of them would be 45 MB more.
+    assert!(peak < 48, "{peak} MiB");
     crowd.kill().unwrap();
     crowd.wait().unwrap();
     daemon.stop();

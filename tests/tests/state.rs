@@ -211,48 +211,63 @@ fn shell(words: &[&str]) {
     assert!(status.is_ok_and(|status| status.success()), "{words:?}");
 }
 
+/// The ways in which an operator restores the folder STATE from the folder BACKUP.
+const WAYS: [&str; 6] = [
+    "rm -rf STATE && cp -a BACKUP STATE",
+    "rm -rf STATE && mkdir STATE && tar -C BACKUP -cf - . | tar -C STATE -xf -",
+    "rm -f STATE/* && cp -a BACKUP/. STATE/",
+    "cp -a BACKUP/. STATE/",
+    "rsync -a --delete BACKUP/ STATE/",
+    "rsync -a --delete --inplace BACKUP/ STATE/",
+];
+
+/// Restores what was copied while leafd ran, so that nothing but the copying tells the two apart.
+fn a_restored_directory_repeats_nothing(way: &str, is_killed: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = Seen::default();
+    // A busy disk takes its time.
+    let home = Home::new(folder.path()).with("STORE_TIMEOUT", "60s");
+    let (state, backup) = (home.state(), folder.path().join("backup"));
+    let (from, to) = (state.to_str().unwrap(), backup.to_str().unwrap());
+    let daemon = home.start();
+    let more = |daemon: &Daemon| {
+        seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
+    };
+    more(&daemon);
+    shell(&["cp", "-a", from, to]);
+    for _ in 0..5 {
+        more(&daemon);
+    }
+    if is_killed {
+        daemon.kill();
+    } else {
+        daemon.stop();
+    }
+    shell(&["sh", "-c", &way.replace("STATE", from).replace("BACKUP", to)]);
+    for arguments in [&[][..], &["adopt"]] {
+        let (code, text) = run(&home, arguments);
+        assert_eq!(code, Some(78), "{way}: {text}");
+        assert!(text.contains("restored") && text.contains("--above N"), "{way}: {text}");
+    }
+    let highest = seen.highest("orders").unwrap();
+    let (code, text) = run(&home, &["adopt", "--above", &highest.to_string()]);
+    assert_eq!(code, Some(0), "{way}: {text}");
+    let daemon = home.start();
+    more(&daemon);
+    // A tag that was made after the backup would be new here.
+    assert!(daemon.client().next("made later").unwrap() > highest, "{way}");
+    daemon.stop();
+    home.start().stop();
+}
+
 #[test]
 fn a_restored_state_directory_repeats_nothing_with_the_embedded_store_however_it_was_restored() {
-    let ways = [
-        "rm -rf STATE && cp -a BACKUP STATE",
-        "rm -rf STATE && mkdir STATE && tar -C BACKUP -cf - . | tar -C STATE -xf -",
-        "rm -f STATE/* && cp -a BACKUP/. STATE/",
-        "cp -a BACKUP/. STATE/",
-        "rsync -a --delete BACKUP/ STATE/",
-        "rsync -a --delete --inplace BACKUP/ STATE/",
-    ];
-    for way in ways {
-        let folder = tempfile::tempdir().unwrap();
-        let seen = Seen::default();
-        let home = Home::new(folder.path());
-        let (state, backup) = (home.state(), folder.path().join("backup"));
-        let (from, to) = (state.to_str().unwrap(), backup.to_str().unwrap());
-        // Copied while leafd runs, so that nothing but the copying tells the two apart.
-        let daemon = home.start();
-        let more = |daemon: &Daemon| {
-            seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
-        };
-        more(&daemon);
-        shell(&["cp", "-a", from, to]);
-        for _ in 0..5 {
-            more(&daemon);
-        }
-        daemon.stop();
-        shell(&["sh", "-c", &way.replace("STATE", from).replace("BACKUP", to)]);
-        for arguments in [&[][..], &["adopt"]] {
-            let (code, text) = run(&home, arguments);
-            assert_eq!(code, Some(78), "{way}: {text}");
-            assert!(text.contains("restored") && text.contains("--above N"), "{way}: {text}");
-        }
-        let highest = seen.highest("orders").unwrap();
-        let (code, text) = run(&home, &["adopt", "--above", &highest.to_string()]);
-        assert_eq!(code, Some(0), "{way}: {text}");
-        let daemon = home.start();
-        more(&daemon);
-        // A tag that was made after the backup would be new here.
-        assert!(daemon.client().next("made later").unwrap() > highest, "{way}");
-        daemon.stop();
-        home.start().stop();
+    for is_killed in [false, true] {
+        std::thread::scope(|scope| {
+            for way in WAYS {
+                scope.spawn(move || a_restored_directory_repeats_nothing(way, is_killed));
+            }
+        });
     }
 }
 

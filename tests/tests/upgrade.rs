@@ -2,10 +2,13 @@
 //! issued before. The fixtures are kept for ever; `CONTRIBUTING.md` says how to add those of a new
 //! version.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leaf_client::blocking::Client;
+use leaf_client::wire::ErrorCode;
+use leaf_client::{Error, Layout};
 use leafd_tests::Daemon;
+use leafd_tests::faketime::FakeTime;
 use leafd_tests::fixture::{Fixture, Laid};
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::seen::Seen;
@@ -19,10 +22,22 @@ fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
     let log = || daemon.home().log();
     for space in fixture.spaces() {
         for count in [1, 10, MANY] {
-            let ids = if space == SNOWFLAKE {
-                client.snowflake_many(count)
-            } else {
-                client.next_many(&space, count)
+            let mut ask = || match space.as_str() {
+                SNOWFLAKE => client.snowflake_many(count),
+                tag => client.next_many(tag, count),
+            };
+            let began = Instant::now();
+            let ids = loop {
+                match ask() {
+                    // Until the clock has passed the ceiling in the fixture.
+                    Err(Error::Refused(error))
+                        if error.code() == ErrorCode::ClockBackwards
+                            && began.elapsed() < Duration::from_secs(60) =>
+                    {
+                        std::thread::sleep(Duration::from_millis(50));
+                    }
+                    outcome => break outcome,
+                }
             };
             let ids = ids.unwrap_or_else(|error| {
                 panic!("{}: {space}: {error}\n{}", fixture.name(), log());
@@ -32,10 +47,23 @@ fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
     }
 }
 
+/// The clock when the last snowflake ID of a fixture was issued.
+fn last_ms(seen: &Seen) -> Option<i64> {
+    let last = Layout::LEAF.decode(seen.highest(SNOWFLAKE)?).unwrap();
+    Some(i64::try_from(last.unix_ms).unwrap())
+}
+
 fn serves_and_repeats_nothing(fixture: &Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let seen = fixture.issued();
-    let Laid { home, database: _database } = fixture.lay_out(folder.path());
+    let Laid { mut home, database: _database } = fixture.lay_out(folder.path());
+    // As if the upgrade came right after the last ID: what was issued lies ahead of the clock.
+    if let Some(last_ms) = last_ms(&seen) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let clock = FakeTime::new(folder.path());
+        clock.set_offset_ms(last_ms - i64::try_from(now).unwrap() - 1000);
+        home = home.with_clock(&clock);
+    }
     // The upgrade, a crash right after it, and an ordinary restart.
     let daemon = home.start();
     use_it(&daemon, fixture, &seen);

@@ -430,7 +430,8 @@ impl StateDir {
         })
     }
 
-    /// What shows that the directory, its owner file or its journal is not the one that leafd wrote.
+    /// What shows that the directory, its owner file, its journal or the mark beside it is not the one
+    /// that leafd wrote.
     /// The worker file stands for itself.
     pub(super) fn copied(
         &self,
@@ -452,9 +453,20 @@ impl StateDir {
                 return Ok(Some(copied));
             }
         }
-        Ok(journal.and_then(|Marked { content, mark }| match journal::read(content) {
-            Reading::Whole { file, .. } => Copied::find(journal::FILE, file, *mark, self.inodes),
-            Reading::Damaged { .. } => None,
+        let of_journal =
+            journal.and_then(|Marked { content, mark }| match journal::read(content) {
+                Reading::Whole { file, .. } => {
+                    Copied::find(journal::FILE, file, *mark, self.inodes)
+                }
+                Reading::Damaged { .. } => None,
+            });
+        if of_journal.is_some() {
+            return Ok(of_journal);
+        }
+        // Not synced, so one that is empty or cut off means nothing.
+        Ok(self.read_marked(journal::MARK_FILE)?.and_then(|Marked { content, mark }| {
+            let written = std::str::from_utf8(&content).ok()?.split_once('\n')?.0;
+            Copied::find(journal::MARK_FILE, Mark::read(written), mark, self.inodes)
         }))
     }
 

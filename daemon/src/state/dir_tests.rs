@@ -447,6 +447,37 @@ fn what_is_no_number_or_leaves_no_room_for_a_range_is_not_taken_for_an_operators
 }
 
 #[test]
+fn a_copy_of_one_life_that_is_written_over_its_files_is_noticed() {
+    let dir = used();
+    let state = StateDir::lock(dir.path()).unwrap();
+    let mut journal = state.open(&here(), ForeignPolicy::Refuse).unwrap().journal;
+    let files = [journal::FILE, journal::MARK_FILE, worker_file::FILE, owner::FILE]
+        .map(|file| dir.path().join(file));
+    let copy = files.clone().map(|file| std::fs::read(file).unwrap());
+    let record = journal.tags()[&tag("a")].clone();
+    journal.append(vec![(tag("a"), TagRecord { floor: 9001, ..record })]).unwrap();
+    drop((journal, state));
+    for (file, content) in files.iter().zip(copy) {
+        // The file itself stays, with its inode.
+        std::fs::write(file, content).unwrap();
+    }
+    let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
+    assert!(error.contains(journal::MARK_FILE), "{error}");
+    assert_eq!(open(&dir, SET_ASIDE).unwrap().journal.tags()[&tag("a")].left.total(), 0);
+}
+
+#[test]
+fn a_mark_that_a_power_cut_has_emptied_or_cut_off_means_nothing() {
+    for content in ["", "1", "12@34"] {
+        let dir = used();
+        std::fs::write(dir.path().join(journal::MARK_FILE), content).unwrap();
+        open(&dir, ForeignPolicy::Refuse).unwrap();
+        std::fs::remove_file(dir.path().join(journal::MARK_FILE)).unwrap();
+        open(&dir, ForeignPolicy::Refuse).unwrap();
+    }
+}
+
+#[test]
 fn a_crash_while_a_restored_directory_is_adopted_leaves_it_refused_or_adopted() {
     let dir = used();
     let backup = copy_of(dir.path());

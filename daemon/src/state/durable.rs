@@ -27,9 +27,7 @@ pub fn replace_marked<C: AsRef<[u8]>>(
     path: &Path,
     content: impl FnOnce(Mark) -> C,
 ) -> io::Result<File> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
+    let new = name_of_new(path);
     let mut file =
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
     let content = content(Mark::of(&file.metadata()?));
@@ -38,6 +36,30 @@ pub fn replace_marked<C: AsRef<[u8]>>(
     std::fs::rename(&new, path)?;
     sync_parent(path)?;
     Ok(file)
+}
+
+/// Puts a new file at `path` that holds nothing but its own mark. A copy of the directory that is
+/// written over it later does not match it. It need not survive a power cut: a file that is empty or
+/// cut off says nothing. Its length changes with `count`, since `rsync` skips a file that has the same
+/// length and was written in the same second.
+///
+/// # Errors
+/// When the operating system refuses.
+pub fn renew_mark(path: &Path, count: usize) -> io::Result<()> {
+    let new = name_of_new(path);
+    // Not the file of an attempt that failed: its inode may be the one that is in place.
+    let _ = std::fs::remove_file(&new);
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
+    let mark = Mark::of(&file.metadata()?);
+    let padding = ".".repeat(count % 1000);
+    file.write_all(format!("{}\n{padding}", mark.write()).as_bytes())?;
+    std::fs::rename(&new, path)
+}
+
+fn name_of_new(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
 }
 
 /// Makes the names in the directory of `path` durable.

@@ -31,6 +31,10 @@ use crate::segment::tag::BizTag;
 /// Its name in the state directory.
 pub const FILE: &str = "segments.journal";
 
+/// The name of the file beside it that is replaced at every write. It holds only its own mark: the
+/// journal stays one file for as long as leafd runs, so a copy written over it would not show.
+pub const MARK_FILE: &str = "segments.mark";
+
 const NAME: &str = "leafd-segments 1";
 
 /// Outdated lines that are tolerated before the file is written anew.
@@ -66,6 +70,8 @@ pub struct Journal {
     tags: HashMap<BizTag, TagRecord>,
     /// After a failed write nobody knows what the file holds: write it anew.
     suspect: bool,
+    /// How often the mark was renewed.
+    renewed: usize,
 }
 
 /// What a journal's content says.
@@ -126,7 +132,19 @@ impl Journal {
         durable::replace_marked(path, |file| whole_text(header, file, &tags))?;
         let file = OpenOptions::new().append(true).open(path)?;
         let lines = tags.len();
-        Ok(Self { path: path.to_owned(), header, file, lines, tags, suspect: false })
+        let path = path.to_owned();
+        let mut this = Self { path, header, file, lines, tags, suspect: false, renewed: 0 };
+        this.renew_mark();
+        Ok(this)
+    }
+
+    /// Without it leafd detects fewer copies, which is no reason to refuse IDs.
+    fn renew_mark(&mut self) {
+        self.renewed = self.renewed.wrapping_add(1);
+        let path = self.path.with_file_name(MARK_FILE);
+        if let Err(error) = durable::renew_mark(&path, self.renewed) {
+            tracing::debug!("{MARK_FILE} cannot be written: {error}");
+        }
     }
 
     /// Every tag.
@@ -157,6 +175,7 @@ impl Journal {
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()?;
         self.suspect = false;
+        self.renew_mark();
         Ok(())
     }
 
@@ -203,6 +222,7 @@ impl Journal {
         self.file = OpenOptions::new().append(true).open(&self.path)?;
         self.lines = self.tags.len();
         self.suspect = false;
+        self.renew_mark();
         Ok(())
     }
 }

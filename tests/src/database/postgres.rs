@@ -60,9 +60,11 @@ impl Product for Postgres {
         let mut command = program("postgres");
         command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
         command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
-        // Small, since many run beside each other; durable all the same, since they are killed.
-        // Its shared memory lies in the folder, where a killed server leaves it.
+        // Small, since many run beside each other. Without syncs, since a slow disk would hold up
+        // every lease: a test kills the server, not the machine, and what the server wrote outlives
+        // it. Its shared memory lies in the folder, where a killed server leaves it.
         for setting in [
+            "fsync=off",
             "shared_buffers=2MB",
             "max_connections=100",
             "dynamic_shared_memory_type=mmap",

@@ -23,8 +23,9 @@ const JAVA: [&str; 7] = [
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 ];
 
-/// Sessions may be as short as a second, and end half a second later at most. What is acknowledged
-/// is on the disk, as usual; files are small, since they are copied.
+/// Sessions may be as short as a second, and end half a second later at most. Without syncs, since a
+/// slow disk would end sessions: a test kills the server, not the machine, and what the server wrote
+/// outlives it. Files are small, since they are copied.
 const SETTINGS: &str = "\
 tickTime=500
 initLimit=20
@@ -34,6 +35,7 @@ maxSessionTimeout=60000
 maxClientCnxns=0
 preAllocSize=1024
 admin.enableServer=false
+forceSync=no
 4lw.commands.whitelist=*
 autopurge.purgeInterval=0
 clientPortAddress=127.0.0.1

@@ -654,8 +654,9 @@ impl<D: Dialect> Store for Sql<D> {
             return self.described.clone();
         }
         format!(
-            "{} (without the table leafd_identity, so another database at this address would not \
-             be noticed; `leafd schema` prints it)",
+            "{} (without the table leafd_identity, or without the right to read it, so leafd would \
+             not notice another database at this address; `leafd schema` prints the table, and \
+             GRANT SELECT gives the right)",
             self.described
         )
     }

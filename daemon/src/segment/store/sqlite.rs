@@ -246,9 +246,15 @@ impl Connect for Sqlite {
         let (identity, mark) = self.look(&mut connection, may_create).await?;
         self.guard.check(Some(identity), Some(mark)).await?;
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark);
-        // Tables that were just made, or what a crash left in the log. One who reads meanwhile may
-        // hold it up; the journal's high-water marks do without.
-        Self::checkpoint(&mut connection).await?;
+        // Moves the tables that were just made, and what a crash left in the log, into the database
+        // file itself.
+        if !Self::checkpoint(&mut connection).await? {
+            tracing::warn!(
+                database = %self.place.path.display(),
+                "the tables of the database may be in its write-ahead log alone, since another \
+                 process reads the database; do not remove its -wal file"
+            );
+        }
         Ok(connection)
     }
 
