@@ -213,6 +213,8 @@ fn ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names(kind:
     };
     let before = start(&folders[0]);
     let mut first: Vec<u64> = (0..10).flat_map(|_| takes(&before)).collect();
+    // A lease that is under way would be the first to see the restored row.
+    Caller::of(&before, "orders", &Seen::default()).fills_memory();
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {RESTORED}"));
     // A host that knows nothing of the tag leases from there on.
     let since = start(&folders[1]);
