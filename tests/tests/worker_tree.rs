@@ -262,14 +262,17 @@ fn the_nodes_of_an_instance_say_what_they_should_and_its_live_node_goes_with_it(
         fleet.works(&home);
         let there = fleet.tree.get(&node).unwrap();
         if reports.last().is_none_or(|(version, ..)| *version < there.version) {
-            reports.push((there.version, there.mtime, fleet.timestamp(0)));
+            let record: Value = serde_json::from_slice(&there.data).unwrap();
+            let timestamp = record["timestamp"].as_u64().unwrap();
+            reports.push((there.version, there.mtime, timestamp));
         }
         reports.len() == 4
     });
     for pair in reports.windows(2) {
         let [(version, mtime, timestamp), (next, next_mtime, next_timestamp)] = [pair[0], pair[1]];
         println!("a report {} ms after the one before", next_mtime - mtime);
-        assert!(next == version + 1 && next_mtime > mtime && next_timestamp > timestamp);
+        // On a busy machine this test may miss one.
+        assert!(next > version && next_mtime > mtime && next_timestamp > timestamp);
     }
     let (last, before) = (fleet.all.gets(&home, 1), fleet.tree.get(&live).unwrap());
     // A new life takes over at once.
