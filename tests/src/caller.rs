@@ -3,6 +3,7 @@
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use leaf_client::Error;
 use leaf_client::blocking;
 use leaf_client::wire::{Call, ErrorCode, Reply, TagStatus, WireError};
 
@@ -197,6 +198,31 @@ pub fn wait_until(home: &Home, what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", home.log());
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Asks with this time limit until leafd answers: on a busy machine a refusal may come later than the
+/// client waits for it.
+///
+/// # Errors
+/// With leafd's refusal.
+///
+/// # Panics
+/// When leafd does not answer.
+pub fn ask_until_answered<T>(
+    home: &Home,
+    limit: Duration,
+    mut ask: impl FnMut(&mut blocking::Client) -> Result<T, Error>,
+) -> Result<T, WireError> {
+    let began = Instant::now();
+    let mut client = blocking::Client::new(home.options().timeout(limit));
+    loop {
+        match ask(&mut client) {
+            Ok(answer) => return Ok(answer),
+            Err(Error::Refused(error)) => return Err(error),
+            Err(Error::DeadlineExceeded { .. }) if began.elapsed() < PATIENCE => {}
+            Err(error) => panic!("{error}\n{}", home.log()),
+        }
     }
 }
 

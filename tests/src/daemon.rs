@@ -298,6 +298,34 @@ impl Daemon {
         self.signal(signal);
     }
 
+    /// Stops it as it is (SIGSTOP), until `thaw`. Returns when every thread stands still: on a busy
+    /// machine one of them may go on for a while after the signal was sent.
+    ///
+    /// # Panics
+    /// When it does not stop.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let began = Instant::now();
+        while !self.is_frozen() {
+            assert!(began.elapsed() < PATIENCE, "it does not stop\n{}", self.home.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn is_frozen(&self) -> bool {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("its threads");
+        tasks.flatten().all(|task| {
+            // A thread may have ended meanwhile.
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z', 'X']))
+        })
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
     /// It has ended, by itself or by somebody else's hand.
     ///
     /// # Panics

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, Reply, SnowflakeState, SnowflakeStatus, WireError};
 use leaf_client::{Layout, blocking};
-use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use client::{Client, Tally};
@@ -148,7 +147,7 @@ impl Host {
     /// # Panics
     /// When it does not run.
     pub fn freeze(&self) {
-        self.running().send(Signal::SIGSTOP);
+        self.running().freeze();
     }
 
     /// Lets it go on.
@@ -156,7 +155,7 @@ impl Host {
     /// # Panics
     /// When it does not run.
     pub fn thaw(&self) {
-        self.running().send(Signal::SIGCONT);
+        self.running().thaw();
     }
 
     /// Waits for a daemon that ends by itself.

@@ -8,7 +8,6 @@ use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::{Daemon, Database, Seen, on_every_database};
-use nix::sys::signal::Signal;
 
 /// A deadline of callers who may be refused.
 const SHORT: Duration = Duration::from_millis(700);
@@ -175,7 +174,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     let there_to = u64::try_from(max_id).unwrap();
     here.wait_status("what the other leased is seen", |status| status.max_id >= there_to);
     // The other one notices nothing and does nothing meanwhile.
-    daemons[1].send(Signal::SIGSTOP);
+    daemons[1].freeze();
     let leases = here.status().unwrap().leases;
     for (number, back) in [(1, 1), (2, 300)] {
         let statement = &format!("UPDATE leaf_alloc SET max_id = {back}");
@@ -187,7 +186,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     // And by a lease, when that comes first.
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     here.gets(5000);
-    daemons[1].send(Signal::SIGCONT);
+    daemons[1].thaw();
     std::thread::scope(|scope| {
         for caller in [&here, &there] {
             scope.spawn(|| (0..50).for_each(|_| caller.gets(500)));

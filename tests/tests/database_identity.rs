@@ -4,10 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leaf_client::Error;
 use leaf_client::blocking::Client;
 use leaf_client::wire::{ErrorCode, WireError};
-use leafd_tests::caller::{Caller, wait_until};
+use leafd_tests::caller::{Caller, ask_until_answered, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::fixture::{Fixture, Laid};
@@ -30,11 +29,9 @@ fn takes(daemon: &Daemon, seen: &Seen, tag: &str, count: u32) {
 }
 
 fn refused(daemon: &Daemon, tag: &str) -> WireError {
-    let options = daemon.home().options().timeout(Duration::from_secs(2));
-    match Client::new(options).next_many(tag, MANY) {
-        Err(Error::Refused(error)) => error,
-        outcome => panic!("{outcome:?}\n{}", daemon.home().log()),
-    }
+    let limit = Duration::from_secs(2);
+    let outcome = ask_until_answered(daemon.home(), limit, |client| client.next_many(tag, MANY));
+    outcome.expect_err("a refusal")
 }
 
 /// A start that ends at once: its exit code, and what it says.
@@ -279,14 +276,13 @@ fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind)
     // Its connections end as in a failover.
     database.restart();
     wait_until(&home, "leases stop", || {
-        let options = home.options().timeout(Duration::from_secs(2));
-        match Client::new(options).next_many("orders", 50) {
+        let limit = Duration::from_secs(2);
+        match ask_until_answered(&home, limit, |client| client.next_many("orders", 50)) {
             Ok(ids) => {
                 seen.add("orders", &ids);
                 false
             }
-            Err(Error::Refused(error)) => error.message.contains("was replaced while leafd ran"),
-            Err(error) => panic!("{error}"),
+            Err(error) => error.message.contains("was replaced while leafd ran"),
         }
     });
     assert_eq!(database.max_id("orders"), 1, "nothing was leased from it");

@@ -13,7 +13,6 @@ use leafd_tests::someone::{Someone, open_to_all};
 use leafd_tests::watch::{Bystanders, peak_mib};
 use leafd_tests::{Daemon, Seen};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::Signal;
 
 fn one_id() -> Call<'static> {
     Call::Segment { tag: "orders", count: 1, timeout_ms: 0 }
@@ -252,7 +251,7 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
         other => panic!("{other:?}"),
     };
     // Stopped, so that it finds all of it at once.
-    daemon.send(Signal::SIGSTOP);
+    daemon.freeze();
     let mut crowd = Someone::new(61_001, 61_001)
         .command()
         .args(["/usr/bin/python3", "-c", CROWD])
@@ -266,7 +265,7 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
     assert_eq!(said.next().unwrap().unwrap(), "sent");
     let mut fresh = Raw::connect(&home.socket());
     fresh.send(&[hello(), frame(2, Call::Status)].concat());
-    daemon.send(Signal::SIGCONT);
+    daemon.thaw();
     assert!(matches!(fresh.receive(), Some(Response { reply: Reply::Hello { .. }, .. })));
     let Some(Response { reply: Reply::Status(status), .. }) = fresh.receive() else { panic!() };
     let by_then = status.requests;

@@ -8,7 +8,6 @@ use leafd_tests::Daemon;
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::{Raw, frame, frame_of, hello};
 use leafd_tests::watch::{Bystanders, peak_mib};
-use nix::sys::signal::Signal;
 
 fn segment(tag: &str, count: u32) -> Call<'_> {
     Call::Segment { tag, count, timeout_ms: 0 }
@@ -142,10 +141,10 @@ fn requests_that_wait_are_answered_also_behind_more_answers_than_are_written_at_
         let enough = (8 * 1024_usize).div_ceil(bytes.len());
         for (round, count) in (enough - 1..=enough + 1).enumerate() {
             // Stopped, so that it finds all of it at once.
-            daemon.send(Signal::SIGSTOP);
+            daemon.freeze();
             let fresh = format!("fresh {round}");
             raw.send(&[unknown.repeat(count), frame(8, segment(&fresh, 1))].concat());
-            daemon.send(Signal::SIGCONT);
+            daemon.thaw();
             for _ in 0..count {
                 assert_eq!(raw.refusal().0, 7);
             }

@@ -8,7 +8,6 @@ use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::raw::{Raw, hello};
 use leafd_tests::{Caller, Database, Seen};
-use nix::sys::signal::Signal;
 
 fn health(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = home.command("leafctl").arg("health").args(arguments).output().unwrap();
@@ -45,12 +44,12 @@ fn a_daemon_that_answers_is_healthy_and_one_that_hangs_or_is_gone_is_not() {
     gone(&["--ready"]);
     let daemon = home.start();
     is_ready(&home, None);
-    daemon.send(Signal::SIGSTOP);
+    daemon.freeze();
     for arguments in [&["--timeout", "200ms"][..], &["--timeout", "200ms", "--ready"]] {
         let (code, out, errors) = health(&home, arguments);
         assert_eq!((code, out.as_str()), (Some(69), ""), "{errors}");
     }
-    daemon.send(Signal::SIGCONT);
+    daemon.thaw();
     is_ready(&home, None);
     daemon.stop();
     gone(&[]);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leaf_client::Error;
 use leaf_client::wire::{Call, Reply};
 use leaf_client::wire::{ErrorCode, WireError};
+use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::Raw;
 use leafd_tests::watch::main_thread_sleeps;
@@ -36,15 +37,10 @@ fn bring_back(home: &Home) {
 }
 
 fn next(daemon: &Daemon, seen: &Seen, count: u32) -> Result<(), WireError> {
-    let options = daemon.home().options().timeout(Duration::from_secs(2));
-    match leaf_client::blocking::Client::new(options).next_many("orders", count) {
-        Ok(ids) => {
-            seen.add("orders", &ids);
-            Ok(())
-        }
-        Err(Error::Refused(error)) => Err(error),
-        Err(error) => panic!("{error}\n{}", daemon.home().log()),
-    }
+    let limit = Duration::from_secs(2);
+    let ids = ask_until_answered(daemon.home(), limit, |client| client.next_many("orders", count))?;
+    seen.add("orders", &ids);
+    Ok(())
 }
 
 fn wait_served(daemon: &Daemon, seen: &Seen) {

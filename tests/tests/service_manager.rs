@@ -15,7 +15,6 @@ use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::manager::ServiceManager;
 use leafd_tests::raw::{Raw, frame, hello};
-use nix::sys::signal::Signal;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -110,11 +109,11 @@ fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
     for _ in 0..5 {
         let _ = manager.hears("WATCHDOG=1");
     }
-    daemon.send(Signal::SIGSTOP);
+    daemon.freeze();
     // Stopped processes send nothing; what was sent before is there.
     while manager.hears_within(Duration::from_millis(500)).is_some() {}
     assert_eq!(manager.hears_within(Duration::from_secs(2)), None);
-    daemon.send(Signal::SIGCONT);
+    daemon.thaw();
     let _ = manager.hears("WATCHDOG=1");
     daemon.stop();
     // It is meant for another process.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
+use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
 use leafd_tests::{Daemon, Seen};
 
@@ -115,9 +116,8 @@ fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was
     let daemon = home.start();
     // What was leased is served, and a tag that was never leased has nowhere to come from.
     seen.add("orders", &daemon.client().next_many("orders", 10).unwrap());
-    let options = home.options().timeout(Duration::from_secs(1));
-    let outcome = leaf_client::blocking::Client::new(options).next("new");
-    let Err(Error::Refused(error)) = outcome else { panic!("{outcome:?}") };
+    let limit = Duration::from_secs(1);
+    let error = ask_until_answered(&home, limit, |client| client.next("new")).unwrap_err();
     assert_eq!(error.code(), ErrorCode::StoreUnavailable);
     daemon.stop();
     let (code, text) = run(&home, &["adopt"]);

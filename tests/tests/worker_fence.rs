@@ -9,7 +9,6 @@ use leafd_tests::daemon::Home;
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::workers::{Batches, Customer, instance};
 use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
-use nix::sys::signal::Signal;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,7 +73,7 @@ fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_go
         assert_eq!(instance.customer.gets(1000), instance.worker);
         instance.customer.status().limit_unix_ms.expect("reports set a limit")
     });
-    asleep.daemon.send(Signal::SIGSTOP);
+    asleep.daemon.freeze();
     let batches = Batches::of(&steady.home, Layout::LEAF, &seen);
     steady.is_fenced();
     killed.is_fenced();
@@ -86,7 +85,7 @@ fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_go
         assert!(slept.elapsed() < PATIENCE, "its time does not end: {limits:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    asleep.daemon.send(Signal::SIGCONT);
+    asleep.daemon.thaw();
     asleep.customer.ask(1000, SOON).expect_err("the worker ID may be another's");
     asleep.is_fenced();
     for clean in [false, true] {

@@ -12,7 +12,6 @@ use leafd_tests::load::{SNOWFLAKE, add};
 use leafd_tests::workers::{Batches, Customer, instance};
 use leafd_tests::zookeeper::java_leaf::records;
 use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
-use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 /// Instances of the storm, each a host of its own.
@@ -155,7 +154,7 @@ impl Host {
         self.state = match state {
             State::Down(end) if now >= end => State::Runs(self.home.spawn()),
             State::Sleeps(daemon, end) if now >= end => {
-                daemon.send(Signal::SIGCONT);
+                daemon.thaw();
                 State::Runs(daemon)
             }
             state => state,
@@ -185,7 +184,7 @@ impl Host {
                 State::Down(now + Duration::from_millis(fastrand::u64(..2000)))
             }
             5..8 => {
-                daemon.send(Signal::SIGSTOP);
+                daemon.freeze();
                 State::Sleeps(daemon, now + pause(deeds, "daemons frozen"))
             }
             8..10 => {

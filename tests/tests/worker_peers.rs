@@ -9,7 +9,6 @@ use leafd_tests::daemon::{Ended, Home};
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 use leafd_tests::{Daemon, Ensemble};
-use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 /// An instance with a clock of its own, as on a host of its own: it has an address for itself.
@@ -174,7 +173,7 @@ fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
     }
     let mut third = Instance::new(&servers, &all, &settings);
     let hanging = others[0].daemon.as_ref().unwrap();
-    hanging.send(Signal::SIGSTOP);
+    hanging.freeze();
     third.starts(0);
     let began = Instant::now();
     third.works();
@@ -188,7 +187,7 @@ fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
     println!("and {:.1?} when its worker ID is not new", began.elapsed());
     let ended = third.stops();
     assert_eq!(ended.count("instances=2 answered=1"), 2, "{ended}");
-    hanging.send(Signal::SIGCONT);
+    hanging.thaw();
     for other in &others {
         other.works();
     }
