@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::link::{Link, LinkState};
 use super::task::{Command, Task};
 use crate::error::Error;
 use crate::options::Options;
@@ -23,26 +24,6 @@ pub(super) struct Handle {
     link: Arc<Link>,
     next_id: AtomicU64,
     task: Mutex<Option<mpsc::UnboundedSender<Command>>>,
-}
-
-/// Whether there is a connection, for callers whose time is over.
-#[derive(Debug, Default)]
-pub(super) struct Link(Mutex<LinkState>);
-
-#[derive(Debug, Default)]
-struct LinkState {
-    up: bool,
-    last_failure: Option<Failure>,
-}
-
-impl Link {
-    pub(super) fn up(&self) {
-        lock(&self.0).up = true;
-    }
-
-    pub(super) fn down(&self, failure: Failure) {
-        *lock(&self.0) = LinkState { up: false, last_failure: Some(failure) };
-    }
 }
 
 impl Handle {
@@ -94,7 +75,7 @@ impl Handle {
         // Asked each time: the timer of the call needs the runtime as well.
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| self.unavailable("the client needs a tokio runtime"))?;
-        let mut task = lock(&self.task);
+        let mut task = self.lock_task();
         let command = match &*task {
             Some(sender) => match sender.send(command) {
                 Ok(()) => return Ok(()),
@@ -112,21 +93,22 @@ impl Handle {
     }
 
     fn forget(&self, id: u64, overdue: bool) {
-        if let Some(sender) = &*lock(&self.task) {
+        if let Some(sender) = &*self.lock_task() {
             let _ = sender.send(Command::Forget { id, overdue });
         }
     }
 
     /// The error of a call whose time is over.
     fn late(&self, call: &'static str, timeout: Duration) -> Error {
-        let link = lock(&self.link.0);
-        if link.up {
-            return Error::DeadlineExceeded { call, timeout };
+        match self.link.state() {
+            LinkState::Up => Error::DeadlineExceeded { call, timeout },
+            LinkState::Down(failure) => failure.error(self.options.socket_path()),
+            LinkState::New => self.unavailable("it did not say hello in time"),
         }
-        match &link.last_failure {
-            Some(failure) => failure.error(self.options.socket_path()),
-            None => self.unavailable("it did not say hello in time"),
-        }
+    }
+
+    fn lock_task(&self) -> MutexGuard<'_, Option<mpsc::UnboundedSender<Command>>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unavailable(&self, why: &'static str) -> Error {
@@ -156,8 +138,4 @@ impl Drop for Pending<'_> {
             self.handle.forget(self.id, self.end == End::Overdue);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,6 +4,7 @@
 mod calls;
 mod connection;
 mod handle;
+mod link;
 mod task;
 
 use std::sync::Arc;

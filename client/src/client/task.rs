@@ -13,7 +13,7 @@ use tokio::time;
 
 use super::calls::{Call, Caller, Calls, Stuck};
 use super::connection::{BATCH, Connection, Writer};
-use super::handle::Link;
+use super::link::Link;
 use crate::options::Options;
 use crate::session::{Ask, Backoff, DRAIN, Event, Failure};
 

@@ -1,7 +1,7 @@
 //! What a message from the daemon means to a client.
 
+use super::answer::kind;
 use crate::error::ProtocolError;
-use crate::session::answer::kind;
 use crate::wire::{ErrorCode, Reply, Response, UNSOLICITED, WireError};
 
 /// A message from the daemon, understood.

@@ -1,8 +1,9 @@
 //! The first exchange of a connection: magic, version, limits.
 
+use super::answer::kind;
+use super::event::Event;
+use super::failure::Failure;
 use crate::error::ProtocolError;
-use crate::session::answer::kind;
-use crate::session::{Event, Failure};
 use crate::wire::{Call, MAGIC, Reply, Request, Response, VERSION, encode_request};
 
 const HELLO_ID: u64 = 1;

@@ -5,6 +5,7 @@
 
 mod connection;
 mod fault;
+mod listener;
 mod model;
 mod shared;
 
@@ -97,7 +98,7 @@ impl FakeDaemon {
     /// When the socket cannot be made.
     pub fn restart(&mut self) -> io::Result<()> {
         self.stop();
-        self.listener = Some(shared::listen(&self.path, &self.shared)?);
+        self.listener = Some(listener::listen(&self.path, &self.shared)?);
         Ok(())
     }
 

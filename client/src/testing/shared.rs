@@ -1,14 +1,12 @@
-//! What the fake daemon's threads share, and the thread that accepts.
+//! What the threads of the fake daemon share: its switches, its memory, its open connections.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
-use super::connection::Connection;
 use super::fault::Fault;
 use super::model::Model;
 use crate::wire::{Reply, Response, UNSOLICITED, WorkerStatus, encode_response};
@@ -102,7 +100,7 @@ impl Shared {
     }
 
     /// Notes a connection; `None` when the daemon is stopping.
-    fn opened(&self, stream: &Arc<UnixStream>) -> Option<u64> {
+    pub(super) fn opened(&self, stream: &Arc<UnixStream>) -> Option<u64> {
         let state = &mut *self.state();
         if state.stopping {
             return None;
@@ -114,11 +112,16 @@ impl Shared {
         Some(number)
     }
 
-    fn closed(&self, number: u64) {
+    pub(super) fn closed(&self, number: u64) {
         let state = &mut *self.state();
         if state.streams.remove(&number).is_some() {
             state.counts.open -= 1;
         }
+    }
+
+    /// Lets connections in again.
+    pub(super) fn start_listening(&self) {
+        self.state().stopping = false;
     }
 
     /// Makes the accepting thread look up: it sleeps until somebody connects.
@@ -146,30 +149,5 @@ impl Shared {
         let state = &mut *self.state();
         state.counts.open = 0;
         state.streams.drain().map(|(_, stream)| stream).collect()
-    }
-}
-
-/// Listens on `path` and starts the thread that accepts.
-pub(super) fn listen(path: &Path, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
-    let listener = UnixListener::bind(path)?;
-    shared.state().stopping = false;
-    let shared = Arc::clone(shared);
-    std::thread::Builder::new().name("fake-leafd".into()).spawn(move || accept(&listener, &shared))
-}
-
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream.map(Arc::new) else { continue };
-        let Some(number) = shared.opened(&stream) else { return };
-        let shared_too = Arc::clone(shared);
-        let serve = move || {
-            Connection::new(&stream, &shared_too).serve();
-            // Others may hold the stream; the peer must see the end now.
-            let _ = stream.shutdown(Shutdown::Both);
-            shared_too.closed(number);
-        };
-        if std::thread::Builder::new().name("fake-leafd-peer".into()).spawn(serve).is_err() {
-            shared.closed(number);
-        }
     }
 }

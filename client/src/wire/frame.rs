@@ -3,7 +3,9 @@
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::error::DecodeError;
 
-use super::{ErrorCode, MAX_REQUEST_LEN, MAX_RESPONSE_LEN, Request, Response, WireError};
+use super::error::{ErrorCode, WireError};
+use super::limits::{MAX_REQUEST_LEN, MAX_RESPONSE_LEN, UNSOLICITED};
+use super::message::{Request, Response};
 
 /// What bincode's derive calls [`super::Call`] in an error.
 const CALL: &str = "Call";
@@ -78,7 +80,7 @@ pub fn decode_request(body: &[u8]) -> Result<Request<'_>, Box<RequestError>> {
 
 #[cold]
 fn explain(body: &[u8], error: &DecodeError) -> RequestError {
-    let id = body.first_chunk::<8>().map_or(super::UNSOLICITED, |id| u64::from_le_bytes(*id));
+    let id = body.first_chunk::<8>().map_or(UNSOLICITED, |id| u64::from_le_bytes(*id));
     let error = match error {
         DecodeError::UnexpectedVariant { found, type_name, .. } if *type_name == CALL => {
             WireError::new(ErrorCode::UnknownCall, format!("call {found} is not known"))

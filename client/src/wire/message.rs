@@ -3,7 +3,7 @@
 
 use bincode::{BorrowDecode, Decode, Encode};
 
-use super::WireError;
+use super::error::WireError;
 
 /// What a client sends.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]

@@ -1,0 +1,39 @@
+//! Whether the task has a connection. A caller whose deadline has passed reports it, so it lives
+//! outside the task, which may be stuck.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::session::Failure;
+
+/// What the task last said about its connection.
+#[derive(Debug, Default)]
+pub(super) struct Link(Mutex<LinkState>);
+
+#[derive(Debug, Default, Clone)]
+pub(super) enum LinkState {
+    /// No attempt to connect has ended yet.
+    #[default]
+    New,
+    /// The daemon has answered `Hello`.
+    Up,
+    /// The last attempt failed, or the connection ended.
+    Down(Failure),
+}
+
+impl Link {
+    pub(super) fn up(&self) {
+        *self.lock() = LinkState::Up;
+    }
+
+    pub(super) fn down(&self, failure: Failure) {
+        *self.lock() = LinkState::Down(failure);
+    }
+
+    pub(super) fn state(&self) -> LinkState {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LinkState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
