@@ -238,12 +238,12 @@ mod tests {
     fn no_more_requests_are_in_flight_than_the_daemon_allows() {
         let mut world = World::new(2, 2..6);
         assert_eq!(world.send(), [2, 3]);
-        assert_eq!(world.send(), []);
+        assert!(world.send().is_empty());
         world.answer(3).unwrap();
         assert_eq!(world.send(), [4]);
         // A caller that goes away does not make room: the daemon does not know of it.
         world.calls.forget(2, false).unwrap();
-        assert_eq!(world.send(), []);
+        assert!(world.send().is_empty());
         world.answer(2).unwrap();
         assert_eq!(world.send(), [5]);
     }

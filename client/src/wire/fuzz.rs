@@ -142,7 +142,7 @@ fn no_bytes_make_the_request_decoder_panic_or_accept_two_forms_of_one_request() 
 
 #[test]
 fn no_bytes_make_the_response_decoder_panic_or_accept_two_forms_of_one_response() {
-    let valid: Vec<_> = golden::replies().into_iter().map(|(golden, _)| golden).collect();
+    let valid: Vec<_> = golden::responses().into_iter().map(|(golden, _)| golden).collect();
     let mut out = Vec::new();
     let decoded = feed(300_000, &valid, MAX_RESPONSE_LEN, |body| match decode_response(body) {
         Ok(response) => {
@@ -185,7 +185,7 @@ mod interoperability {
     #[test]
     fn frames_are_those_of_tokio_utils_length_delimited_codec() {
         let (mut codec, mut all) = (LengthDelimitedCodec::new(), Vec::new());
-        let frames: Vec<_> = golden::replies().into_iter().map(|(golden, _)| golden).collect();
+        let frames: Vec<_> = golden::responses().into_iter().map(|(golden, _)| golden).collect();
         frames.iter().for_each(|frame| all.extend_from_slice(frame));
         let mut bytes = all.as_slice().into();
         for frame in &frames {
@@ -201,7 +201,7 @@ mod interoperability {
     fn tokio_utils_codec_writes_the_frames_that_we_read() {
         use tokio_util::codec::Encoder;
         let (mut codec, mut written) = (LengthDelimitedCodec::new(), Vec::new().as_slice().into());
-        for (golden, response) in golden::replies() {
+        for (golden, response) in golden::responses() {
             codec.encode(&golden[HEADER_LEN..], &mut written).unwrap();
             assert_eq!(written[..], golden, "{response:?}");
             written.clear();
