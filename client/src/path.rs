@@ -22,7 +22,7 @@ pub const SYSTEM_SOCKET: &str = "/run/leafd/leafd.sock";
 /// 3. `/run/leafd/leafd.sock`.
 #[must_use]
 pub fn default_socket_path() -> PathBuf {
-    of_client(&Process)
+    of_client(&ProcessEnvironment)
 }
 
 /// Where a daemon without configuration makes its socket: `$LEAFD_SOCKET`, if set and not empty;
@@ -33,7 +33,7 @@ pub fn default_socket_path() -> PathBuf {
 /// it by [`default_socket_path`].
 #[must_use]
 pub fn default_socket_path_for_daemon() -> PathBuf {
-    of_daemon(&Process)
+    of_daemon(&ProcessEnvironment)
 }
 
 /// What the rule depends on; injected, so that the rule can be tested.
@@ -48,9 +48,9 @@ trait Environment {
     fn is_private_directory(&self, path: &Path, uid: u32) -> bool;
 }
 
-struct Process;
+struct ProcessEnvironment;
 
-impl Environment for Process {
+impl Environment for ProcessEnvironment {
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }
@@ -128,14 +128,14 @@ mod tests {
     use std::collections::HashMap;
 
     #[derive(Default)]
-    struct Fake {
+    struct FakeEnvironment {
         variables: HashMap<&'static str, &'static str>,
         uid: Option<u32>,
         directories: Vec<&'static str>,
         private: Vec<(&'static str, u32)>,
     }
 
-    impl Environment for Fake {
+    impl Environment for FakeEnvironment {
         fn variable(&self, name: &str) -> Option<OsString> {
             self.variables.get(name).map(OsString::from)
         }
@@ -150,15 +150,15 @@ mod tests {
         }
     }
 
-    fn user() -> Fake {
-        Fake {
+    fn user() -> FakeEnvironment {
+        FakeEnvironment {
             variables: HashMap::from([("XDG_RUNTIME_DIR", "/run/user/7")]),
             uid: Some(7),
-            ..Fake::default()
+            ..FakeEnvironment::default()
         }
     }
 
-    fn both(environment: &Fake) -> (String, String) {
+    fn both(environment: &FakeEnvironment) -> (String, String) {
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
         (text(of_client(environment)), text(of_daemon(environment)))
     }
@@ -166,12 +166,12 @@ mod tests {
     #[test]
     fn the_variable_wins_for_everyone_and_counts_for_nothing_when_empty() {
         for uid in [Some(0), Some(7), None] {
-            let mut environment = Fake { uid, ..user() };
+            let mut environment = FakeEnvironment { uid, ..user() };
             environment.directories.push("/run/user/7/leafd");
             environment.variables.insert(SOCKET_VARIABLE, "/a/b.sock");
             assert_eq!(both(&environment), ("/a/b.sock".into(), "/a/b.sock".into()));
         }
-        let mut environment = Fake { uid: Some(0), ..Fake::default() };
+        let mut environment = FakeEnvironment { uid: Some(0), ..FakeEnvironment::default() };
         environment.variables.insert(SOCKET_VARIABLE, "");
         assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(both(&environment), (socket.into(), socket.into()));
 
         for base in [None, Some(""), Some("relative")] {
-            let mut environment = Fake { uid: Some(7), ..Fake::default() };
+            let mut environment = FakeEnvironment { uid: Some(7), ..FakeEnvironment::default() };
             base.map(|base| environment.variables.insert("XDG_RUNTIME_DIR", base));
             environment.private.push(("/tmp/leafd-7", 7));
             let socket = "/tmp/leafd-7/leafd.sock";
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn root_never_looks_into_directories_of_users() {
-        let mut environment = Fake { uid: Some(0), ..user() };
+        let mut environment = FakeEnvironment { uid: Some(0), ..user() };
         environment.directories.push("/run/user/7/leafd");
         environment.private.push(("/tmp/leafd-0", 0));
         assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
@@ -216,24 +216,28 @@ mod tests {
 
     #[test]
     fn an_unknown_user_never_uses_tmp() {
-        let environment = Fake { private: vec![("/tmp/leafd-0", 0)], ..Fake::default() };
+        let environment =
+            FakeEnvironment { private: vec![("/tmp/leafd-0", 0)], ..FakeEnvironment::default() };
         assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
     }
 
     #[test]
     fn this_process_knows_its_user_and_tells_private_directories_from_others() {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
-        let uid = Process.uid().unwrap();
+        let uid = ProcessEnvironment.uid().unwrap();
         let base = std::env::temp_dir().join(format!("leaf-path-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&base).unwrap();
         let link = base.join("link");
         symlink(&base, &link).unwrap();
-        assert!(Process.is_private_directory(&base, uid));
-        assert!(!Process.is_private_directory(&base, uid + 1));
-        assert!(Process.is_directory(&link) && !Process.is_private_directory(&link, uid));
+        assert!(ProcessEnvironment.is_private_directory(&base, uid));
+        assert!(!ProcessEnvironment.is_private_directory(&base, uid + 1));
+        assert!(
+            ProcessEnvironment.is_directory(&link)
+                && !ProcessEnvironment.is_private_directory(&link, uid)
+        );
         fs::set_permissions(&base, fs::Permissions::from_mode(0o720)).unwrap();
-        assert!(!Process.is_private_directory(&base, uid));
+        assert!(!ProcessEnvironment.is_private_directory(&base, uid));
         fs::remove_dir_all(&base).unwrap();
-        assert!(!Process.is_private_directory(&base, uid));
+        assert!(!ProcessEnvironment.is_private_directory(&base, uid));
     }
 }

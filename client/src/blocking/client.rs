@@ -4,12 +4,12 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::connection::{Connection, Trouble};
+use super::connection::{BlockingConnection, ExchangeError};
 use super::dial::Dialer;
 use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
-use crate::session::{self, Ask, Backoff, FIRST_CALL_ID, Failure};
+use crate::session::{self, Backoff, CheckedCall, ConnectionFailure, FIRST_CALL_ID};
 use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 
 /// A blocking client of leafd.
@@ -24,7 +24,7 @@ pub struct Client {
     options: Options,
     timeout: Duration,
     dialer: Dialer,
-    connection: Option<Connection>,
+    connection: Option<BlockingConnection>,
     backoff: Backoff,
     next_id: u64,
     /// The request, kept for its memory.
@@ -68,7 +68,7 @@ impl Client {
     /// See [`Error`]; of the daemon's own, `UnknownTag`, `Forbidden` and `StoreUnavailable` are
     /// the ones to expect.
     pub fn next(&mut self, tag: &str) -> Result<u64, Error> {
-        session::only_id(self.call(&Ask::segment(tag, 1)?)?)
+        session::only_id(self.call(&CheckedCall::segment(tag, 1)?)?)
     }
 
     /// `count` IDs of `tag`; the daemon has a limit, 100,000 by default.
@@ -76,7 +76,7 @@ impl Client {
     /// # Errors
     /// As [`Self::next`], and `BadCount` above the limit.
     pub fn next_many(&mut self, tag: &str, count: u32) -> Result<Ids, Error> {
-        session::ids(self.call(&Ask::segment(tag, count)?)?, count)
+        session::ids(self.call(&CheckedCall::segment(tag, count)?)?, count)
     }
 
     /// One snowflake ID. [`crate::Layout::decode`] takes it apart.
@@ -85,7 +85,7 @@ impl Client {
     /// See [`Error`]; of the daemon's own, `ClockBackwards`, `WorkerUnavailable` and
     /// `NotConfigured` are the ones to expect.
     pub fn snowflake(&mut self) -> Result<u64, Error> {
-        session::only_id(self.call(&Ask::snowflake(1)?)?)
+        session::only_id(self.call(&CheckedCall::snowflake(1)?)?)
     }
 
     /// `count` snowflake IDs; the daemon has a limit, 100,000 by default.
@@ -93,7 +93,7 @@ impl Client {
     /// # Errors
     /// As [`Self::snowflake`], and `BadCount` above the limit.
     pub fn snowflake_many(&mut self, count: u32) -> Result<Ids, Error> {
-        session::ids(self.call(&Ask::snowflake(count)?)?, count)
+        session::ids(self.call(&CheckedCall::snowflake(count)?)?, count)
     }
 
     /// The clock of the daemon's host, to the millisecond.
@@ -101,7 +101,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn time(&mut self) -> Result<SystemTime, Error> {
-        session::time(self.call(&Ask::Time)?)
+        session::time(self.call(&CheckedCall::Time)?)
     }
 
     /// How the daemon is.
@@ -109,7 +109,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn status(&mut self) -> Result<DaemonStatus, Error> {
-        session::status(self.call(&Ask::Status)?)
+        session::status(self.call(&CheckedCall::Status)?)
     }
 
     /// A page of at most `limit` tags (1 to 100), in byte order, from the first one after `after`
@@ -118,7 +118,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub fn tag_list(&mut self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
-        session::tags(self.call(&Ask::tag_list(after, limit)?)?)
+        session::tags(self.call(&CheckedCall::tag_list(after, limit)?)?)
     }
 
     /// One tag.
@@ -126,7 +126,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `UnknownTag` when there is none of this name.
     pub fn tag_show(&mut self, tag: &str) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_show(tag)?)?)
+        session::tag(self.call(&CheckedCall::tag_show(tag)?)?)
     }
 
     /// Makes a tag whose first ID is `first` and whose leases begin with `step` IDs; 0 is the
@@ -143,7 +143,7 @@ impl Client {
         first: u64,
         description: &str,
     ) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_create(tag, step, first, description)?)?)
+        session::tag(self.call(&CheckedCall::tag_create(tag, step, first, description)?)?)
     }
 
     /// Changes the step of a tag, from its next lease on.
@@ -151,7 +151,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `UnknownTag` and `BadStep` are the ones to expect.
     pub fn tag_set_step(&mut self, tag: &str, step: u32) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_set_step(tag, step)?)?)
+        session::tag(self.call(&CheckedCall::tag_set_step(tag, step)?)?)
     }
 
     /// A page of at most `limit` tags (1 to 100) that this daemon has used, in byte order, after
@@ -161,7 +161,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `UnknownCall` of a daemon that is older than the call.
     pub fn tags_used(&mut self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
-        session::tags(self.call(&Ask::tags_used(after, limit)?)?)
+        session::tags(self.call(&CheckedCall::tags_used(after, limit)?)?)
     }
 
     /// Deletes a tag. Where it ended is remembered: a new tag of this name begins there or above,
@@ -172,7 +172,7 @@ impl Client {
     /// answer of a first try that went well, and `NotConfigured` where the database has no place
     /// to remember deleted tags.
     pub fn tag_delete(&mut self, tag: &str) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_delete(tag)?)?)
+        session::tag(self.call(&CheckedCall::tag_delete(tag)?)?)
     }
 
     /// A page of at most `limit` worker IDs (1 to 100) of the registry, ascending, from `from` on;
@@ -182,7 +182,7 @@ impl Client {
     /// See [`Error`]; of the daemon's own, `NotConfigured` where worker IDs come from the
     /// configuration, and `RegistryUnavailable`.
     pub fn worker_list(&mut self, from: u64, limit: u32) -> Result<Vec<WorkerStatus>, Error> {
-        session::workers(self.call(&Ask::worker_list(from, limit)?)?)
+        session::workers(self.call(&CheckedCall::worker_list(from, limit)?)?)
     }
 
     /// Makes a worker ID free for anybody, on an operator's word that `owner`, who has it, is gone
@@ -194,11 +194,11 @@ impl Client {
     /// repeated: it finds the ID free, which is no error, or in the hands of another owner, which
     /// is `WrongOwner`.
     pub fn worker_release(&mut self, worker: u64, owner: &str) -> Result<WorkerStatus, Error> {
-        session::worker(self.call(&Ask::worker_release(worker, owner)?)?)
+        session::worker(self.call(&CheckedCall::worker_release(worker, owner)?)?)
     }
 
     /// Asks until there is an answer or the time is over.
-    fn call(&mut self, ask: &Ask<&str>) -> Result<Reply, Error> {
+    fn call(&mut self, ask: &CheckedCall<&str>) -> Result<Reply, Error> {
         let deadline = Instant::now() + self.timeout;
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1).max(FIRST_CALL_ID);
@@ -216,14 +216,14 @@ impl Client {
                     return Ok(reply);
                 }
                 // Its late answer must not meet the next call, so the connection goes as well.
-                Err(Trouble::Late) => {
+                Err(ExchangeError::DeadlinePassed) => {
                     self.lost();
                     return Err(Error::DeadlineExceeded {
                         call: ask.name(),
                         timeout: self.timeout,
                     });
                 }
-                Err(Trouble::Lost(failure)) => {
+                Err(ExchangeError::Lost(failure)) => {
                     self.lost();
                     if failure.is_fatal() {
                         return Err(failure.error(self.options.socket_path()));
@@ -238,8 +238,8 @@ impl Client {
     fn connect_again(
         &mut self,
         deadline: Instant,
-        mut last: Option<Failure>,
-    ) -> Result<Connection, Error> {
+        mut last: Option<ConnectionFailure>,
+    ) -> Result<BlockingConnection, Error> {
         loop {
             let now = Instant::now();
             let left = deadline.saturating_duration_since(now);
@@ -251,7 +251,7 @@ impl Client {
                 return Err(self.unavailable(last));
             }
             let trouble = match self.dialer.dial(self.options.socket_path(), deadline) {
-                Ok(stream) => match Connection::greet(stream, deadline, &mut self.out) {
+                Ok(stream) => match BlockingConnection::greet(stream, deadline, &mut self.out) {
                     Ok(connection) => return Ok(connection),
                     Err(trouble) => trouble,
                 },
@@ -259,11 +259,11 @@ impl Client {
             };
             self.lost();
             match trouble {
-                Trouble::Late => return Err(self.unavailable(last)),
-                Trouble::Lost(failure) if failure.is_fatal() => {
+                ExchangeError::DeadlinePassed => return Err(self.unavailable(last)),
+                ExchangeError::Lost(failure) if failure.is_fatal() => {
                     return Err(failure.error(self.options.socket_path()));
                 }
-                Trouble::Lost(failure) => last = Some(failure),
+                ExchangeError::Lost(failure) => last = Some(failure),
             }
         }
     }
@@ -272,8 +272,10 @@ impl Client {
         self.backoff.lost(Instant::now(), fastrand::f64());
     }
 
-    fn unavailable(&self, last: Option<Failure>) -> Error {
-        last.unwrap_or_else(|| Failure::io(io::ErrorKind::TimedOut, "it did not say hello in time"))
-            .error(self.options.socket_path())
+    fn unavailable(&self, last: Option<ConnectionFailure>) -> Error {
+        last.unwrap_or_else(|| {
+            ConnectionFailure::io(io::ErrorKind::TimedOut, "it did not say hello in time")
+        })
+        .error(self.options.socket_path())
     }
 }

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::inbox::Inbox;
+use super::frame_buffer::FrameBuffer;
 use crate::error::ProtocolError;
-use crate::session::{self, Ask, DRAIN, Event, Failure};
+use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
 use crate::wire::{Reply, Response, decode_response};
 
 /// How much longer than wanted a socket's timeout may be before it is set anew. So calls with the
@@ -16,37 +16,37 @@ const SLACK: Duration = Duration::from_millis(1);
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum ExchangeError {
     /// The time is over.
-    Late,
+    DeadlinePassed,
     /// The connection is of no use any more.
-    Lost(Failure),
+    Lost(ConnectionFailure),
 }
 
-impl<E: Into<Failure>> From<E> for Trouble {
+impl<E: Into<ConnectionFailure>> From<E> for ExchangeError {
     fn from(error: E) -> Self {
         Self::Lost(error.into())
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct BlockingConnection {
     stream: UnixStream,
-    inbox: Inbox,
+    buffer: FrameBuffer,
     /// The timeouts that the socket has now.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
 }
 
-impl Connection {
+impl BlockingConnection {
     /// Says hello; `out` is memory to work with.
     pub(super) fn greet(
         stream: UnixStream,
         deadline: Instant,
         out: &mut Vec<u8>,
-    ) -> Result<Self, Trouble> {
-        let inbox = Inbox::new();
-        let mut connection = Self { stream, inbox, read_timeout: None, write_timeout: None };
+    ) -> Result<Self, ExchangeError> {
+        let buffer = FrameBuffer::new();
+        let mut connection = Self { stream, buffer, read_timeout: None, write_timeout: None };
         out.clear();
         session::greet(out);
         // A daemon that turns the connection away may have closed it before it is greeted; what it
@@ -63,10 +63,10 @@ impl Connection {
     pub(super) fn exchange(
         &mut self,
         id: u64,
-        ask: &Ask<&str>,
+        ask: &CheckedCall<&str>,
         deadline: Instant,
         out: &mut Vec<u8>,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, ExchangeError> {
         out.clear();
         ask.encode(id, deadline.saturating_duration_since(Instant::now()), out);
         self.send(out, deadline)?;
@@ -74,26 +74,28 @@ impl Connection {
         let mut drain = None;
         loop {
             let response = match self.receive(drain.unwrap_or(deadline)) {
-                Err(Trouble::Late) if drain.is_some_and(|drain| drain < deadline) => {
-                    return Err(Failure::goodbye().into());
+                Err(ExchangeError::DeadlinePassed)
+                    if drain.is_some_and(|drain| drain < deadline) =>
+                {
+                    return Err(ConnectionFailure::goodbye().into());
                 }
                 received => received?,
             };
-            match Event::try_from(response)? {
-                Event::Answer { id: answered, reply } if answered == id => return Ok(reply),
-                Event::Repeat { id: repeat } if repeat == id => {
-                    return Err(Failure::goodbye().into());
+            match DaemonEvent::try_from(response)? {
+                DaemonEvent::Answer { id: answered, reply } if answered == id => return Ok(reply),
+                DaemonEvent::Repeat { id: repeat } if repeat == id => {
+                    return Err(ConnectionFailure::goodbye().into());
                 }
-                Event::Answer { id, .. } | Event::Repeat { id } => {
+                DaemonEvent::Answer { id, .. } | DaemonEvent::Repeat { id } => {
                     return Err(ProtocolError::Unasked(id).into());
                 }
-                Event::Goodbye => drain = Some(deadline.min(Instant::now() + DRAIN)),
-                Event::Closing(error) => return Err(Failure::Refused(error).into()),
+                DaemonEvent::Goodbye => drain = Some(deadline.min(Instant::now() + DRAIN)),
+                DaemonEvent::Closing(error) => return Err(ConnectionFailure::Refused(error).into()),
             }
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), ExchangeError> {
         while !bytes.is_empty() {
             let left = left(deadline)?;
             if !fits(self.write_timeout, left) {
@@ -101,7 +103,7 @@ impl Connection {
                 self.write_timeout = Some(left);
             }
             match self.stream.write(bytes) {
-                Ok(0) => return Err(Failure::closed().into()),
+                Ok(0) => return Err(ConnectionFailure::closed().into()),
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
                 Err(error) if passes(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -110,9 +112,9 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, deadline: Instant) -> Result<Response, Trouble> {
+    fn receive(&mut self, deadline: Instant) -> Result<Response, ExchangeError> {
         loop {
-            if let Some(body) = self.inbox.take()? {
+            if let Some(body) = self.buffer.take()? {
                 return Ok(decode_response(body)?);
             }
             let left = left(deadline)?;
@@ -120,8 +122,8 @@ impl Connection {
                 self.stream.set_read_timeout(Some(left))?;
                 self.read_timeout = Some(left);
             }
-            match self.inbox.fill(&self.stream) {
-                Ok(0) => return Err(Failure::closed().into()),
+            match self.buffer.fill(&self.stream) {
+                Ok(0) => return Err(ConnectionFailure::closed().into()),
                 Ok(_) => {}
                 Err(error) if passes(&error) => {}
                 Err(error) => return Err(error.into()),
@@ -131,9 +133,9 @@ impl Connection {
 }
 
 /// The time until `deadline`. Never zero, which sockets do not take for a timeout.
-fn left(deadline: Instant) -> Result<Duration, Trouble> {
+fn left(deadline: Instant) -> Result<Duration, ExchangeError> {
     match deadline.saturating_duration_since(Instant::now()) {
-        Duration::ZERO => Err(Trouble::Late),
+        Duration::ZERO => Err(ExchangeError::DeadlinePassed),
         left => Ok(left),
     }
 }

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Instant;
 
-use super::connection::Trouble;
-use crate::session::Failure;
+use super::connection::ExchangeError;
+use crate::session::ConnectionFailure;
 
 /// Connects; keeps an attempt that did not end in time, so that there is never more than one.
 #[derive(Debug, Default)]
@@ -19,18 +19,24 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn dial(&mut self, path: &Path, deadline: Instant) -> Result<UnixStream, Trouble> {
+    pub(super) fn dial(
+        &mut self,
+        path: &Path,
+        deadline: Instant,
+    ) -> Result<UnixStream, ExchangeError> {
         let attempt = match self.under_way.take() {
             Some(attempt) => attempt,
-            None => start(path).map_err(|error| Trouble::Lost(error.into()))?,
+            None => start(path).map_err(|error| ExchangeError::Lost(error.into()))?,
         };
         match attempt.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(result) => result.map_err(|error| Trouble::Lost(error.into())),
+            Ok(result) => result.map_err(|error| ExchangeError::Lost(error.into())),
             Err(RecvTimeoutError::Timeout) => {
                 self.under_way = Some(attempt);
-                Err(Trouble::Late)
+                Err(ExchangeError::DeadlinePassed)
             }
-            Err(RecvTimeoutError::Disconnected) => Err(Trouble::Lost(Failure::closed())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(ExchangeError::Lost(ConnectionFailure::closed()))
+            }
         }
     }
 }

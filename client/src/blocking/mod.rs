@@ -4,6 +4,6 @@
 mod client;
 mod connection;
 mod dial;
-mod inbox;
+mod frame_buffer;
 
 pub use client::Client;

@@ -8,49 +8,49 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, ProtocolError};
-use crate::session::{Ask, Failure};
+use crate::session::{CheckedCall, ConnectionFailure};
 use crate::wire::Reply;
 
 /// Where the result of a call goes.
-pub(super) type Caller = oneshot::Sender<Result<Reply, Error>>;
+pub(super) type ReplySender = oneshot::Sender<Result<Reply, Error>>;
 
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) ask: Ask<Box<str>>,
+pub(super) struct PendingCall {
+    pub(super) ask: CheckedCall<Box<str>>,
     pub(super) deadline: Instant,
-    pub(super) caller: Caller,
+    pub(super) caller: ReplySender,
 }
 
 #[derive(Debug)]
-struct Sent {
-    call: Call,
+struct SentCall {
+    call: PendingCall,
     at: Instant,
 }
 
 /// The connection is of no use any more: the daemon seems stuck.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stuck;
+pub(super) struct StuckConnection;
 
-impl From<Stuck> for Failure {
-    fn from(Stuck: Stuck) -> Self {
+impl From<StuckConnection> for ConnectionFailure {
+    fn from(StuckConnection: StuckConnection) -> Self {
         Self::io(io::ErrorKind::TimedOut, "the daemon gives no answers")
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct CallTable {
     /// By ID, which is the order of the calls.
-    waiting: BTreeMap<u64, Call>,
-    sent: HashMap<u64, Sent>,
+    waiting: BTreeMap<u64, PendingCall>,
+    sent: HashMap<u64, SentCall>,
     /// Sent, given up by the caller, not answered: the daemon still counts them as in flight.
     owed: HashSet<u64>,
     max_in_flight: usize,
     last_heard: Option<Instant>,
 }
 
-impl Calls {
+impl CallTable {
     /// A new call, to be sent in its turn.
-    pub(super) fn add(&mut self, id: u64, call: Call) {
+    pub(super) fn add(&mut self, id: u64, call: PendingCall) {
         self.waiting.insert(id, call);
     }
 
@@ -85,7 +85,7 @@ impl Calls {
         while out.len() < enough && self.has_room() {
             let Some((id, call)) = self.waiting.pop_first() else { return };
             call.ask.encode(id, call.deadline.saturating_duration_since(now), out);
-            self.sent.insert(id, Sent { call, at: now });
+            self.sent.insert(id, SentCall { call, at: now });
         }
     }
 
@@ -120,7 +120,7 @@ impl Calls {
     /// A daemon answers within the time that it was given, even if with an error. So when the time
     /// of a request is over and nothing at all has come since it was sent, or when all the room on
     /// the connection is taken by answers that nobody waits for, the connection is given up.
-    pub(super) fn forget(&mut self, id: u64, overdue: bool) -> Result<(), Stuck> {
+    pub(super) fn forget(&mut self, id: u64, overdue: bool) -> Result<(), StuckConnection> {
         if self.waiting.remove(&id).is_some() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Calls {
         self.owed.insert(id);
         let silent = self.last_heard.is_none_or(|heard| heard < sent.at);
         if (overdue && silent) || self.owed.len() >= self.max_in_flight {
-            return Err(Stuck);
+            return Err(StuckConnection);
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ mod tests {
     const PLENTY: usize = 1 << 16;
 
     struct World {
-        calls: Calls,
+        calls: CallTable,
         now: Instant,
         answers: HashMap<u64, Receiver<Result<Reply, Error>>>,
     }
@@ -175,7 +175,7 @@ mod tests {
     impl World {
         fn new(max_in_flight: usize, ids: impl IntoIterator<Item = u64>) -> Self {
             let mut world =
-                Self { calls: Calls::default(), now: Instant::now(), answers: HashMap::new() };
+                Self { calls: CallTable::default(), now: Instant::now(), answers: HashMap::new() };
             world.calls.connected(max_in_flight);
             ids.into_iter().for_each(|id| world.add(id));
             world
@@ -183,8 +183,8 @@ mod tests {
 
         fn add(&mut self, id: u64) {
             let (caller, answer) = oneshot::channel();
-            let ask = Ask::segment("t", 1).unwrap().into_owned();
-            self.calls.add(id, Call { ask, deadline: self.now + 5 * S, caller });
+            let ask = CheckedCall::segment("t", 1).unwrap().into_owned();
+            self.calls.add(id, PendingCall { ask, deadline: self.now + 5 * S, caller });
             self.answers.insert(id, answer);
         }
 
@@ -287,7 +287,7 @@ mod tests {
         world.answer(2).unwrap();
         world.answer(4).unwrap();
         world.calls.forget(4, false).unwrap();
-        let Calls { waiting, sent, owed, .. } = &world.calls;
+        let CallTable { waiting, sent, owed, .. } = &world.calls;
         assert!(waiting.is_empty() && sent.is_empty() && owed.is_empty());
     }
 
@@ -295,7 +295,7 @@ mod tests {
     fn a_daemon_that_says_nothing_for_the_time_of_a_request_is_stuck_and_a_slow_one_is_not() {
         let mut world = World::new(8, [2, 3]);
         world.send();
-        assert_eq!(world.calls.forget(2, true), Err(Stuck));
+        assert_eq!(world.calls.forget(2, true), Err(StuckConnection));
 
         let mut world = World::new(8, [2, 3, 4]);
         world.send();
@@ -311,7 +311,7 @@ mod tests {
         world.send();
         assert_eq!(world.calls.forget(2, false), Ok(()));
         assert_eq!(world.calls.forget(3, false), Ok(()));
-        assert_eq!(world.calls.forget(4, false), Err(Stuck));
+        assert_eq!(world.calls.forget(4, false), Err(StuckConnection));
     }
 
     #[test]

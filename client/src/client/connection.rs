@@ -10,34 +10,36 @@ use tokio_util::codec::{FramedRead, LengthDelimitedCodec, LengthDelimitedCodecEr
 
 use crate::error::ProtocolError;
 use crate::options::Options;
-use crate::session::{self, Event, Failure};
+use crate::session::{self, ConnectionFailure, DaemonEvent};
 use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, Response, decode_response};
 
 /// Requests are gathered up to about so many bytes before they are written.
-pub(super) const BATCH: usize = 64 * 1024;
+pub(super) const BATCH_LEN: usize = 64 * 1024;
 
 /// A connection that the daemon has welcomed.
-pub(super) struct Connection {
-    pub(super) reader: Reader,
-    pub(super) writer: Writer,
+pub(super) struct AsyncConnection {
+    pub(super) reader: FrameReader,
+    pub(super) writer: RequestWriter,
     /// Most requests that may be without an answer.
     pub(super) max_in_flight: usize,
 }
 
-impl Connection {
+impl AsyncConnection {
     /// Connects and says hello. The attempt ends with the timeout of a call: a daemon that takes
     /// longer serves nobody.
-    pub(super) async fn open(options: &Options) -> Result<Self, Failure> {
+    pub(super) async fn open(options: &Options) -> Result<Self, ConnectionFailure> {
         match timeout(options.call_timeout(), Self::greet(options)).await {
             Ok(connection) => connection,
-            Err(_) => Err(Failure::io(io::ErrorKind::TimedOut, "it did not say hello in time")),
+            Err(_) => {
+                Err(ConnectionFailure::io(io::ErrorKind::TimedOut, "it did not say hello in time"))
+            }
         }
     }
 
-    async fn greet(options: &Options) -> Result<Self, Failure> {
+    async fn greet(options: &Options) -> Result<Self, ConnectionFailure> {
         let (read, write) = UnixStream::connect(options.socket_path()).await?.into_split();
-        let mut reader = Reader::new(read);
-        let mut writer = Writer { socket: write, out: Vec::new(), written: 0 };
+        let mut reader = FrameReader::new(read);
+        let mut writer = RequestWriter { socket: write, out: Vec::new(), written: 0 };
         session::greet(writer.buffer());
         // A daemon that turns the connection away may have closed it before it is greeted; what it
         // said is there to be read.
@@ -52,9 +54,9 @@ impl Connection {
 }
 
 /// The reading half.
-pub(super) struct Reader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
+pub(super) struct FrameReader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
 
-impl Reader {
+impl FrameReader {
     fn new(socket: OwnedReadHalf) -> Self {
         // The codec checks a length before it makes room for it.
         let codec = LengthDelimitedCodec::builder()
@@ -65,26 +67,26 @@ impl Reader {
     }
 
     /// The next message; may be dropped and called again without loss.
-    pub(super) async fn event(&mut self) -> Result<Event, Failure> {
-        Ok(Event::try_from(self.response().await?)?)
+    pub(super) async fn event(&mut self) -> Result<DaemonEvent, ConnectionFailure> {
+        Ok(DaemonEvent::try_from(self.response().await?)?)
     }
 
     /// The next message, if it is there already.
-    pub(super) fn ready_event(&mut self) -> Option<Result<Event, Failure>> {
+    pub(super) fn ready_event(&mut self) -> Option<Result<DaemonEvent, ConnectionFailure>> {
         self.event().now_or_never()
     }
 
-    async fn response(&mut self) -> Result<Response, Failure> {
+    async fn response(&mut self) -> Result<Response, ConnectionFailure> {
         match self.0.next().await {
             Some(Ok(frame)) => Ok(decode_response(&frame)?),
             Some(Err(error)) => Err(explain(error)),
-            None => Err(Failure::closed()),
+            None => Err(ConnectionFailure::closed()),
         }
     }
 }
 
 /// Tells a frame that is too long from a socket that failed.
-fn explain(error: io::Error) -> Failure {
+fn explain(error: io::Error) -> ConnectionFailure {
     match error.get_ref() {
         Some(inner) if inner.is::<LengthDelimitedCodecError>() => {
             // The codec keeps the length to itself; it is above the limit.
@@ -96,13 +98,13 @@ fn explain(error: io::Error) -> Failure {
 }
 
 /// The writing half, with what is still to be written.
-pub(super) struct Writer {
+pub(super) struct RequestWriter {
     socket: OwnedWriteHalf,
     out: Vec<u8>,
     written: usize,
 }
 
-impl Writer {
+impl RequestWriter {
     /// Where to append requests; what has been written is taken off first.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.drain(..self.written.min(self.out.len()));

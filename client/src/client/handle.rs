@@ -10,23 +10,23 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{Link, LinkState};
-use super::task::{Command, Task};
+use super::task::{ConnectionTask, TaskCommand};
 use crate::error::Error;
 use crate::options::Options;
-use crate::session::{Ask, FIRST_CALL_ID, Failure};
+use crate::session::{CheckedCall, ConnectionFailure, FIRST_CALL_ID};
 use crate::wire::Reply;
 
 /// What all clones of a client share. The task does not hold it, so that it ends when the last
 /// clone goes and the channel closes.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct ClientHandle {
     options: Arc<Options>,
     link: Arc<Link>,
     next_id: AtomicU64,
-    task: Mutex<Option<mpsc::UnboundedSender<Command>>>,
+    task: Mutex<Option<mpsc::UnboundedSender<TaskCommand>>>,
 }
 
-impl Handle {
+impl ClientHandle {
     pub(super) fn new(options: Options) -> Self {
         Self {
             options: Arc::new(options),
@@ -37,12 +37,16 @@ impl Handle {
     }
 
     /// Makes a call and waits for its reply, which may still be a refusal.
-    pub(super) async fn call(&self, ask: Ask<&str>, timeout: Duration) -> Result<Reply, Error> {
+    pub(super) async fn call(
+        &self,
+        ask: CheckedCall<&str>,
+        timeout: Duration,
+    ) -> Result<Reply, Error> {
         let deadline = Instant::now() + timeout;
         loop {
             let (caller, answer) = oneshot::channel();
-            let mut pending = Pending { handle: self, id: self.next_id(), end: End::Dropped };
-            self.submit(Command::Call {
+            let mut pending = CallGuard { handle: self, id: self.next_id(), end: CallEnd::Dropped };
+            self.submit(TaskCommand::Call {
                 id: pending.id,
                 ask: ask.clone().into_owned(),
                 deadline: deadline.into_std(),
@@ -50,14 +54,14 @@ impl Handle {
             })?;
             match timeout_at(deadline, answer).await {
                 Ok(Ok(result)) => {
-                    pending.end = End::Answered;
+                    pending.end = CallEnd::Answered;
                     return result;
                 }
                 // The runtime of the task has ended. The caller's goes on, so the call is repeated
                 // there, as it is when a connection breaks.
-                Ok(Err(_)) => pending.end = End::Answered,
+                Ok(Err(_)) => pending.end = CallEnd::Answered,
                 Err(_) => {
-                    pending.end = End::Overdue;
+                    pending.end = CallEnd::Overdue;
                     return Err(self.late(ask.name(), timeout));
                 }
             }
@@ -71,7 +75,7 @@ impl Handle {
 
     /// Hands a command to the task; starts one when there is none, or when the runtime that the
     /// last one lived in has ended.
-    fn submit(&self, command: Command) -> Result<(), Error> {
+    fn submit(&self, command: TaskCommand) -> Result<(), Error> {
         // Asked each time: the timer of the call needs the runtime as well.
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| self.unavailable("the client needs a tokio runtime"))?;
@@ -84,7 +88,9 @@ impl Handle {
             None => command,
         };
         let (sender, commands) = mpsc::unbounded_channel();
-        runtime.spawn(Task::new(Arc::clone(&self.options), Arc::clone(&self.link), commands).run());
+        runtime.spawn(
+            ConnectionTask::new(Arc::clone(&self.options), Arc::clone(&self.link), commands).run(),
+        );
         // The receiver is alive within the future that was just spawned, or the runtime is shutting
         // down and drops the caller's end with it, which the caller sees.
         let _ = sender.send(command);
@@ -94,7 +100,7 @@ impl Handle {
 
     fn forget(&self, id: u64, overdue: bool) {
         if let Some(sender) = &*self.lock_task() {
-            let _ = sender.send(Command::Forget { id, overdue });
+            let _ = sender.send(TaskCommand::Forget { id, overdue });
         }
     }
 
@@ -107,24 +113,24 @@ impl Handle {
         }
     }
 
-    fn lock_task(&self) -> MutexGuard<'_, Option<mpsc::UnboundedSender<Command>>> {
+    fn lock_task(&self) -> MutexGuard<'_, Option<mpsc::UnboundedSender<TaskCommand>>> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unavailable(&self, why: &'static str) -> Error {
-        Failure::io(io::ErrorKind::TimedOut, why).error(self.options.socket_path())
+        ConnectionFailure::io(io::ErrorKind::TimedOut, why).error(self.options.socket_path())
     }
 }
 
 /// A call that waits. Dropped without an answer, it tells the task to forget the call.
-struct Pending<'a> {
-    handle: &'a Handle,
+struct CallGuard<'a> {
+    handle: &'a ClientHandle,
     id: u64,
-    end: End,
+    end: CallEnd,
 }
 
 #[derive(PartialEq)]
-enum End {
+enum CallEnd {
     /// There is nothing left to be forgotten.
     Answered,
     Overdue,
@@ -132,10 +138,10 @@ enum End {
     Dropped,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        if self.end != End::Answered {
-            self.handle.forget(self.id, self.end == End::Overdue);
+        if self.end != CallEnd::Answered {
+            self.handle.forget(self.id, self.end == CallEnd::Overdue);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::session::Failure;
+use crate::session::ConnectionFailure;
 
 /// What the task last said about its connection.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) enum LinkState {
     /// The daemon has answered `Hello`.
     Up,
     /// The last attempt failed, or the connection ended.
-    Down(Failure),
+    Down(ConnectionFailure),
 }
 
 impl Link {
@@ -25,7 +25,7 @@ impl Link {
         *self.lock() = LinkState::Up;
     }
 
-    pub(super) fn down(&self, failure: Failure) {
+    pub(super) fn down(&self, failure: ConnectionFailure) {
         *self.lock() = LinkState::Down(failure);
     }
 

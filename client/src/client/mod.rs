@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime};
 use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
-use crate::session::{self, Ask};
+use crate::session::{self, CheckedCall};
 use crate::wire::{DaemonStatus, TagStatus, WorkerStatus};
-use handle::Handle;
+use handle::ClientHandle;
 
 /// A client of leafd for tokio. Cloning is cheap; all clones share one connection, on which any
 /// number of calls may wait at the same time.
@@ -29,7 +29,7 @@ use handle::Handle;
 /// enabled, and ends with the last handle. Do not use one client on both sides of a `fork`.
 #[derive(Debug, Clone)]
 pub struct Client {
-    handle: Arc<Handle>,
+    handle: Arc<ClientHandle>,
     timeout: Duration,
 }
 
@@ -38,7 +38,7 @@ impl Client {
     #[must_use]
     pub fn new(options: Options) -> Self {
         let timeout = options.call_timeout();
-        Self { handle: Arc::new(Handle::new(options)), timeout }
+        Self { handle: Arc::new(ClientHandle::new(options)), timeout }
     }
 
     /// A client that is connected: the daemon has said hello and answered a first call (`Time`).
@@ -64,7 +64,7 @@ impl Client {
     /// See [`Error`]; of the daemon's own, `UnknownTag`, `Forbidden` and `StoreUnavailable` are
     /// the ones to expect.
     pub async fn next(&self, tag: &str) -> Result<u64, Error> {
-        session::only_id(self.call(Ask::segment(tag, 1)?).await?)
+        session::only_id(self.call(CheckedCall::segment(tag, 1)?).await?)
     }
 
     /// `count` IDs of `tag`; the daemon has a limit, 100,000 by default.
@@ -72,7 +72,7 @@ impl Client {
     /// # Errors
     /// As [`Self::next`], and `BadCount` above the limit.
     pub async fn next_many(&self, tag: &str, count: u32) -> Result<Ids, Error> {
-        session::ids(self.call(Ask::segment(tag, count)?).await?, count)
+        session::ids(self.call(CheckedCall::segment(tag, count)?).await?, count)
     }
 
     /// One snowflake ID. [`crate::Layout::decode`] takes it apart.
@@ -81,7 +81,7 @@ impl Client {
     /// See [`Error`]; of the daemon's own, `ClockBackwards`, `WorkerUnavailable` and
     /// `NotConfigured` are the ones to expect.
     pub async fn snowflake(&self) -> Result<u64, Error> {
-        session::only_id(self.call(Ask::snowflake(1)?).await?)
+        session::only_id(self.call(CheckedCall::snowflake(1)?).await?)
     }
 
     /// `count` snowflake IDs; the daemon has a limit, 100,000 by default.
@@ -89,7 +89,7 @@ impl Client {
     /// # Errors
     /// As [`Self::snowflake`], and `BadCount` above the limit.
     pub async fn snowflake_many(&self, count: u32) -> Result<Ids, Error> {
-        session::ids(self.call(Ask::snowflake(count)?).await?, count)
+        session::ids(self.call(CheckedCall::snowflake(count)?).await?, count)
     }
 
     /// The clock of the daemon's host, to the millisecond.
@@ -97,7 +97,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn time(&self) -> Result<SystemTime, Error> {
-        session::time(self.call(Ask::Time).await?)
+        session::time(self.call(CheckedCall::Time).await?)
     }
 
     /// How the daemon is.
@@ -105,7 +105,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn status(&self) -> Result<DaemonStatus, Error> {
-        session::status(self.call(Ask::Status).await?)
+        session::status(self.call(CheckedCall::Status).await?)
     }
 
     /// A page of at most `limit` tags (1 to 100), in byte order, from the first one after `after`
@@ -114,7 +114,7 @@ impl Client {
     /// # Errors
     /// See [`Error`].
     pub async fn tag_list(&self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
-        session::tags(self.call(Ask::tag_list(after, limit)?).await?)
+        session::tags(self.call(CheckedCall::tag_list(after, limit)?).await?)
     }
 
     /// One tag.
@@ -122,7 +122,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `UnknownTag` when there is none of this name.
     pub async fn tag_show(&self, tag: &str) -> Result<TagStatus, Error> {
-        session::tag(self.call(Ask::tag_show(tag)?).await?)
+        session::tag(self.call(CheckedCall::tag_show(tag)?).await?)
     }
 
     /// Makes a tag whose first ID is `first` and whose leases begin with `step` IDs; 0 is the
@@ -139,7 +139,7 @@ impl Client {
         first: u64,
         description: &str,
     ) -> Result<TagStatus, Error> {
-        session::tag(self.call(Ask::tag_create(tag, step, first, description)?).await?)
+        session::tag(self.call(CheckedCall::tag_create(tag, step, first, description)?).await?)
     }
 
     /// Changes the step of a tag, from its next lease on.
@@ -147,7 +147,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `UnknownTag` and `BadStep` are the ones to expect.
     pub async fn tag_set_step(&self, tag: &str, step: u32) -> Result<TagStatus, Error> {
-        session::tag(self.call(Ask::tag_set_step(tag, step)?).await?)
+        session::tag(self.call(CheckedCall::tag_set_step(tag, step)?).await?)
     }
 
     /// A page of at most `limit` tags (1 to 100) that this daemon has used, in byte order, after
@@ -157,7 +157,7 @@ impl Client {
     /// # Errors
     /// See [`Error`]; `UnknownCall` of a daemon that is older than the call.
     pub async fn tags_used(&self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
-        session::tags(self.call(Ask::tags_used(after, limit)?).await?)
+        session::tags(self.call(CheckedCall::tags_used(after, limit)?).await?)
     }
 
     /// Deletes a tag. Where it ended is remembered: a new tag of this name begins there or above,
@@ -168,7 +168,7 @@ impl Client {
     /// answer of a first try that went well, and `NotConfigured` where the database has no place
     /// to remember deleted tags.
     pub async fn tag_delete(&self, tag: &str) -> Result<TagStatus, Error> {
-        session::tag(self.call(Ask::tag_delete(tag)?).await?)
+        session::tag(self.call(CheckedCall::tag_delete(tag)?).await?)
     }
 
     /// A page of at most `limit` worker IDs (1 to 100) of the registry, ascending, from `from` on;
@@ -178,7 +178,7 @@ impl Client {
     /// See [`Error`]; of the daemon's own, `NotConfigured` where worker IDs come from the
     /// configuration, and `RegistryUnavailable`.
     pub async fn worker_list(&self, from: u64, limit: u32) -> Result<Vec<WorkerStatus>, Error> {
-        session::workers(self.call(Ask::worker_list(from, limit)?).await?)
+        session::workers(self.call(CheckedCall::worker_list(from, limit)?).await?)
     }
 
     /// Makes a worker ID free for anybody, on an operator's word that `owner`, who has it, is gone
@@ -190,10 +190,10 @@ impl Client {
     /// repeated: it finds the ID free, which is no error, or in the hands of another owner, which
     /// is `WrongOwner`.
     pub async fn worker_release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, Error> {
-        session::worker(self.call(Ask::worker_release(worker, owner)?).await?)
+        session::worker(self.call(CheckedCall::worker_release(worker, owner)?).await?)
     }
 
-    async fn call(&self, ask: Ask<&str>) -> Result<crate::wire::Reply, Error> {
+    async fn call(&self, ask: CheckedCall<&str>) -> Result<crate::wire::Reply, Error> {
         self.handle.call(ask, self.timeout).await
     }
 }

@@ -11,36 +11,36 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::time;
 
-use super::calls::{Call, Caller, Calls, Stuck};
-use super::connection::{BATCH, Connection, Writer};
+use super::calls::{CallTable, PendingCall, ReplySender, StuckConnection};
+use super::connection::{AsyncConnection, BATCH_LEN, RequestWriter};
 use super::link::Link;
 use crate::options::Options;
-use crate::session::{Ask, Backoff, DRAIN, Event, Failure};
+use crate::session::{Backoff, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
 
 /// What callers send to the task.
 #[derive(Debug)]
-pub(super) enum Command {
-    Call { id: u64, ask: Ask<Box<str>>, deadline: Instant, caller: Caller },
+pub(super) enum TaskCommand {
+    Call { id: u64, ask: CheckedCall<Box<str>>, deadline: Instant, caller: ReplySender },
     Forget { id: u64, overdue: bool },
 }
 
-pub(super) struct Task {
+pub(super) struct ConnectionTask {
     options: Arc<Options>,
     link: Arc<Link>,
-    commands: mpsc::UnboundedReceiver<Command>,
-    calls: Calls,
+    commands: mpsc::UnboundedReceiver<TaskCommand>,
+    calls: CallTable,
     backoff: Backoff,
 }
 
 /// Why the task leaves what it does.
-enum Ending {
+enum TaskExit {
     /// The last handle is gone.
     Unused,
     /// The connection is gone, or could not be made.
-    Lost(Failure),
+    Lost(ConnectionFailure),
 }
 
-impl<E: Into<Failure>> From<E> for Ending {
+impl<E: Into<ConnectionFailure>> From<E> for TaskExit {
     fn from(error: E) -> Self {
         Self::Lost(error.into())
     }
@@ -52,22 +52,22 @@ fn now() -> Instant {
 }
 
 /// How far a connection has come.
-enum Phase {
+enum ConnectionPhase {
     /// Requests may be sent.
     Open,
     /// The daemon stops, or takes no more: only its last answers are waited for, and not for long.
-    Ending { at: time::Instant, why: Failure },
+    Ending { at: time::Instant, why: ConnectionFailure },
 }
 
-impl Phase {
-    fn end(&mut self, why: Failure) {
+impl ConnectionPhase {
+    fn end(&mut self, why: ConnectionFailure) {
         if let Self::Open = self {
             *self = Self::Ending { at: time::Instant::now() + DRAIN, why };
         }
     }
 
     /// Waits until there is nothing more to wait for.
-    async fn over(&self) -> Failure {
+    async fn over(&self) -> ConnectionFailure {
         match self {
             Self::Open => std::future::pending().await,
             Self::Ending { at, why } => {
@@ -78,28 +78,31 @@ impl Phase {
     }
 }
 
-impl Drop for Task {
+impl Drop for ConnectionTask {
     /// The runtime has ended, or the last handle is gone.
     fn drop(&mut self) {
-        self.link.down(Failure::io(io::ErrorKind::NotConnected, "the runtime of the client ended"));
+        self.link.down(ConnectionFailure::io(
+            io::ErrorKind::NotConnected,
+            "the runtime of the client ended",
+        ));
     }
 }
 
-impl Task {
+impl ConnectionTask {
     pub(super) fn new(
         options: Arc<Options>,
         link: Arc<Link>,
-        commands: mpsc::UnboundedReceiver<Command>,
+        commands: mpsc::UnboundedReceiver<TaskCommand>,
     ) -> Self {
         let backoff = Backoff::new(options.backoff_range());
-        Self { options, link, commands, calls: Calls::default(), backoff }
+        Self { options, link, commands, calls: CallTable::default(), backoff }
     }
 
     pub(super) async fn run(mut self) {
         loop {
             let failure = match self.connection().await {
-                Ending::Unused => return,
-                Ending::Lost(failure) => failure,
+                TaskExit::Unused => return,
+                TaskExit::Lost(failure) => failure,
             };
             self.backoff.lost(now(), fastrand::f64());
             self.link.down(failure);
@@ -107,11 +110,11 @@ impl Task {
     }
 
     /// The life of one connection, from the first call that needs it.
-    async fn connection(&mut self) -> Ending {
+    async fn connection(&mut self) -> TaskExit {
         let opened = match self.open().await {
             Ok(connection) => connection,
             Err(ending) => {
-                if let Ending::Lost(failure) = &ending
+                if let TaskExit::Lost(failure) = &ending
                     && failure.is_fatal()
                 {
                     self.calls.fail_all(&failure.error(self.options.socket_path()));
@@ -122,7 +125,7 @@ impl Task {
         self.link.up();
         self.calls.connected(opened.max_in_flight);
         let Err(ending) = self.serve(opened).await;
-        if let Ending::Lost(failure) = &ending
+        if let TaskExit::Lost(failure) = &ending
             && failure.is_fatal()
         {
             // One of these requests may be what broke it, so they are not tried again.
@@ -132,9 +135,9 @@ impl Task {
         ending
     }
 
-    async fn open(&mut self) -> Result<Connection, Ending> {
+    async fn open(&mut self) -> Result<AsyncConnection, TaskExit> {
         while !self.calls.any_waiting() {
-            let command = self.commands.recv().await.ok_or(Ending::Unused)?;
+            let command = self.commands.recv().await.ok_or(TaskExit::Unused)?;
             // Without a connection there is nothing that could be stuck.
             let _ = self.take(command);
         }
@@ -143,30 +146,30 @@ impl Task {
             self.meanwhile(time::sleep(pause)).await?;
         }
         let options = Arc::clone(&self.options);
-        Ok(self.meanwhile(Connection::open(&options)).await??)
+        Ok(self.meanwhile(AsyncConnection::open(&options)).await??)
     }
 
     /// Waits for `event` and takes commands meanwhile.
-    async fn meanwhile<F: Future>(&mut self, event: F) -> Result<F::Output, Ending> {
+    async fn meanwhile<F: Future>(&mut self, event: F) -> Result<F::Output, TaskExit> {
         let mut event = pin!(event);
         loop {
             tokio::select! {
                 biased;
                 output = &mut event => return Ok(output),
                 command = self.commands.recv() => {
-                    let _ = self.take(command.ok_or(Ending::Unused)?);
+                    let _ = self.take(command.ok_or(TaskExit::Unused)?);
                 }
             }
         }
     }
 
-    async fn serve(&mut self, connection: Connection) -> Result<Infallible, Ending> {
-        let Connection { mut reader, mut writer, .. } = connection;
-        let mut phase = Phase::Open;
+    async fn serve(&mut self, connection: AsyncConnection) -> Result<Infallible, TaskExit> {
+        let AsyncConnection { mut reader, mut writer, .. } = connection;
+        let mut phase = ConnectionPhase::Open;
         loop {
             self.take_all()?;
             let mut all_written = true;
-            if let Phase::Open = phase {
+            if let ConnectionPhase::Open = phase {
                 if self.calls.any_sent() && self.calls.may_send() {
                     // Where some wait, more are about to call: let them, and write once for all.
                     tokio::task::yield_now().await;
@@ -177,7 +180,7 @@ impl Task {
                     Err(error) => phase.end(error.into()),
                 }
             }
-            if let Phase::Ending { why, .. } = &phase
+            if let ConnectionPhase::Ending { why, .. } = &phase
                 && !self.calls.any_sent()
             {
                 return Err(why.clone().into());
@@ -192,17 +195,17 @@ impl Task {
                     }
                 }
                 writable = writer.writable(), if !all_written => writable?,
-                command = self.commands.recv() => self.take(command.ok_or(Ending::Unused)?)?,
+                command = self.commands.recv() => self.take(command.ok_or(TaskExit::Unused)?)?,
                 failure = phase.over() => return Err(failure.into()),
             }
         }
     }
 
     /// Writes what waits, as far as daemon and socket take it; whether the socket took all.
-    fn write(&mut self, writer: &mut Writer) -> io::Result<bool> {
+    fn write(&mut self, writer: &mut RequestWriter) -> io::Result<bool> {
         loop {
             if self.calls.may_send() {
-                self.calls.send(now(), BATCH, writer.buffer());
+                self.calls.send(now(), BATCH_LEN, writer.buffer());
             }
             if !writer.flush()? {
                 return Ok(false);
@@ -213,36 +216,40 @@ impl Task {
         }
     }
 
-    fn understand(&mut self, event: Event, phase: &mut Phase) -> Result<(), Failure> {
+    fn understand(
+        &mut self,
+        event: DaemonEvent,
+        phase: &mut ConnectionPhase,
+    ) -> Result<(), ConnectionFailure> {
         match event {
-            Event::Answer { id, reply } => {
+            DaemonEvent::Answer { id, reply } => {
                 self.backoff.answered();
                 self.calls.answer(id, reply)?;
             }
-            Event::Repeat { id } => {
+            DaemonEvent::Repeat { id } => {
                 self.calls.repeat(id)?;
-                phase.end(Failure::goodbye());
+                phase.end(ConnectionFailure::goodbye());
             }
-            Event::Goodbye => phase.end(Failure::goodbye()),
-            Event::Closing(error) => return Err(Failure::Refused(error)),
+            DaemonEvent::Goodbye => phase.end(ConnectionFailure::goodbye()),
+            DaemonEvent::Closing(error) => return Err(ConnectionFailure::Refused(error)),
         }
         Ok(())
     }
 
-    fn take_all(&mut self) -> Result<(), Stuck> {
+    fn take_all(&mut self) -> Result<(), StuckConnection> {
         while let Ok(command) = self.commands.try_recv() {
             self.take(command)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, command: Command) -> Result<(), Stuck> {
+    fn take(&mut self, command: TaskCommand) -> Result<(), StuckConnection> {
         match command {
-            Command::Call { id, ask, deadline, caller } => {
-                self.calls.add(id, Call { ask, deadline, caller });
+            TaskCommand::Call { id, ask, deadline, caller } => {
+                self.calls.add(id, PendingCall { ask, deadline, caller });
                 Ok(())
             }
-            Command::Forget { id, overdue } => self.calls.forget(id, overdue),
+            TaskCommand::Forget { id, overdue } => self.calls.forget(id, overdue),
         }
     }
 }

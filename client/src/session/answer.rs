@@ -83,12 +83,12 @@ fn one<T>(
 fn not(expected: &'static str, reply: Reply) -> Error {
     match reply {
         Reply::Error(error) => Error::Refused(error),
-        other => ProtocolError::UnexpectedReply { expected, got: kind(&other) }.into(),
+        other => ProtocolError::UnexpectedReply { expected, got: reply_name(&other) }.into(),
     }
 }
 
 /// A reply's name in the protocol.
-pub(super) const fn kind(reply: &Reply) -> &'static str {
+pub(super) const fn reply_name(reply: &Reply) -> &'static str {
     match reply {
         Reply::Error(_) => "Error",
         Reply::Hello { .. } => "Hello",

@@ -1,12 +1,12 @@
 //! What a message from the daemon means to a client.
 
-use super::answer::kind;
+use super::answer::reply_name;
 use crate::error::ProtocolError;
 use crate::wire::{ErrorCode, Reply, Response, UNSOLICITED, WireError};
 
 /// A message from the daemon, understood.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum DaemonEvent {
     /// The answer to a request.
     Answer { id: u64, reply: Reply },
     /// The daemon stops and will not serve this request: to be asked again on the next connection.
@@ -17,7 +17,7 @@ pub(crate) enum Event {
     Closing(WireError),
 }
 
-impl TryFrom<Response> for Event {
+impl TryFrom<Response> for DaemonEvent {
     type Error = ProtocolError;
 
     fn try_from(Response { id, reply }: Response) -> Result<Self, ProtocolError> {
@@ -28,7 +28,7 @@ impl TryFrom<Response> for Event {
             }
             Reply::Error(error) if id == UNSOLICITED => Ok(Self::Closing(error)),
             other if id == UNSOLICITED => {
-                Err(ProtocolError::UnexpectedReply { expected: "Goodbye", got: kind(&other) })
+                Err(ProtocolError::UnexpectedReply { expected: "Goodbye", got: reply_name(&other) })
             }
             reply => Ok(Self::Answer { id, reply }),
         }
@@ -39,24 +39,24 @@ impl TryFrom<Response> for Event {
 mod tests {
     use super::*;
 
-    fn of(id: u64, reply: Reply) -> Result<Event, ProtocolError> {
-        Event::try_from(Response { id, reply })
+    fn of(id: u64, reply: Reply) -> Result<DaemonEvent, ProtocolError> {
+        DaemonEvent::try_from(Response { id, reply })
     }
 
     #[test]
     fn a_daemon_that_stops_never_fails_a_call() {
         let stopping = || Reply::Error(WireError::new(ErrorCode::ShuttingDown, ""));
-        assert_eq!(of(7, stopping()), Ok(Event::Repeat { id: 7 }));
-        assert_eq!(of(UNSOLICITED, stopping()), Ok(Event::Goodbye));
-        assert_eq!(of(UNSOLICITED, Reply::Goodbye), Ok(Event::Goodbye));
+        assert_eq!(of(7, stopping()), Ok(DaemonEvent::Repeat { id: 7 }));
+        assert_eq!(of(UNSOLICITED, stopping()), Ok(DaemonEvent::Goodbye));
+        assert_eq!(of(UNSOLICITED, Reply::Goodbye), Ok(DaemonEvent::Goodbye));
     }
 
     #[test]
     fn an_error_belongs_to_its_request_or_else_to_the_connection() {
         let error = || WireError::new(ErrorCode::Malformed, "");
         let reply = Reply::Error(error());
-        assert_eq!(of(7, reply.clone()), Ok(Event::Answer { id: 7, reply }));
-        assert_eq!(of(UNSOLICITED, Reply::Error(error())), Ok(Event::Closing(error())));
+        assert_eq!(of(7, reply.clone()), Ok(DaemonEvent::Answer { id: 7, reply }));
+        assert_eq!(of(UNSOLICITED, Reply::Error(error())), Ok(DaemonEvent::Closing(error())));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::wire::WireError;
 
 /// Why an attempt to connect failed, or why a connection ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
+pub(crate) enum ConnectionFailure {
     /// The socket failed, or was closed.
     Io(Arc<io::Error>),
     /// The daemon refused the connection as a whole.
@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Protocol(ProtocolError),
 }
 
-impl Failure {
+impl ConnectionFailure {
     pub(crate) fn io(kind: io::ErrorKind, message: &'static str) -> Self {
         io::Error::new(kind, message).into()
     }
@@ -55,13 +55,13 @@ impl Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for ConnectionFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(Arc::new(error))
     }
 }
 
-impl<E: Into<ProtocolError>> From<E> for Failure {
+impl<E: Into<ProtocolError>> From<E> for ConnectionFailure {
     fn from(error: E) -> Self {
         Self::Protocol(error.into())
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_user_who_may_not_connect_is_told_at_once_and_a_daemon_that_is_away_is_waited_for() {
-        let failure = |kind| Failure::from(io::Error::from(kind));
+        let failure = |kind| ConnectionFailure::from(io::Error::from(kind));
         let denied = failure(io::ErrorKind::PermissionDenied);
         assert!(denied.is_fatal());
         assert!(!denied.error(Path::new("s")).is_temporary());

@@ -1,8 +1,8 @@
 //! The first exchange of a connection: magic, version, limits.
 
-use super::answer::kind;
-use super::event::Event;
-use super::failure::Failure;
+use super::answer::reply_name;
+use super::event::DaemonEvent;
+use super::failure::ConnectionFailure;
 use crate::error::ProtocolError;
 use crate::wire::{Call, MAGIC, Reply, Request, Response, VERSION, encode_request};
 
@@ -18,22 +18,25 @@ pub(crate) fn greet(out: &mut Vec<u8>) {
 }
 
 /// Reads the first message of a connection: how many requests may be without an answer, at least 1.
-pub(crate) fn welcome(response: Response) -> Result<usize, Failure> {
-    match Event::try_from(response)? {
-        Event::Answer { id: HELLO_ID, reply: Reply::Hello { version, max_in_flight, .. } } => {
+pub(crate) fn welcome(response: Response) -> Result<usize, ConnectionFailure> {
+    match DaemonEvent::try_from(response)? {
+        DaemonEvent::Answer {
+            id: HELLO_ID,
+            reply: Reply::Hello { version, max_in_flight, .. },
+        } => {
             if version != VERSION {
                 return Err(ProtocolError::Version(version).into());
             }
             Ok(usize::try_from(max_in_flight.max(1)).unwrap_or(usize::MAX))
         }
-        Event::Answer { id: HELLO_ID, reply: Reply::Error(error) } | Event::Closing(error) => {
-            Err(Failure::Refused(error))
+        DaemonEvent::Answer { id: HELLO_ID, reply: Reply::Error(error) }
+        | DaemonEvent::Closing(error) => Err(ConnectionFailure::Refused(error)),
+        DaemonEvent::Answer { id: HELLO_ID, reply } => {
+            Err(ProtocolError::UnexpectedReply { expected: "Hello", got: reply_name(&reply) }
+                .into())
         }
-        Event::Answer { id: HELLO_ID, reply } => {
-            Err(ProtocolError::UnexpectedReply { expected: "Hello", got: kind(&reply) }.into())
-        }
-        Event::Answer { id, .. } => Err(ProtocolError::Unasked(id).into()),
-        Event::Goodbye | Event::Repeat { .. } => Err(Failure::goodbye()),
+        DaemonEvent::Answer { id, .. } => Err(ProtocolError::Unasked(id).into()),
+        DaemonEvent::Goodbye | DaemonEvent::Repeat { .. } => Err(ConnectionFailure::goodbye()),
     }
 }
 
@@ -42,7 +45,7 @@ mod tests {
     use super::*;
     use crate::wire::{ErrorCode, UNSOLICITED, WireError};
 
-    fn answer(id: u64, reply: Reply) -> Result<usize, Failure> {
+    fn answer(id: u64, reply: Reply) -> Result<usize, ConnectionFailure> {
         welcome(Response { id, reply })
     }
 

@@ -2,17 +2,17 @@
 //! handshake and the pauses between connections. Plain values in and out; no socket, no clock.
 
 mod answer;
-mod ask;
 mod backoff;
+mod checked_call;
 mod event;
 mod failure;
 mod hello;
 
 pub(crate) use answer::{ids, only_id, status, tag, tags, time, worker, workers};
-pub(crate) use ask::Ask;
 pub(crate) use backoff::Backoff;
-pub(crate) use event::Event;
-pub(crate) use failure::Failure;
+pub(crate) use checked_call::CheckedCall;
+pub(crate) use event::DaemonEvent;
+pub(crate) use failure::ConnectionFailure;
 pub(crate) use hello::{FIRST_CALL_ID, greet, welcome};
 
 use std::time::Duration;

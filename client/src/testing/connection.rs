@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fault::Fault;
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::wire::{
     Call, ErrorCode, MAGIC, MAX_REQUEST_LEN, Reply, Request, Response, UNSOLICITED, VERSION,
     WireError, decode_request, encode_response, split_frame,
 };
 
-pub(super) struct Connection<'a> {
+pub(super) struct FakeConnection<'a> {
     stream: &'a Arc<UnixStream>,
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<SharedState>,
     greeted: bool,
     in_flight: Arc<AtomicUsize>,
     /// Answers held back, to be given in reverse order.
@@ -22,10 +22,10 @@ pub(super) struct Connection<'a> {
 }
 
 /// The connection is to be closed.
-struct Close;
+struct ConnectionClosed;
 
-impl<'a> Connection<'a> {
-    pub(super) fn new(stream: &'a Arc<UnixStream>, shared: &'a Arc<Shared>) -> Self {
+impl<'a> FakeConnection<'a> {
+    pub(super) fn new(stream: &'a Arc<UnixStream>, shared: &'a Arc<SharedState>) -> Self {
         Self { stream, shared, greeted: false, in_flight: Arc::default(), held: Vec::new() }
     }
 
@@ -68,7 +68,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn request(&mut self, body: &[u8]) -> Result<(), Close> {
+    fn request(&mut self, body: &[u8]) -> Result<(), ConnectionClosed> {
         let request = match decode_request(body) {
             Ok(request) => request,
             Err(refused) => {
@@ -101,7 +101,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn hello(&mut self, request: &Request<'_>) -> Result<(), Close> {
+    fn hello(&mut self, request: &Request<'_>) -> Result<(), ConnectionClosed> {
         let (fault, max_count, max_in_flight) = self.shared.switches(|switches| {
             (switches.on_hello.clone(), switches.max_count, switches.max_in_flight)
         });
@@ -117,22 +117,27 @@ impl<'a> Connection<'a> {
         };
         if let Some(error) = refusal {
             self.send(request.id, Reply::Error(error));
-            return Err(Close);
+            return Err(ConnectionClosed);
         }
         if let Some(fault) = fault {
             let refuses = matches!(fault, Fault::Refuse(_));
             self.meet(fault, request.id, || welcome)?;
             self.greeted = true;
-            return if refuses { Err(Close) } else { Ok(()) };
+            return if refuses { Err(ConnectionClosed) } else { Ok(()) };
         }
         self.greeted = true;
         self.send(request.id, welcome);
         Ok(())
     }
 
-    fn meet(&self, fault: Fault, id: u64, reply: impl FnOnce() -> Reply) -> Result<(), Close> {
+    fn meet(
+        &self,
+        fault: Fault,
+        id: u64,
+        reply: impl FnOnce() -> Reply,
+    ) -> Result<(), ConnectionClosed> {
         match fault {
-            Fault::Close => return Err(Close),
+            Fault::Close => return Err(ConnectionClosed),
             Fault::Silence => {}
             Fault::Late(delay) => {
                 let response = Response { id, reply: reply() };
@@ -147,7 +152,7 @@ impl<'a> Connection<'a> {
             Fault::Refuse(error) => self.send(id, Reply::Error(error)),
             Fault::CloseWith(error) => {
                 self.send(UNSOLICITED, Reply::Error(error));
-                return Err(Close);
+                return Err(ConnectionClosed);
             }
             Fault::Raw(bytes) => {
                 self.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -156,11 +161,11 @@ impl<'a> Connection<'a> {
             Fault::GoodbyeThenAnswer => {
                 self.send(UNSOLICITED, Reply::Goodbye);
                 self.send(id, reply());
-                return Err(Close);
+                return Err(ConnectionClosed);
             }
             Fault::GoodbyeThenClose => {
                 self.send(UNSOLICITED, Reply::Goodbye);
-                return Err(Close);
+                return Err(ConnectionClosed);
             }
         }
         Ok(())

@@ -7,24 +7,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::connection::Connection;
-use super::shared::Shared;
+use super::connection::FakeConnection;
+use super::shared::SharedState;
 
 /// Listens on `path` and starts the thread that accepts.
-pub(super) fn listen(path: &Path, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+pub(super) fn listen(path: &Path, shared: &Arc<SharedState>) -> io::Result<JoinHandle<()>> {
     let listener = UnixListener::bind(path)?;
     shared.start_listening();
     let shared = Arc::clone(shared);
     std::thread::Builder::new().name("fake-leafd".into()).spawn(move || accept(&listener, &shared))
 }
 
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
+fn accept(listener: &UnixListener, shared: &Arc<SharedState>) {
     for stream in listener.incoming() {
         let Ok(stream) = stream.map(Arc::new) else { continue };
         let Some(number) = shared.opened(&stream) else { return };
         let shared_too = Arc::clone(shared);
         let serve = move || {
-            Connection::new(&stream, &shared_too).serve();
+            FakeConnection::new(&stream, &shared_too).serve();
             // Others may hold the stream; the peer must see the end now.
             let _ = stream.shutdown(Shutdown::Both);
             shared_too.closed(number);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crate::wire::{WireError, WorkerStatus};
-use shared::Shared;
+use shared::SharedState;
 
 /// A daemon for tests. It listens on a socket of its own in a temporary directory until it is
 /// dropped.
@@ -47,7 +47,7 @@ use shared::Shared;
 pub struct FakeDaemon {
     directory: PathBuf,
     path: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     listener: Option<JoinHandle<()>>,
 }
 

@@ -15,7 +15,7 @@ const IDENTITY: &str = "127.0.0.1:2182";
 const DEFAULT_STEP: u32 = 1000;
 
 #[derive(Debug)]
-struct Tag {
+struct FakeTag {
     step: u32,
     next: u64,
     first: u64,
@@ -24,8 +24,8 @@ struct Tag {
 
 /// The fake daemon's memory.
 #[derive(Debug)]
-pub(super) struct Model {
-    tags: BTreeMap<String, Tag>,
+pub(super) struct FakeModel {
+    tags: BTreeMap<String, FakeTag>,
     /// Where deleted tags ended.
     tombstones: BTreeMap<String, u64>,
     /// Time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
@@ -34,7 +34,7 @@ pub(super) struct Model {
     workers: BTreeMap<u64, WorkerStatus>,
 }
 
-impl Default for Model {
+impl Default for FakeModel {
     fn default() -> Self {
         Self {
             tags: BTreeMap::new(),
@@ -46,7 +46,7 @@ impl Default for Model {
     }
 }
 
-impl Model {
+impl FakeModel {
     /// The reply to `call`; `requests` and `connections` are for the status.
     pub(super) fn reply(
         &mut self,
@@ -84,7 +84,7 @@ impl Model {
 
     fn segment(&mut self, tag: &str, count: u32) -> Reply {
         let begin = self.tombstones.get(tag).copied().unwrap_or(1);
-        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| Tag::new(0, begin, ""));
+        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| FakeTag::new(0, begin, ""));
         let first = tag.next;
         tag.next = first.saturating_add(u64::from(count));
         Reply::Ids { first: Run { first, count }, more: Vec::new() }
@@ -139,7 +139,7 @@ impl Model {
             return Err(error(ErrorCode::TagExists, "the tag exists already"));
         }
         let first = first.max(self.tombstones.get(name).copied().unwrap_or(0));
-        self.tags.insert(name.to_owned(), Tag::new(step, first, description));
+        self.tags.insert(name.to_owned(), FakeTag::new(step, first, description));
         self.show(name)
     }
 
@@ -215,7 +215,7 @@ impl Model {
     }
 }
 
-impl Tag {
+impl FakeTag {
     fn new(step: u32, first: u64, description: &str) -> Self {
         let step = if step == 0 { DEFAULT_STEP } else { step };
         Self { step, next: first, first, description: description.to_owned() }
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn snowflake_ids_rise_and_roll_over_into_the_next_millisecond() {
-        let (mut model, now, mut last) = (Model::default(), 1_600_000_000_000, 0);
+        let (mut model, now, mut last) = (FakeModel::default(), 1_600_000_000_000, 0);
         // The clock goes back in between; the IDs do not.
         for (now, count) in [(now, 4000), (now, 200), (now - 5, 10_000), (now + 1, 1)] {
             let Ok(Reply::Ids { first, more }) = model.snowflake(count, now) else {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::fault::Fault;
-use super::model::Model;
+use super::model::FakeModel;
 use crate::wire::{Reply, Response, UNSOLICITED, WorkerStatus, encode_response};
 
 /// How the daemon is told to behave.
@@ -37,7 +37,7 @@ impl Switches {
 
 /// What the daemon has seen.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Counts {
+pub(super) struct Counters {
     pub(super) connections: u64,
     pub(super) requests: u64,
     pub(super) peak_in_flight: usize,
@@ -46,16 +46,16 @@ pub(super) struct Counts {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct SharedState {
+    state: Mutex<DaemonState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DaemonState {
     stopping: bool,
     switches: Switches,
-    model: Model,
-    counts: Counts,
+    model: FakeModel,
+    counts: Counters,
     streams: HashMap<u64, Arc<UnixStream>>,
 }
 
@@ -72,8 +72,8 @@ impl Default for Switches {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedState {
+    fn state(&self) -> MutexGuard<'_, DaemonState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,11 +81,11 @@ impl Shared {
         change(&mut self.state().switches)
     }
 
-    pub(super) fn count<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+    pub(super) fn count<T>(&self, change: impl FnOnce(&mut Counters) -> T) -> T {
         change(&mut self.state().counts)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counters {
         self.state().counts.clone()
     }
 

@@ -14,7 +14,7 @@ const MAX_END: u64 = i64::MAX as u64;
 
 /// A checked call; `S` is `&str`, or `Box<str>` where the call outlives its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ask<S> {
+pub(crate) enum CheckedCall<S> {
     Segment { tag: S, count: u32 },
     Snowflake { count: u32 },
     Time,
@@ -29,7 +29,7 @@ pub(crate) enum Ask<S> {
     TagsUsed { after: S, limit: u32 },
 }
 
-impl<'a> Ask<&'a str> {
+impl<'a> CheckedCall<&'a str> {
     pub(crate) fn segment(tag: &'a str, count: u32) -> Result<Self, Invalid> {
         check_tag(tag)?;
         check_count(count)?;
@@ -109,29 +109,32 @@ impl<'a> Ask<&'a str> {
 
     /// The same call with texts of its own.
     #[cfg(feature = "async")]
-    pub(crate) fn into_owned(self) -> Ask<Box<str>> {
+    pub(crate) fn into_owned(self) -> CheckedCall<Box<str>> {
         match self {
-            Self::Segment { tag, count } => Ask::Segment { tag: tag.into(), count },
-            Self::Snowflake { count } => Ask::Snowflake { count },
-            Self::Time => Ask::Time,
-            Self::Status => Ask::Status,
-            Self::TagList { after, limit } => Ask::TagList { after: after.into(), limit },
-            Self::TagShow { tag } => Ask::TagShow { tag: tag.into() },
-            Self::TagCreate { tag, step, first, description } => {
-                Ask::TagCreate { tag: tag.into(), step, first, description: description.into() }
-            }
-            Self::TagSetStep { tag, step } => Ask::TagSetStep { tag: tag.into(), step },
-            Self::WorkerList { from, limit } => Ask::WorkerList { from, limit },
+            Self::Segment { tag, count } => CheckedCall::Segment { tag: tag.into(), count },
+            Self::Snowflake { count } => CheckedCall::Snowflake { count },
+            Self::Time => CheckedCall::Time,
+            Self::Status => CheckedCall::Status,
+            Self::TagList { after, limit } => CheckedCall::TagList { after: after.into(), limit },
+            Self::TagShow { tag } => CheckedCall::TagShow { tag: tag.into() },
+            Self::TagCreate { tag, step, first, description } => CheckedCall::TagCreate {
+                tag: tag.into(),
+                step,
+                first,
+                description: description.into(),
+            },
+            Self::TagSetStep { tag, step } => CheckedCall::TagSetStep { tag: tag.into(), step },
+            Self::WorkerList { from, limit } => CheckedCall::WorkerList { from, limit },
             Self::WorkerRelease { worker, owner } => {
-                Ask::WorkerRelease { worker, owner: owner.into() }
+                CheckedCall::WorkerRelease { worker, owner: owner.into() }
             }
-            Self::TagDelete { tag } => Ask::TagDelete { tag: tag.into() },
-            Self::TagsUsed { after, limit } => Ask::TagsUsed { after: after.into(), limit },
+            Self::TagDelete { tag } => CheckedCall::TagDelete { tag: tag.into() },
+            Self::TagsUsed { after, limit } => CheckedCall::TagsUsed { after: after.into(), limit },
         }
     }
 }
 
-impl<S: AsRef<str>> Ask<S> {
+impl<S: AsRef<str>> CheckedCall<S> {
     /// The call's name in the protocol.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -221,38 +224,41 @@ mod tests {
 
     #[test]
     fn arguments_that_can_never_be_right_are_found_before_sending() {
-        assert_eq!(Ask::segment("", 1), Err(Invalid::EmptyTag));
-        assert_eq!(Ask::segment("a\nb", 1), Err(Invalid::ControlInTag('\n')));
-        assert_eq!(Ask::segment(&"ä".repeat(129), 1), Err(Invalid::TagTooLong(129)));
-        assert_eq!(Ask::segment("a", 0), Err(Invalid::CountZero));
-        assert_eq!(Ask::snowflake(0), Err(Invalid::CountZero));
-        assert_eq!(Ask::tag_list("", 0), Err(Invalid::PageSize(0)));
-        assert_eq!(Ask::tag_list("", 101), Err(Invalid::PageSize(101)));
-        assert_eq!(Ask::tag_show(""), Err(Invalid::EmptyTag));
+        assert_eq!(CheckedCall::segment("", 1), Err(Invalid::EmptyTag));
+        assert_eq!(CheckedCall::segment("a\nb", 1), Err(Invalid::ControlInTag('\n')));
+        assert_eq!(CheckedCall::segment(&"ä".repeat(129), 1), Err(Invalid::TagTooLong(129)));
+        assert_eq!(CheckedCall::segment("a", 0), Err(Invalid::CountZero));
+        assert_eq!(CheckedCall::snowflake(0), Err(Invalid::CountZero));
+        assert_eq!(CheckedCall::tag_list("", 0), Err(Invalid::PageSize(0)));
+        assert_eq!(CheckedCall::tag_list("", 101), Err(Invalid::PageSize(101)));
+        assert_eq!(CheckedCall::tag_show(""), Err(Invalid::EmptyTag));
         let end = i64::MAX as u64;
         for (first, step) in
             [(0, 10), (1 << 63, 0), (u64::MAX, u32::MAX), (end, 0), (end - 9, 10), (end - 1, 2)]
         {
             let refused = Err(Invalid::FirstOutOfRange { first, step });
-            assert_eq!(Ask::tag_create("a", step, first, ""), refused);
+            assert_eq!(CheckedCall::tag_create("a", step, first, ""), refused);
         }
         for (first, step) in [(1, 0), (end - 1, 0), (end - 1, 1), (end - 10, 10)] {
-            assert!(Ask::tag_create("a", step, first, "").is_ok(), "{first} {step}");
+            assert!(CheckedCall::tag_create("a", step, first, "").is_ok(), "{first} {step}");
         }
         let long = "x".repeat(257);
-        assert_eq!(Ask::tag_create("a", 0, 1, &long), Err(Invalid::DescriptionTooLong(257)));
-        assert_eq!(Ask::tag_set_step("a", 0), Err(Invalid::StepZero));
+        assert_eq!(
+            CheckedCall::tag_create("a", 0, 1, &long),
+            Err(Invalid::DescriptionTooLong(257))
+        );
+        assert_eq!(CheckedCall::tag_set_step("a", 0), Err(Invalid::StepZero));
         for limit in [0, MAX_WORKERS_PER_PAGE + 1] {
-            assert_eq!(Ask::worker_list(0, limit), Err(Invalid::PageSize(limit)));
+            assert_eq!(CheckedCall::worker_list(0, limit), Err(Invalid::PageSize(limit)));
         }
-        assert_eq!(Ask::worker_release(1, &long), Err(Invalid::OwnerTooLong(257)));
-        assert!(Ask::worker_release(u64::MAX, &"ä".repeat(256)).is_ok());
+        assert_eq!(CheckedCall::worker_release(1, &long), Err(Invalid::OwnerTooLong(257)));
+        assert!(CheckedCall::worker_release(u64::MAX, &"ä".repeat(256)).is_ok());
     }
 
     #[test]
     fn the_largest_valid_request_fits_into_a_frame() {
         let (tag, description) = ("\u{10348}".repeat(128), "\u{10348}".repeat(256));
-        let ask = Ask::tag_create(&tag, u32::MAX, 1, &description).unwrap();
+        let ask = CheckedCall::tag_create(&tag, u32::MAX, 1, &description).unwrap();
         let mut out = Vec::new();
         ask.encode(7, Duration::from_secs(1), &mut out);
         assert!(out.len() - HEADER_LEN <= MAX_REQUEST_LEN);

@@ -8,13 +8,13 @@ use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, split_frame};
 const ROOM: usize = 8 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct FrameBuffer {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Inbox {
+impl FrameBuffer {
     pub(super) fn new() -> Self {
         Self { buffer: vec![0; ROOM], start: 0, end: 0 }
     }
@@ -79,28 +79,28 @@ mod tests {
         let bodies = [vec![1; 5], vec![], vec![2; MAX_RESPONSE_LEN], vec![3; 9000], vec![4; 1]];
         let bytes: Vec<u8> = bodies.iter().flat_map(|body| frame(body)).collect();
         for step in [1, 3, 8192, usize::MAX] {
-            let (mut inbox, mut from) = (Inbox::new(), Drip(&bytes, step));
+            let (mut frames, mut from) = (FrameBuffer::new(), Drip(&bytes, step));
             for body in &bodies {
                 let found = loop {
-                    if let Some(found) = inbox.take().unwrap() {
+                    if let Some(found) = frames.take().unwrap() {
                         break found.to_vec();
                     }
-                    assert_ne!(inbox.fill(&mut from).unwrap(), 0);
+                    assert_ne!(frames.fill(&mut from).unwrap(), 0);
                 };
                 assert!(found == *body);
             }
-            assert_eq!(inbox.take(), Ok(None));
+            assert_eq!(frames.take(), Ok(None));
         }
     }
 
     #[test]
     fn a_huge_length_is_refused_and_no_room_is_made_for_it() {
         for len in [u32::MAX, MAX_RESPONSE_LEN as u32 + 1] {
-            let mut inbox = Inbox::new();
-            inbox.fill(&len.to_be_bytes()[..]).unwrap();
-            assert_eq!(inbox.take().unwrap_err().len, len as usize);
-            inbox.fill(&[0][..]).unwrap();
-            assert_eq!(inbox.buffer.len(), ROOM);
+            let mut frames = FrameBuffer::new();
+            frames.fill(&len.to_be_bytes()[..]).unwrap();
+            assert_eq!(frames.take().unwrap_err().len, len as usize);
+            frames.fill(&[0][..]).unwrap();
+            assert_eq!(frames.buffer.len(), ROOM);
         }
     }
 }
