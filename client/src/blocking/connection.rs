@@ -1,5 +1,5 @@
-//! A connection of the blocking client: one request, then its answer, within a deadline. In the
-//! usual case that is one write and one read and no other system call.
+//! A connection of the blocking client: one request, then its answer, before a deadline. Usually
+//! that takes one write, one read and no other system call.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -10,16 +10,16 @@ use crate::error::ProtocolError;
 use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
 use crate::wire::{Reply, Response, decode_response};
 
-/// How much longer than wanted a socket's timeout may be before it is set anew. So calls with the
-/// same timeout need not set it each time.
+/// How far a socket's timeout may exceed the time left before it is set again. With this slack,
+/// calls with the same timeout set it only once.
 const SLACK: Duration = Duration::from_millis(1);
 
-/// Why there is no answer.
+/// Why a request got no answer.
 #[derive(Debug)]
 pub(super) enum ExchangeError {
-    /// The time is over.
+    /// The deadline passed.
     DeadlinePassed,
-    /// The connection is of no use any more.
+    /// The connection ended or has to be replaced.
     Lost(ConnectionFailure),
 }
 
@@ -29,17 +29,18 @@ impl<E: Into<ConnectionFailure>> From<E> for ExchangeError {
     }
 }
 
+/// A connection after the handshake.
 #[derive(Debug)]
 pub(super) struct BlockingConnection {
     stream: UnixStream,
     buffer: FrameBuffer,
-    /// The timeouts that the socket has now.
+    /// The socket's present timeouts.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
 }
 
 impl BlockingConnection {
-    /// Says hello; `out` is memory to work with.
+    /// Says hello. `out` is scratch memory.
     pub(super) fn greet(
         stream: UnixStream,
         deadline: Instant,
@@ -49,8 +50,8 @@ impl BlockingConnection {
         let mut connection = Self { stream, buffer, read_timeout: None, write_timeout: None };
         out.clear();
         session::greet(out);
-        // A daemon that turns the connection away may have closed it before it is greeted; what it
-        // said is there to be read.
+        // The daemon may have refused the connection and closed it already. Then writing fails, but
+        // the reason can still be read.
         let sent = connection.send(out, deadline);
         match (connection.receive(deadline), sent) {
             (Ok(response), _) => session::welcome(response)?,
@@ -63,14 +64,14 @@ impl BlockingConnection {
     pub(super) fn exchange(
         &mut self,
         id: u64,
-        ask: &CheckedCall<&str>,
+        call: &CheckedCall<&str>,
         deadline: Instant,
         out: &mut Vec<u8>,
     ) -> Result<Reply, ExchangeError> {
         out.clear();
-        ask.encode(id, deadline.saturating_duration_since(Instant::now()), out);
+        call.encode(id, deadline.saturating_duration_since(Instant::now()), out);
         self.send(out, deadline)?;
-        // Set when the daemon says that it stops; the answer may still come.
+        // Set once the daemon announces that it stops. The answer may still arrive.
         let mut drain = None;
         loop {
             let response = match self.receive(drain.unwrap_or(deadline)) {
@@ -97,7 +98,7 @@ impl BlockingConnection {
 
     fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), ExchangeError> {
         while !bytes.is_empty() {
-            let left = left(deadline)?;
+            let left = time_left(deadline)?;
             if !fits(self.write_timeout, left) {
                 self.stream.set_write_timeout(Some(left))?;
                 self.write_timeout = Some(left);
@@ -105,7 +106,7 @@ impl BlockingConnection {
             match self.stream.write(bytes) {
                 Ok(0) => return Err(ConnectionFailure::closed().into()),
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if passes(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -117,7 +118,7 @@ impl BlockingConnection {
             if let Some(body) = self.buffer.take()? {
                 return Ok(decode_response(body)?);
             }
-            let left = left(deadline)?;
+            let left = time_left(deadline)?;
             if !fits(self.read_timeout, left) {
                 self.stream.set_read_timeout(Some(left))?;
                 self.read_timeout = Some(left);
@@ -125,29 +126,29 @@ impl BlockingConnection {
             match self.buffer.fill(&self.stream) {
                 Ok(0) => return Err(ConnectionFailure::closed().into()),
                 Ok(_) => {}
-                Err(error) if passes(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-/// The time until `deadline`. Never zero, which sockets do not take for a timeout.
-fn left(deadline: Instant) -> Result<Duration, ExchangeError> {
+/// The time until `deadline`. Never zero, because a socket rejects a timeout of zero.
+fn time_left(deadline: Instant) -> Result<Duration, ExchangeError> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(ExchangeError::DeadlinePassed),
         left => Ok(left),
     }
 }
 
-/// Whether a socket's timeout will do: it ends neither much too early, to no purpose, nor more
-/// than a little too late.
+/// Whether a socket's timeout is close enough to the time left: not below half of it, which would
+/// wake the thread for nothing, and not above it by more than [`SLACK`].
 fn fits(timeout: Option<Duration>, left: Duration) -> bool {
     timeout.is_some_and(|timeout| timeout <= left + SLACK && timeout >= left / 2)
 }
 
-/// A signal, or the socket's timeout: the deadline decides.
-fn passes(error: &io::Error) -> bool {
+/// Whether to go on after this error: a signal, or the socket's timeout. The deadline decides then.
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_timeout_of_the_socket_is_kept_while_it_is_good_enough() {
+    fn the_sockets_timeout_is_kept_while_it_is_close_enough() {
         let s = Duration::from_secs(1);
         assert!(!fits(None, s));
         assert!(fits(Some(s), s) && fits(Some(s), s - SLACK) && fits(Some(s), 2 * s));

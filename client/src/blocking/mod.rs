@@ -1,5 +1,5 @@
-//! The blocking client: one connection, one request at a time, the standard library alone. It
-//! keeps the same promises as the asynchronous one.
+//! The blocking client: one connection and one request at a time, with the standard library alone.
+//! It makes the same promises as the asynchronous client.
 
 mod client;
 mod connection;

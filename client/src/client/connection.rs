@@ -1,4 +1,5 @@
-//! The socket of the asynchronous client: opened, greeted, read by frames, written in batches.
+//! The socket of the asynchronous client: it says hello, reads frame by frame and writes in
+//! batches.
 
 use std::io;
 
@@ -13,20 +14,20 @@ use crate::options::Options;
 use crate::session::{self, ConnectionFailure, DaemonEvent};
 use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, Response, decode_response};
 
-/// Requests are gathered up to about so many bytes before they are written.
+/// A batch of requests is written once it has about this many bytes.
 pub(super) const BATCH_LEN: usize = 64 * 1024;
 
-/// A connection that the daemon has welcomed.
+/// A connection after the handshake.
 pub(super) struct AsyncConnection {
     pub(super) reader: FrameReader,
     pub(super) writer: RequestWriter,
-    /// Most requests that may be without an answer.
+    /// The daemon's limit on requests in flight.
     pub(super) max_in_flight: usize,
 }
 
 impl AsyncConnection {
-    /// Connects and says hello. The attempt ends with the timeout of a call: a daemon that takes
-    /// longer serves nobody.
+    /// Connects and says hello within the timeout of a call. A daemon that takes longer could not
+    /// serve a call in time either.
     pub(super) async fn open(options: &Options) -> Result<Self, ConnectionFailure> {
         match timeout(options.call_timeout(), Self::greet(options)).await {
             Ok(connection) => connection,
@@ -41,8 +42,8 @@ impl AsyncConnection {
         let mut reader = FrameReader::new(read);
         let mut writer = RequestWriter { socket: write, out: Vec::new(), written: 0 };
         session::greet(writer.buffer());
-        // A daemon that turns the connection away may have closed it before it is greeted; what it
-        // said is there to be read.
+        // The daemon may have refused the connection and closed it already. Then writing fails, but
+        // the reason can still be read.
         let sent = writer.flush_all().await;
         let max_in_flight = match (reader.response().await, sent) {
             (Ok(response), _) => session::welcome(response)?,
@@ -53,12 +54,12 @@ impl AsyncConnection {
     }
 }
 
-/// The reading half.
+/// The reading half, which decodes one message at a time.
 pub(super) struct FrameReader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
 
 impl FrameReader {
     fn new(socket: OwnedReadHalf) -> Self {
-        // The codec checks a length before it makes room for it.
+        // The codec checks a length before it allocates.
         let codec = LengthDelimitedCodec::builder()
             .length_field_length(HEADER_LEN)
             .max_frame_length(MAX_RESPONSE_LEN)
@@ -66,12 +67,12 @@ impl FrameReader {
         Self(FramedRead::new(socket, codec))
     }
 
-    /// The next message; may be dropped and called again without loss.
+    /// Waits for the next message. Cancel safe: no message is lost if the future is dropped.
     pub(super) async fn event(&mut self) -> Result<DaemonEvent, ConnectionFailure> {
         Ok(DaemonEvent::try_from(self.response().await?)?)
     }
 
-    /// The next message, if it is there already.
+    /// The next message if it has arrived already.
     pub(super) fn ready_event(&mut self) -> Option<Result<DaemonEvent, ConnectionFailure>> {
         self.event().now_or_never()
     }
@@ -85,11 +86,11 @@ impl FrameReader {
     }
 }
 
-/// Tells a frame that is too long from a socket that failed.
+/// Turns the codec's error for a long frame into a protocol error. Other errors are the socket's.
 fn explain(error: io::Error) -> ConnectionFailure {
     match error.get_ref() {
         Some(inner) if inner.is::<LengthDelimitedCodecError>() => {
-            // The codec keeps the length to itself; it is above the limit.
+            // The codec does not tell the length, only that it is above the limit.
             let error = FrameError { len: MAX_RESPONSE_LEN + 1, limit: MAX_RESPONSE_LEN };
             ProtocolError::from(error).into()
         }
@@ -97,7 +98,7 @@ fn explain(error: io::Error) -> ConnectionFailure {
     }
 }
 
-/// The writing half, with what is still to be written.
+/// The writing half, with the bytes that are not written yet.
 pub(super) struct RequestWriter {
     socket: OwnedWriteHalf,
     out: Vec<u8>,
@@ -105,14 +106,14 @@ pub(super) struct RequestWriter {
 }
 
 impl RequestWriter {
-    /// Where to append requests; what has been written is taken off first.
+    /// The buffer to append requests to. Bytes that are written already are removed first.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.drain(..self.written.min(self.out.len()));
         self.written = 0;
         &mut self.out
     }
 
-    /// Writes what the socket takes now; whether that was all.
+    /// Writes what the socket takes now. Returns whether that was everything.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.socket.try_write(rest) {
@@ -133,7 +134,7 @@ impl RequestWriter {
         Ok(())
     }
 
-    /// Waits until the socket takes more.
+    /// Waits until the socket takes more bytes.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }

@@ -1,5 +1,5 @@
-//! The callers' side: hands a call to the task and waits for its result, no longer than its
-//! timeout. The timer is the caller's own, so that a stuck task cannot hold a caller.
+//! The callers' side: passes a call to the task and waits for the result until the deadline. Each
+//! call has its own timer, so a stuck task cannot block a caller.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use super::calls::PendingCall;
 use super::link::{Link, LinkState};
 use super::task::{ConnectionTask, TaskCommand};
 use crate::error::Error;
@@ -16,8 +17,8 @@ use crate::options::Options;
 use crate::session::{CheckedCall, ConnectionFailure, FIRST_CALL_ID};
 use crate::wire::Reply;
 
-/// What all clones of a client share. The task does not hold it, so that it ends when the last
-/// clone goes and the channel closes.
+/// The state that all clones of a client share. The task does not own it: dropping the last clone
+/// closes the channel, and that ends the task.
 #[derive(Debug)]
 pub(super) struct ClientHandle {
     options: Arc<Options>,
@@ -36,47 +37,47 @@ impl ClientHandle {
         }
     }
 
-    /// Makes a call and waits for its reply, which may still be a refusal.
+    /// Makes a call and waits for its reply, which may be an error from the daemon.
     pub(super) async fn call(
         &self,
-        ask: CheckedCall<&str>,
+        call: CheckedCall<&str>,
         timeout: Duration,
     ) -> Result<Reply, Error> {
         let deadline = Instant::now() + timeout;
         loop {
             let (caller, answer) = oneshot::channel();
-            let mut pending = CallGuard { handle: self, id: self.next_id(), end: CallEnd::Dropped };
-            self.submit(TaskCommand::Call {
-                id: pending.id,
-                ask: ask.clone().into_owned(),
+            let mut guard = CallGuard { handle: self, id: self.next_id(), end: CallEnd::Dropped };
+            let pending = PendingCall {
+                call: call.clone().into_owned(),
                 deadline: deadline.into_std(),
                 caller,
-            })?;
+            };
+            self.submit(TaskCommand::Call { id: guard.id, pending })?;
             match timeout_at(deadline, answer).await {
                 Ok(Ok(result)) => {
-                    pending.end = CallEnd::Answered;
+                    guard.end = CallEnd::Answered;
                     return result;
                 }
-                // The runtime of the task has ended. The caller's goes on, so the call is repeated
-                // there, as it is when a connection breaks.
-                Ok(Err(_)) => pending.end = CallEnd::Answered,
+                // The task's runtime has ended, but the caller's is alive. The call is repeated
+                // there, as after a broken connection.
+                Ok(Err(_)) => guard.end = CallEnd::Answered,
                 Err(_) => {
-                    pending.end = CallEnd::Overdue;
-                    return Err(self.late(ask.name(), timeout));
+                    guard.end = CallEnd::Overdue;
+                    return Err(self.deadline_error(call.name(), timeout));
                 }
             }
         }
     }
 
     fn next_id(&self) -> u64 {
-        // A million calls per second would take half a million years to come round.
+        // At a million calls per second this wraps around after half a million years.
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Hands a command to the task; starts one when there is none, or when the runtime that the
-    /// last one lived in has ended.
+    /// Sends a command to the task. Starts the task if there is none, or if the runtime of the last
+    /// one has ended.
     fn submit(&self, command: TaskCommand) -> Result<(), Error> {
-        // Asked each time: the timer of the call needs the runtime as well.
+        // Checked for every call, because its timer needs the runtime too.
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| self.unavailable("the client needs a tokio runtime"))?;
         let mut task = self.lock_task();
@@ -91,8 +92,8 @@ impl ClientHandle {
         runtime.spawn(
             ConnectionTask::new(Arc::clone(&self.options), Arc::clone(&self.link), commands).run(),
         );
-        // The receiver is alive within the future that was just spawned, or the runtime is shutting
-        // down and drops the caller's end with it, which the caller sees.
+        // The spawned future owns the receiver. If the runtime is shutting down, it drops the
+        // future and with it the sender of the result, which ends the caller's wait.
         let _ = sender.send(command);
         *task = Some(sender);
         Ok(())
@@ -104,8 +105,8 @@ impl ClientHandle {
         }
     }
 
-    /// The error of a call whose time is over.
-    fn late(&self, call: &'static str, timeout: Duration) -> Error {
+    /// The error of a call whose deadline has passed.
+    fn deadline_error(&self, call: &'static str, timeout: Duration) -> Error {
         match self.link.state() {
             LinkState::Up => Error::DeadlineExceeded { call, timeout },
             LinkState::Down(failure) => failure.error(self.options.socket_path()),
@@ -122,7 +123,7 @@ impl ClientHandle {
     }
 }
 
-/// A call that waits. Dropped without an answer, it tells the task to forget the call.
+/// Makes the task forget a call whose caller gives up. It lives as long as the caller waits.
 struct CallGuard<'a> {
     handle: &'a ClientHandle,
     id: u64,
@@ -131,10 +132,11 @@ struct CallGuard<'a> {
 
 #[derive(PartialEq)]
 enum CallEnd {
-    /// There is nothing left to be forgotten.
+    /// The task has dealt with the call, or is gone.
     Answered,
+    /// The deadline passed.
     Overdue,
-    /// The caller did not wait for any end.
+    /// The caller dropped the future.
     Dropped,
 }
 

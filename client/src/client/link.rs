@@ -1,11 +1,11 @@
-//! Whether the task has a connection. A caller whose deadline has passed reports it, so it lives
-//! outside the task, which may be stuck.
+//! The state of the connection, shared by the task that keeps it up and the callers that report it
+//! when their deadline passes.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::session::ConnectionFailure;
 
-/// What the task last said about its connection.
+/// The state of the connection, as the task last set it.
 #[derive(Debug, Default)]
 pub(super) struct Link(Mutex<LinkState>);
 

@@ -1,5 +1,5 @@
-//! The task that keeps the connection: connects when a call waits, writes requests in batches,
-//! passes answers on, and connects again. It ends with the last handle.
+//! The task that owns the connection. It connects once a call is queued, writes requests in
+//! batches, passes answers to callers and reconnects. It ends when the last handle is dropped.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,19 +11,22 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::time;
 
-use super::calls::{CallTable, PendingCall, ReplySender, StuckConnection};
+use super::calls::{CallTable, PendingCall, StuckConnection};
 use super::connection::{AsyncConnection, BATCH_LEN, RequestWriter};
 use super::link::Link;
 use crate::options::Options;
-use crate::session::{Backoff, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
+use crate::session::{Backoff, ConnectionFailure, DRAIN, DaemonEvent};
 
-/// What callers send to the task.
+/// A message from a caller to the task.
 #[derive(Debug)]
 pub(super) enum TaskCommand {
-    Call { id: u64, ask: CheckedCall<Box<str>>, deadline: Instant, caller: ReplySender },
+    /// Makes a call.
+    Call { id: u64, pending: PendingCall },
+    /// Drops a call whose caller gave up; `overdue` says that its deadline passed.
     Forget { id: u64, overdue: bool },
 }
 
+/// The state of the task.
 pub(super) struct ConnectionTask {
     options: Arc<Options>,
     link: Arc<Link>,
@@ -32,11 +35,11 @@ pub(super) struct ConnectionTask {
     backoff: Backoff,
 }
 
-/// Why the task leaves what it does.
+/// Why the task stops what it is doing.
 enum TaskExit {
-    /// The last handle is gone.
+    /// The last handle was dropped.
     Unused,
-    /// The connection is gone, or could not be made.
+    /// The connection ended, or connecting failed.
     Lost(ConnectionFailure),
 }
 
@@ -46,16 +49,17 @@ impl<E: Into<ConnectionFailure>> From<E> for TaskExit {
     }
 }
 
-// The time of tokio, which tests can stop, as the plain state knows it.
+// Tokio's clock, which tests can pause.
 fn now() -> Instant {
     time::Instant::now().into_std()
 }
 
-/// How far a connection has come.
+/// The phase of an open connection.
 enum ConnectionPhase {
     /// Requests may be sent.
     Open,
-    /// The daemon stops, or takes no more: only its last answers are waited for, and not for long.
+    /// The daemon is stopping, or writing failed. Nothing is sent; the last answers are read until
+    /// `at`.
     Ending { at: time::Instant, why: ConnectionFailure },
 }
 
@@ -66,7 +70,7 @@ impl ConnectionPhase {
         }
     }
 
-    /// Waits until there is nothing more to wait for.
+    /// Waits for the end of the `Ending` phase.
     async fn over(&self) -> ConnectionFailure {
         match self {
             Self::Open => std::future::pending().await,
@@ -79,7 +83,7 @@ impl ConnectionPhase {
 }
 
 impl Drop for ConnectionTask {
-    /// The runtime has ended, or the last handle is gone.
+    /// Runs when the runtime ends or the last handle is dropped.
     fn drop(&mut self) {
         self.link.down(ConnectionFailure::io(
             io::ErrorKind::NotConnected,
@@ -109,7 +113,7 @@ impl ConnectionTask {
         }
     }
 
-    /// The life of one connection, from the first call that needs it.
+    /// Waits for a call, connects, and serves until the connection ends.
     async fn connection(&mut self) -> TaskExit {
         let opened = match self.open().await {
             Ok(connection) => connection,
@@ -128,7 +132,7 @@ impl ConnectionTask {
         if let TaskExit::Lost(failure) = &ending
             && failure.is_fatal()
         {
-            // One of these requests may be what broke it, so they are not tried again.
+            // One of the requests in flight may be the cause, so none is repeated.
             self.calls.fail_sent(&failure.error(self.options.socket_path()));
         }
         self.calls.disconnected();
@@ -136,9 +140,9 @@ impl ConnectionTask {
     }
 
     async fn open(&mut self) -> Result<AsyncConnection, TaskExit> {
-        while !self.calls.any_waiting() {
+        while !self.calls.any_queued() {
             let command = self.commands.recv().await.ok_or(TaskExit::Unused)?;
-            // Without a connection there is nothing that could be stuck.
+            // Without a connection nothing can be stuck.
             let _ = self.take(command);
         }
         let pause = self.backoff.pause(now());
@@ -149,7 +153,7 @@ impl ConnectionTask {
         Ok(self.meanwhile(AsyncConnection::open(&options)).await??)
     }
 
-    /// Waits for `event` and takes commands meanwhile.
+    /// Waits for `event` and handles commands meanwhile.
     async fn meanwhile<F: Future>(&mut self, event: F) -> Result<F::Output, TaskExit> {
         let mut event = pin!(event);
         loop {
@@ -171,7 +175,8 @@ impl ConnectionTask {
             let mut all_written = true;
             if let ConnectionPhase::Open = phase {
                 if self.calls.any_sent() && self.calls.may_send() {
-                    // Where some wait, more are about to call: let them, and write once for all.
+                    // With calls in flight, other callers are likely to call now. Let them run, so
+                    // that one write carries all their requests.
                     tokio::task::yield_now().await;
                     self.take_all()?;
                 }
@@ -201,7 +206,8 @@ impl ConnectionTask {
         }
     }
 
-    /// Writes what waits, as far as daemon and socket take it; whether the socket took all.
+    /// Writes queued calls, as many as the daemon's limit and the socket allow. Returns whether the
+    /// socket took all bytes.
     fn write(&mut self, writer: &mut RequestWriter) -> io::Result<bool> {
         loop {
             if self.calls.may_send() {
@@ -245,8 +251,8 @@ impl ConnectionTask {
 
     fn take(&mut self, command: TaskCommand) -> Result<(), StuckConnection> {
         match command {
-            TaskCommand::Call { id, ask, deadline, caller } => {
-                self.calls.add(id, PendingCall { ask, deadline, caller });
+            TaskCommand::Call { id, pending } => {
+                self.calls.add(id, pending);
                 Ok(())
             }
             TaskCommand::Forget { id, overdue } => self.calls.forget(id, overdue),

@@ -1,5 +1,5 @@
-//! The calls as a client keeps them: checked, and ready to be sent more than once, each time with
-//! the time that is then left.
+//! A call as the clients keep it: its arguments are checked, and it can be sent more than once,
+//! each time with the timeout that is left.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::wire::{
     MAX_WORKERS_PER_PAGE, Request, encode_request,
 };
 
-/// The highest end of a range: IDs are positive as signed 64-bit numbers.
+/// The highest end of a range. IDs have to fit a signed 64-bit number.
 const MAX_END: u64 = i64::MAX as u64;
 
-/// A checked call; `S` is `&str`, or `Box<str>` where the call outlives its arguments.
+/// A call with valid arguments. `S` is `&str`, or `Box<str>` if the call outlives its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CheckedCall<S> {
     Segment { tag: S, count: u32 },
@@ -61,7 +61,8 @@ impl<'a> CheckedCall<&'a str> {
         description: &'a str,
     ) -> Result<Self, Invalid> {
         check_tag(tag)?;
-        // One step has to fit below the highest ID; where the daemon knows the step, it is 1 or more.
+        // At least one step has to fit below the highest ID. A step of 0 stands for the daemon's
+        // default, which is 1 or more.
         let fits = first.checked_add(u64::from(step.max(1))).is_some_and(|end| end <= MAX_END);
         if first == 0 || !fits {
             return Err(Invalid::FirstOutOfRange { first, step });
@@ -107,7 +108,7 @@ impl<'a> CheckedCall<&'a str> {
         Ok(Self::TagDelete { tag })
     }
 
-    /// The same call with texts of its own.
+    /// Copies the texts, so that the call outlives its arguments.
     #[cfg(feature = "async")]
     pub(crate) fn into_owned(self) -> CheckedCall<Box<str>> {
         match self {
@@ -135,7 +136,7 @@ impl<'a> CheckedCall<&'a str> {
 }
 
 impl<S: AsRef<str>> CheckedCall<S> {
-    /// The call's name in the protocol.
+    /// The name of the call, as `docs/protocol.md` gives it.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Segment { .. } => "Segment",
@@ -153,7 +154,7 @@ impl<S: AsRef<str>> CheckedCall<S> {
         }
     }
 
-    /// Appends the request to `out`; `remaining` is the time until the caller gives up.
+    /// Appends the request to `out`. `remaining` is the time until the caller's deadline.
     pub(crate) fn encode(&self, id: u64, remaining: Duration, out: &mut Vec<u8>) {
         let timeout_ms = daemon_timeout_ms(remaining);
         let call = match self {
@@ -187,19 +188,19 @@ impl<S: AsRef<str>> CheckedCall<S> {
     }
 }
 
-/// How long the daemon may let a request wait: the time that is left, less a little for the way
-/// back. So the daemon's own answer, which tells the cause, comes before the caller's patience
-/// ends. Never 0, which would mean the daemon's default.
+/// The timeout to send with a request: a little less than the time left, so that the daemon's
+/// error, which names the cause, arrives before the caller's deadline. Never 0, which stands for
+/// the daemon's default.
 fn daemon_timeout_ms(remaining: Duration) -> u32 {
-    let way_back = (remaining / 10).min(Duration::from_millis(50));
-    u32::try_from(remaining.saturating_sub(way_back).as_millis()).unwrap_or(u32::MAX).max(1)
+    let margin = (remaining / 10).min(Duration::from_millis(50));
+    u32::try_from(remaining.saturating_sub(margin).as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 fn check_tag(tag: &str) -> Result<(), Invalid> {
     if tag.is_empty() {
         return Err(Invalid::EmptyTag);
     }
-    // A character takes at least a byte, so that short tags need not be counted.
+    // A character takes at least one byte, so short tags need no counting.
     if tag.len() > MAX_TAG_CHARS {
         let chars = tag.chars().count();
         if chars > MAX_TAG_CHARS {
@@ -223,7 +224,7 @@ mod tests {
     use crate::wire::{HEADER_LEN, MAX_REQUEST_LEN, decode_request};
 
     #[test]
-    fn arguments_that_can_never_be_right_are_found_before_sending() {
+    fn invalid_arguments_are_found_before_sending() {
         assert_eq!(CheckedCall::segment("", 1), Err(Invalid::EmptyTag));
         assert_eq!(CheckedCall::segment("a\nb", 1), Err(Invalid::ControlInTag('\n')));
         assert_eq!(CheckedCall::segment(&"ä".repeat(129), 1), Err(Invalid::TagTooLong(129)));
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_valid_request_fits_into_a_frame() {
+    fn the_largest_valid_request_fits_a_frame() {
         let (tag, description) = ("\u{10348}".repeat(128), "\u{10348}".repeat(256));
         let ask = CheckedCall::tag_create(&tag, u32::MAX, 1, &description).unwrap();
         let mut out = Vec::new();
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_is_given_the_time_that_is_left_less_the_way_back() {
+    fn the_daemons_timeout_is_a_little_less_than_the_time_left() {
         assert_eq!(daemon_timeout_ms(Duration::from_secs(5)), 4950);
         assert_eq!(daemon_timeout_ms(Duration::from_millis(100)), 90);
         assert_eq!(daemon_timeout_ms(Duration::ZERO), 1);

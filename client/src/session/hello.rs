@@ -1,4 +1,4 @@
-//! The first exchange of a connection: magic, version, limits.
+//! The handshake: magic and version out, version and limits back.
 
 use super::answer::reply_name;
 use super::event::DaemonEvent;
@@ -17,7 +17,8 @@ pub(crate) fn greet(out: &mut Vec<u8>) {
     encode_request(&Request { id: HELLO_ID, call }, out);
 }
 
-/// Reads the first message of a connection: how many requests may be without an answer, at least 1.
+/// Interprets the first message of a connection. Returns the daemon's limit on requests in flight,
+/// at least 1.
 pub(crate) fn welcome(response: Response) -> Result<usize, ConnectionFailure> {
     match DaemonEvent::try_from(response)? {
         DaemonEvent::Answer {
@@ -54,13 +55,13 @@ mod tests {
     }
 
     #[test]
-    fn a_welcome_tells_the_limits_and_never_a_limit_of_nothing() {
+    fn the_limit_on_requests_in_flight_is_at_least_1() {
         assert_eq!(answer(HELLO_ID, hello(VERSION, 64)).unwrap(), 64);
         assert_eq!(answer(HELLO_ID, hello(VERSION, 0)).unwrap(), 1);
     }
 
     #[test]
-    fn what_cannot_change_by_itself_is_fatal_and_a_full_house_is_not() {
+    fn a_permanent_refusal_is_fatal_and_a_full_daemon_is_not() {
         let refusal = |code| Reply::Error(WireError::new(code, ""));
         for reply in [
             refusal(ErrorCode::VersionUnsupported),

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use super::connection::FakeConnection;
 use super::shared::SharedState;
 
-/// Listens on `path` and starts the thread that accepts.
+/// Listens on `path` and starts the thread that accepts connections.
 pub(super) fn listen(path: &Path, shared: &Arc<SharedState>) -> io::Result<JoinHandle<()>> {
     let listener = UnixListener::bind(path)?;
     shared.start_listening();
@@ -25,7 +25,7 @@ fn accept(listener: &UnixListener, shared: &Arc<SharedState>) {
         let shared_too = Arc::clone(shared);
         let serve = move || {
             FakeConnection::new(&stream, &shared_too).serve();
-            // Others may hold the stream; the peer must see the end now.
+            // Other threads may still hold the stream. The client has to see its end now.
             let _ = stream.shutdown(Shutdown::Both);
             shared_too.closed(number);
         };

@@ -1,5 +1,5 @@
-//! What the fake daemon knows: a counter per tag, the last snowflake ID. From a call to a reply,
-//! without a socket.
+//! The memory of the fake daemon: a counter per tag, the next snowflake ID, the worker IDs. It
+//! turns a call into a reply without a socket.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,7 +28,7 @@ pub(super) struct FakeModel {
     tags: BTreeMap<String, FakeTag>,
     /// Where deleted tags ended.
     tombstones: BTreeMap<String, u64>,
-    /// Time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
+    /// The time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
     snowflake: (u64, u64),
     snowflakes_issued: u64,
     workers: BTreeMap<u64, WorkerStatus>,
@@ -47,7 +47,7 @@ impl Default for FakeModel {
 }
 
 impl FakeModel {
-    /// The reply to `call`; `requests` and `connections` are for the status.
+    /// Returns the reply to `call`. `requests` and `connections` go into the status.
     pub(super) fn reply(
         &mut self,
         call: &Call<'_>,
@@ -56,11 +56,11 @@ impl FakeModel {
         connections: u32,
     ) -> Reply {
         let reply = match call {
-            Call::Hello { .. } => Err(error(ErrorCode::Malformed, "a second Hello")),
+            Call::Hello { .. } => Err(error(ErrorCode::Malformed, "Hello was already sent")),
             Call::Segment { count, .. } | Call::Snowflake { count, .. }
                 if *count == 0 || *count > max_count =>
             {
-                Err(error(ErrorCode::BadCount, "the count is not within the limit")
+                Err(error(ErrorCode::BadCount, "the count is out of range")
                     .with_detail(u64::from(max_count)))
             }
             Call::Segment { tag, count, .. } => Ok(self.segment(tag, *count)),
@@ -102,7 +102,9 @@ impl FakeModel {
             let first = ms
                 .checked_sub(layout.epoch_ms())
                 .and_then(|time| layout.compose(time, WORKER, sequence))
-                .ok_or_else(|| error(ErrorCode::TimeExhausted, "the clock is out of range"))?;
+                .ok_or_else(|| {
+                    error(ErrorCode::TimeExhausted, "the clock is outside the layout")
+                })?;
             runs.push(Run { first, count: u32::try_from(here).unwrap_or(u32::MAX) });
             wanted -= here;
             self.snowflake = if sequence + here > layout.max_sequence() {
@@ -136,7 +138,7 @@ impl FakeModel {
         description: &str,
     ) -> Result<Reply, WireError> {
         if self.tags.contains_key(name) {
-            return Err(error(ErrorCode::TagExists, "the tag exists already"));
+            return Err(error(ErrorCode::TagExists, "the tag already exists"));
         }
         let first = first.max(self.tombstones.get(name).copied().unwrap_or(0));
         self.tags.insert(name.to_owned(), FakeTag::new(step, first, description));
@@ -154,7 +156,7 @@ impl FakeModel {
         Ok(Reply::Tags(vec![tag.status(name)]))
     }
 
-    /// Puts a worker ID into the registry, or another status in place of the one it has.
+    /// Adds a worker ID to the registry, or replaces its status.
     pub(super) fn put_worker(&mut self, status: WorkerStatus) {
         self.workers.insert(status.worker, status);
     }
@@ -167,7 +169,8 @@ impl FakeModel {
     fn release_worker(&mut self, worker: u64, owner: &str) -> Result<Reply, WireError> {
         let refused = |code, why: &str| WireError::new(code, format!("worker ID {worker}: {why}"));
         let status = self.workers.get_mut(&worker);
-        let status = status.ok_or_else(|| refused(ErrorCode::UnknownWorker, "there is none"))?;
+        let status =
+            status.ok_or_else(|| refused(ErrorCode::UnknownWorker, "it does not exist"))?;
         if status.owner != owner {
             return Err(refused(ErrorCode::WrongOwner, &format!("{:?} has it", status.owner)));
         }
@@ -276,9 +279,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snowflake_ids_rise_and_roll_over_into_the_next_millisecond() {
+    fn snowflake_ids_rise_even_if_the_clock_goes_back() {
         let (mut model, now, mut last) = (FakeModel::default(), 1_600_000_000_000, 0);
-        // The clock goes back in between; the IDs do not.
+        // The third call comes with a clock that went back.
         for (now, count) in [(now, 4000), (now, 200), (now - 5, 10_000), (now + 1, 1)] {
             let Ok(Reply::Ids { first, more }) = model.snowflake(count, now) else {
                 panic!("no IDs");

@@ -1,4 +1,4 @@
-//! What the threads of the fake daemon share: its switches, its memory, its open connections.
+//! The state that the threads of the fake daemon share: switches, memory, counters and connections.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,20 +11,21 @@ use super::fault::Fault;
 use super::model::FakeModel;
 use crate::wire::{Reply, Response, UNSOLICITED, WorkerStatus, encode_response};
 
-/// How the daemon is told to behave.
+/// How the test wants the daemon to behave.
 #[derive(Debug)]
 pub(super) struct Switches {
     pub(super) max_count: u32,
     pub(super) max_in_flight: u32,
-    /// Requests still to pass, and what the one after them meets.
+    /// Faults to inject once, each with the number of requests that come before it.
     pub(super) faults: Vec<(u64, Fault)>,
     pub(super) always: Option<Fault>,
     pub(super) on_hello: Option<Fault>,
+    /// How many answers to hold back and send in reverse order.
     pub(super) reverse: usize,
 }
 
 impl Switches {
-    /// What the request that has just come meets.
+    /// The fault to inject into the request that has just arrived.
     pub(super) fn next_fault(&mut self) -> Option<Fault> {
         let due = self.faults.iter().position(|(requests, _)| *requests == 0);
         let due = due.map(|at| self.faults.remove(at).1);
@@ -35,7 +36,7 @@ impl Switches {
     }
 }
 
-/// What the daemon has seen.
+/// What the daemon has counted since its start.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Counters {
     pub(super) connections: u64,
@@ -45,6 +46,7 @@ pub(super) struct Counters {
     pub(super) last_timeout_ms: Option<u32>,
 }
 
+/// The shared state, behind one lock.
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
     state: Mutex<DaemonState>,
@@ -99,7 +101,7 @@ impl SharedState {
         state.model.reply(call, state.switches.max_count, state.counts.requests, connections)
     }
 
-    /// Notes a connection; `None` when the daemon is stopping.
+    /// Notes a connection and returns its number; `None` if the daemon is stopping.
     pub(super) fn opened(&self, stream: &Arc<UnixStream>) -> Option<u64> {
         let state = &mut *self.state();
         if state.stopping {
@@ -119,12 +121,12 @@ impl SharedState {
         }
     }
 
-    /// Lets connections in again.
+    /// Allows connections again.
     pub(super) fn start_listening(&self) {
         self.state().stopping = false;
     }
 
-    /// Makes the accepting thread look up: it sleeps until somebody connects.
+    /// Stops the accepting thread. It blocks until a client connects, so this connects.
     pub(super) fn stop_listening(&self, path: &Path) {
         self.state().stopping = true;
         let _ = UnixStream::connect(path);

@@ -1,6 +1,6 @@
 //! The golden vectors: every message as bytes, in both directions, and the numbers of the errors.
 //! They come from `protocol/vectors.json`, which was written by hand from `docs/protocol.md`. When
-//! a test here fails, the code is wrong: clients in use speak those bytes.
+//! a test here fails, the code is wrong: released clients speak those bytes.
 
 mod fields;
 
@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// crate tests itself against the same vectors.
 const VECTORS: &str = include_str!("golden/vectors.json");
 
-/// The frames of one direction's vectors, each with what `read` makes of its ID, message and fields.
+/// The frames of one direction's vectors, each with what `read` makes of its ID, message and
+/// fields.
 fn vectors<T>(direction: &str, read: impl Fn(u64, &str, Fields) -> T) -> Vec<(Vec<u8>, T)> {
     let all: Value = serde_json::from_str(VECTORS).unwrap();
     assert_eq!(all["protocol_version"], VERSION);

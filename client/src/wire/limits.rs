@@ -1,36 +1,37 @@
-//! The constants of the protocol: magic, version, and the limit of everything that has one.
+//! The constants of the protocol: the magic, the version, and every limit that both sides check.
 
-/// First bytes of every `Hello`: a peer that speaks something else is told so at once.
+/// The first field of every `Hello`. It lets the daemon refuse a peer that speaks another protocol.
 pub const MAGIC: [u8; 4] = *b"LEAF";
 
-/// The version of the protocol that this crate speaks.
+/// The protocol version of this crate.
 pub const VERSION: u16 = 1;
 
-/// Most characters of a biz tag, from Leaf's `biz_tag varchar(128)`.
+/// The limit on the characters of a tag, from Leaf's `biz_tag varchar(128)`.
 pub const MAX_TAG_CHARS: usize = 128;
 
-/// Most characters of a description, from Leaf's `description varchar(256)`.
+/// The limit on the characters of a description, from Leaf's `description varchar(256)`.
 pub const MAX_DESCRIPTION_CHARS: usize = 256;
 
-/// Most characters of the owner of a worker ID, which is an identity.
+/// The limit on the characters of a worker ID's owner.
 pub const MAX_OWNER_CHARS: usize = 256;
 
-/// Most characters of the address of a worker ID's owner.
+/// The limit on the characters of the address of a worker ID's owner.
 pub const MAX_ADDRESS_CHARS: usize = 256;
 
-/// Largest request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
+/// The limit on a request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
 /// description of 256 four-byte characters) has 1,576.
 pub const MAX_REQUEST_LEN: usize = 4096;
 
-/// Largest response body in bytes. The largest valid one is a full page of `Workers`.
+/// The limit on a response body in bytes. The largest valid one is a full page of `Workers`.
 pub const MAX_RESPONSE_LEN: usize = 256 * 1024;
 
-/// Most tags in one `Tags` answer.
+/// The limit on the tags in one `Tags` reply.
 pub const MAX_TAGS_PER_PAGE: u32 = 100;
 
-/// Most worker IDs in one `Workers` answer: with the longest owners and addresses they fill four
-/// fifths of the largest response.
+/// The limit on the worker IDs in one `Workers` reply. With the longest owners and addresses they
+/// fill four fifths of [`MAX_RESPONSE_LEN`].
 pub const MAX_WORKERS_PER_PAGE: u32 = 100;
 
-/// Request ID of what the daemon says unasked: an error about the connection, or `Goodbye`.
+/// The ID of unsolicited responses: `Goodbye`, and errors about the connection or about a request
+/// without a usable ID.
 pub const UNSOLICITED: u64 = 0;

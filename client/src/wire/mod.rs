@@ -1,6 +1,6 @@
-//! The protocol: messages, errors, framing, version. This room alone knows bincode, and it knows
-//! nothing of the daemon's or the client's types. `docs/protocol.md` describes the same bytes in
-//! prose; the golden vectors of the tests hold both to it.
+//! The protocol: messages, errors, framing, limits. Only this module uses bincode, and it uses no
+//! type of the daemon or the clients. `docs/protocol.md` describes the same bytes in prose; golden
+//! vectors keep the two equal.
 
 mod error;
 mod frame;
