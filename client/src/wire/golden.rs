@@ -5,6 +5,7 @@
 mod fields;
 
 use super::*;
+use bincode::error::DecodeError;
 use fields::Fields;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,7 +128,17 @@ fn every_state_has_a_vector() {
             _ => {}
         }
     }
-    assert!(snowflake.into_iter().eq(0..4) && worker.into_iter().eq(0..4));
+    assert!(snowflake.into_iter().eq(0..4), "a snowflake state lacks a vector");
+    assert!(worker.into_iter().eq(0..4), "a worker state lacks a vector");
+
+    let unknown = [&[4, 0, 0, 0], &[0; 64][..]].concat();
+    let config = bincode::config::legacy();
+    let decoded = bincode::decode_from_slice::<SnowflakeState, _>(&unknown, config);
+    let refused = matches!(decoded, Err(DecodeError::UnexpectedVariant { found: 4, .. }));
+    assert!(refused, "the new snowflake state 4 needs a vector: {decoded:?}");
+    let decoded = bincode::decode_from_slice::<WorkerState, _>(&unknown, config);
+    let refused = matches!(decoded, Err(DecodeError::UnexpectedVariant { found: 4, .. }));
+    assert!(refused, "the new worker state 4 needs a vector: {decoded:?}");
 }
 
 #[test]
