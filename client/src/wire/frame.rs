@@ -82,11 +82,8 @@ fn explain(body: &[u8], error: &DecodeError) -> RequestError {
     let id = body.first_chunk::<8>().map_or(UNSOLICITED, |id| u64::from_le_bytes(*id));
     let error = match error {
         DecodeError::UnexpectedVariant { found, type_name, .. } if *type_name == CALL => {
-            WireError::new(
-                ErrorCode::UnknownCall,
-                format!("call {found} is unknown; the daemon may be older than the client"),
-            )
-            .with_detail(u64::from(*found))
+            WireError::new(ErrorCode::UnknownCall, format!("call {found} is unknown"))
+                .with_detail(u64::from(*found))
         }
         DecodeError::UnexpectedEnd { .. } => WireError::new(
             ErrorCode::Malformed,
