@@ -151,13 +151,13 @@ pub enum Invalid {
     StepZero,
     /// The first ID is 0, or so high that not even one step fits below 2^63.
     #[error(
-        "the first ID {first} is out of range: it has to be 1 or more, and with the step ({step}; 0 \
-         is the daemon's default) at most 2^63 - 1"
+        "the first ID {first} is out of range: with step {step}, it has to be between 1 and 2^63 - {}",
+        u64::from(*step).max(1) + 1
     )]
     FirstOutOfRange {
         /// The first ID that was requested.
         first: u64,
-        /// The step that was requested.
+        /// The step that was requested; 0 stands for the daemon's default.
         step: u32,
     },
     /// The description has this many characters, more than [`crate::wire::MAX_DESCRIPTION_CHARS`].
@@ -193,6 +193,14 @@ mod tests {
         assert_eq!(Error::Refused(error).retry_after(), Some(Duration::from_millis(20)));
         let error = WireError::new(ErrorCode::BadTag, "");
         assert_eq!(Error::Refused(error).retry_after(), None);
+    }
+
+    #[test]
+    fn a_first_id_out_of_range_is_reported_with_the_highest_one() {
+        let text = |step| Invalid::FirstOutOfRange { first: 1 << 63, step }.to_string();
+        for (step, highest) in [(0, "2^63 - 2"), (1, "2^63 - 2"), (50, "2^63 - 51")] {
+            assert!(text(step).ends_with(highest), "{}", text(step));
+        }
     }
 
     #[test]
