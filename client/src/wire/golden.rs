@@ -17,7 +17,9 @@ const VECTORS: &str = include_str!("golden/vectors.json");
 /// The frames of one direction's vectors, each with what `read` makes of its ID, message and
 /// fields.
 fn vectors<T>(direction: &str, read: impl Fn(u64, &str, Fields) -> T) -> Vec<(Vec<u8>, T)> {
-    let all: Value = serde_json::from_str(VECTORS).unwrap();
+    let all: Value = serde_json::from_str(VECTORS).expect(
+        "golden/vectors.json is a link to protocol/vectors.json: check out with symbolic links",
+    );
     assert_eq!(all["protocol_version"], VERSION);
     let (mut names, mut found) = (BTreeSet::new(), Vec::new());
     for vector in all["vectors"].as_array().unwrap() {
