@@ -163,7 +163,7 @@ impl Client {
         session::tags(self.call(&CheckedCall::tags_used(after, limit)?)?)
     }
 
-    /// Deletes a tag. The daemon remembers where it ended: a new tag of this name starts at the
+    /// Deletes a tag. The database remembers where it ended: a new tag of this name starts at the
     /// `max_id` of the answer or above.
     ///
     /// # Errors

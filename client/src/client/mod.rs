@@ -17,8 +17,8 @@ use crate::session::{self, CheckedCall};
 use crate::wire::{DaemonStatus, TagStatus, WorkerStatus};
 use handle::ClientHandle;
 
-/// A client of leafd for tokio. Cloning is cheap. All clones share one connection, which carries
-/// any number of calls at the same time.
+/// A client of leafd for tokio. Cloning is cheap. All clones share one connection. Any number of
+/// calls may wait; those above the daemon's limit on requests in flight are queued in the client.
 ///
 /// The client connects on first use and reconnects when the connection is lost. It then repeats
 /// calls that got no answer, which may skip IDs but never repeats one. A call fails only if its
@@ -159,7 +159,7 @@ impl Client {
         session::tags(self.call(CheckedCall::tags_used(after, limit)?).await?)
     }
 
-    /// Deletes a tag. The daemon remembers where it ended: a new tag of this name starts at the
+    /// Deletes a tag. The database remembers where it ended: a new tag of this name starts at the
     /// `max_id` of the answer or above.
     ///
     /// # Errors

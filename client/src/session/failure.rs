@@ -28,7 +28,7 @@ impl ConnectionFailure {
         Self::io(io::ErrorKind::ConnectionAborted, "the daemon is stopping")
     }
 
-    /// The daemon closed the connection without a message.
+    /// The daemon closed the connection.
     pub(crate) fn closed() -> Self {
         Self::io(io::ErrorKind::UnexpectedEof, "the daemon closed the connection")
     }

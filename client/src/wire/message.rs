@@ -188,7 +188,7 @@ pub struct DaemonStatus {
     pub snowflake: SnowflakeStatus,
 }
 
-/// The totals of all tags since the start of the daemon, and the state of the store.
+/// The totals of all tags, and the state of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SegmentTotals {
     /// The store's kind and address, never with a password.
@@ -244,14 +244,14 @@ pub struct SnowflakeStatus {
 /// Whether the daemon issues snowflake IDs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum SnowflakeState {
-    /// 0. The daemon issues IDs.
+    /// 0. The daemon issues snowflake IDs.
     Serving,
     /// 1. The clock is behind the times already used. This passes once the clock has caught up.
     ClockBehind {
         /// How far the clock is behind, in milliseconds.
         behind_ms: u64,
     },
-    /// 2. The daemon issues no IDs.
+    /// 2. The daemon issues no snowflake IDs.
     Refused {
         /// What happened and what to do.
         reason: String,
@@ -336,7 +336,7 @@ pub struct TagStatus {
     pub waiting: u64,
     /// Why the last lease failed; empty if it succeeded.
     pub lease_error: String,
-    /// How many whole seconds `remaining` lasts at the recent rate; none if no IDs are being
-    /// issued.
+    /// How many whole seconds `remaining` lasts at the recent rate; none if nobody is asking for
+    /// IDs.
     pub seconds_left: Option<u64>,
 }
