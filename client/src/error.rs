@@ -40,7 +40,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without a change by anyone.
+    /// Whether the same call may succeed later without anyone changing anything.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         match self {

@@ -36,8 +36,8 @@ impl Options {
         }
     }
 
-    /// Sets the timeout of a call, which covers connecting, waiting and retries. A longer one than
-    /// 24 hours is lowered to that.
+    /// Sets the timeout of a call, which covers connecting, waiting and retries. Values above 24
+    /// hours are lowered to 24 hours.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = cut(timeout);

@@ -11,7 +11,7 @@ use crate::binaries::workspace;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Malformed {
-    /// Its name, which no other has.
+    /// Its unique name.
     pub name: String,
     /// Whether it is the first thing to send; otherwise it follows a `Hello` and its answer.
     #[serde(rename = "state", deserialize_with = "is_before_hello")]
@@ -46,7 +46,7 @@ pub struct Answer {
 /// Every entry of the file.
 ///
 /// # Panics
-/// When the file is missing or not of its format.
+/// If the file is missing or malformed.
 #[must_use]
 pub fn entries() -> Vec<Malformed> {
     #[derive(Deserialize)]

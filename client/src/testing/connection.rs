@@ -38,7 +38,7 @@ impl<'a> FakeConnection<'a> {
             received.extend_from_slice(chunk.get(..len).unwrap_or_default());
             let mut unread = received.as_slice();
             // Like a real daemon, this one reads everything that has arrived before it answers.
-            // Only so can it count the requests in flight.
+            // Otherwise it could not count the requests in flight.
             let mut requests = Vec::new();
             loop {
                 match split_frame(unread, MAX_REQUEST_LEN) {

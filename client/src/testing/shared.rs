@@ -126,7 +126,7 @@ impl SharedState {
         self.state().stopping = false;
     }
 
-    /// Stops the accepting thread. It blocks until a client connects, so this connects.
+    /// Stops listening. Connects once to wake the accepting thread.
     pub(super) fn stop_listening(&self, path: &Path) {
         self.state().stopping = true;
         let _ = UnixStream::connect(path);

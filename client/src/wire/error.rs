@@ -126,7 +126,7 @@ error_codes! {
 }
 
 impl ErrorCode {
-    /// Whether the same call may succeed later without a change by anyone.
+    /// Whether the same call may succeed later without anyone changing anything.
     #[must_use]
     pub const fn is_temporary(self) -> bool {
         // These two last until an operator acts.

@@ -50,7 +50,7 @@ impl Fields {
         self.text(name).parse().unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// An optional value: `read` gets it under the name `name`.
+    /// `None` for `null`; otherwise what `read` returns.
     fn option<T>(&mut self, name: &str, read: impl Fn(&mut Self, &str) -> T) -> Option<T> {
         if self.left.get(name) == Some(&Value::Null) {
             self.take(name);
