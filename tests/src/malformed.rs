@@ -1,8 +1,6 @@
 //! The requests of `protocol/malformed.json`, and what leafd has to answer to each. The format is in
 //! `protocol/README.md`.
 
-use std::path::Path;
-
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::binaries::workspace;
@@ -55,7 +53,7 @@ pub fn entries() -> Vec<Malformed> {
         protocol_version: u16,
         malformed: Vec<Malformed>,
     }
-    let path = Path::new(workspace()).join("protocol/malformed.json");
+    let path = workspace().join("protocol/malformed.json");
     let text = std::fs::read_to_string(path).expect("protocol/malformed.json");
     let file: File = serde_json::from_str(&text).expect("the format of protocol/malformed.json");
     assert_eq!(file.protocol_version, leaf_client::wire::VERSION);
