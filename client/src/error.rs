@@ -1,5 +1,5 @@
-//! What a call can fail with, and whether trying again makes sense. The daemon's own errors are
-//! carried as they came; see [`crate::wire::ErrorCode`] for their numbers.
+//! The errors of a call, and whether a retry can help. The daemon's own errors are passed on
+//! unchanged; see [`crate::wire::ErrorCode`] for their numbers.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,52 +8,51 @@ use std::time::Duration;
 
 use crate::wire::{ErrorCode, FrameError, ResponseError, WireError};
 
-/// Why a call failed. No ID was given to the caller in any of these cases.
+/// Why a call failed. The caller got no ID in any of these cases.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The daemon understood the call and said no; [`WireError::code`] tells why.
+    /// The daemon answered with an error; [`WireError::code`] says which.
     #[error("leafd refused: {0}")]
     Refused(WireError),
-    /// There was no connection when the deadline passed. Is the daemon running, and is this its
-    /// socket?
+    /// The client had no connection when the deadline passed, or this user may not open the socket.
     #[error("leafd is not reachable at {}: {source}", path.display())]
     Unavailable {
         /// The socket that was tried.
         path: PathBuf,
-        /// What happened at the last attempt.
+        /// Why the last attempt failed.
         source: Arc<io::Error>,
     },
-    /// The daemon was connected but did not answer in time.
+    /// The client was connected, but the daemon did not answer before the deadline.
     #[error("leafd did not answer {call} within {timeout:?}")]
     DeadlineExceeded {
-        /// The call, by its name in the protocol.
+        /// The name of the call, as the protocol gives it.
         call: &'static str,
         /// The timeout of the call.
         timeout: Duration,
     },
-    /// The peer does not keep to the protocol; nothing that it sent was used.
-    #[error("what answers is no leafd of a known version: {0}")]
+    /// The peer broke the protocol. Nothing in the offending message was used.
+    #[error("the peer is not a leafd of a known version: {0}")]
     Protocol(#[from] ProtocolError),
-    /// The argument can never be right; nothing was sent.
+    /// An argument is invalid. Nothing was sent.
     #[error("{0}")]
     Invalid(#[from] Invalid),
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Whether the same call may succeed later without anyone changing anything.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Refused(error) => error.code().is_temporary(),
-            // This user may not connect.
+            // Permissions keep this user out until somebody changes them.
             Self::Unavailable { source, .. } => source.kind() != io::ErrorKind::PermissionDenied,
             Self::DeadlineExceeded { .. } => true,
             Self::Protocol(_) | Self::Invalid(_) => false,
         }
     }
 
-    /// The number of the daemon's answer, where it answered.
+    /// The daemon's error code, if the daemon answered with an error.
     #[must_use]
     pub const fn code(&self) -> Option<ErrorCode> {
         match self {
@@ -62,7 +61,7 @@ impl Error {
         }
     }
 
-    /// How long the daemon asks to wait before the next try, where it does.
+    /// How long the daemon asks to wait before the next try, if it does.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -78,98 +77,98 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// It announced a message longer than any can be.
+    /// It announced a message above the length limit.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// Its message does not decode.
+    /// It sent a message that does not decode.
     #[error(transparent)]
     Undecodable(#[from] ResponseError),
-    /// It chose a version of the protocol that was not offered.
-    #[error("version {0} of the protocol was not offered")]
+    /// It chose a protocol version that this client did not offer.
+    #[error("it chose protocol version {0}, which was not offered")]
     Version(u16),
-    /// It answered something else than what was asked.
-    #[error("the answer is of kind {got}, not {expected}")]
+    /// It answered a call with a reply of the wrong kind.
+    #[error("it answered with {got} instead of {expected}")]
     UnexpectedReply {
-        /// The kind that belongs to the call.
+        /// The reply that the call calls for.
         expected: &'static str,
-        /// The kind that came.
+        /// The reply that arrived.
         got: &'static str,
     },
-    /// It answered a request that is not waiting for an answer.
-    #[error("an answer to request {0}, which was not asked or is answered already")]
+    /// It answered a request that is not in flight.
+    #[error("it answered request {0}, which was never sent or already has an answer")]
     Unasked(u64),
-    /// A run of IDs without IDs.
-    #[error("an empty run of IDs at {first}")]
+    /// It sent a run of 0 IDs.
+    #[error("it sent an empty run of IDs at {first}")]
     EmptyRun {
-        /// Where the run begins.
+        /// The start of the run.
         first: u64,
     },
-    /// IDs above `i64::MAX`.
-    #[error("{count} IDs from {first} on pass the highest ID")]
+    /// It sent IDs above `i64::MAX`.
+    #[error("it sent {count} IDs from {first}, which pass the highest ID 2^63 - 1")]
     RunTooHigh {
-        /// Where the run begins.
+        /// The start of the run.
         first: u64,
-        /// How many IDs it announces.
+        /// The number of IDs in the run.
         count: u32,
     },
-    /// The same ID twice in one answer.
-    #[error("ID {id} twice in one answer")]
+    /// It sent the same ID twice in one answer.
+    #[error("it sent ID {id} twice in one answer")]
     DuplicateId {
-        /// The lowest such ID.
+        /// The start of the second run that holds the ID.
         id: u64,
     },
-    /// More or fewer IDs than asked for.
-    #[error("{got} IDs where {asked} were asked for")]
+    /// It sent more or fewer IDs than requested.
+    #[error("it sent {got} IDs instead of {asked}")]
     WrongTotal {
-        /// How many were asked for.
+        /// The number of IDs requested.
         asked: u32,
-        /// How many came.
+        /// The number of IDs in the answer.
         got: u64,
     },
-    /// A time that this machine cannot represent.
-    #[error("{0} ms since 1970 is not a time")]
+    /// It sent a time that this platform cannot represent.
+    #[error("it sent the time {0} ms since 1970, which this platform cannot represent")]
     Time(u64),
 }
 
-/// An argument that can never be right, found before anything was sent.
+/// An invalid argument, found before anything was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// A tag without a character.
-    #[error("the tag is empty")]
+    /// The tag is empty.
+    #[error("the tag is empty; a tag has 1 to 128 characters")]
     EmptyTag,
-    /// More characters than [`crate::wire::MAX_TAG_CHARS`].
+    /// The tag has this many characters, more than [`crate::wire::MAX_TAG_CHARS`].
     #[error("the tag has {0} characters; at most 128 are allowed")]
     TagTooLong(usize),
-    /// Control characters are not allowed in tags.
-    #[error("the tag holds the control character {0:?}")]
+    /// The tag contains this control character.
+    #[error("the tag contains the control character {0:?}; remove it")]
     ControlInTag(char),
-    /// A count of 0.
-    #[error("0 IDs were asked for; ask for 1 or more")]
+    /// The count is 0.
+    #[error("the count is 0; request 1 ID or more")]
     CountZero,
-    /// A step of 0.
-    #[error("a step of 0; it is 1 or more")]
+    /// The step is 0.
+    #[error("the step is 0; it has to be 1 or more")]
     StepZero,
-    /// A first ID of 0, or one above which not even one step fits below the highest ID.
+    /// The first ID is 0, or so high that not even one step fits below 2^63.
     #[error(
-        "the first ID {first} is not between 1 and 2^63 - 2, or has no room for a step (of {step}; \
-         0 is the daemon's default) below 2^63"
+        "the first ID {first} is out of range: with step {step}, it has to be between 1 and 2^63 - {}",
+        u64::from(*step).max(1) + 1
     )]
     FirstOutOfRange {
-        /// The first ID.
+        /// The first ID that was requested.
         first: u64,
-        /// The step.
+        /// The step that was requested; 0 stands for the daemon's default.
         step: u32,
     },
-    /// More characters than [`crate::wire::MAX_DESCRIPTION_CHARS`].
+    /// The description has this many characters, more than [`crate::wire::MAX_DESCRIPTION_CHARS`].
     #[error("the description has {0} characters; at most 256 are allowed")]
     DescriptionTooLong(usize),
-    /// A page of nothing, or of more than [`crate::wire::MAX_TAGS_PER_PAGE`] tags or
-    /// [`crate::wire::MAX_WORKERS_PER_PAGE`] worker IDs.
-    #[error("a page of {0}; 1 to 100 are allowed")]
+    /// The limit of a page is 0, or above [`crate::wire::MAX_TAGS_PER_PAGE`] or
+    /// [`crate::wire::MAX_WORKERS_PER_PAGE`].
+    #[error("the limit of the page is {0}; 1 to 100 are allowed")]
     PageSize(u32),
-    /// More characters than [`crate::wire::MAX_OWNER_CHARS`].
-    #[error("the owner has {0} characters; none has more than 256")]
+    /// The owner has this many characters, more than [`crate::wire::MAX_OWNER_CHARS`].
+    #[error("the owner has {0} characters; at most 256 are allowed")]
     OwnerTooLong(usize),
 }
 
@@ -178,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_may_pass_by_itself_is_temporary() {
+    fn an_error_is_temporary_only_if_it_may_pass_without_a_change() {
         let refused = |code| Error::Refused(WireError::new(code, ""));
         assert!(refused(ErrorCode::StoreUnavailable).is_temporary());
         assert!(!refused(ErrorCode::UnknownTag).is_temporary());
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemons_wish_to_wait_is_passed_on() {
+    fn the_daemons_retry_after_is_passed_on() {
         let error = WireError::new(ErrorCode::ClockBackwards, "").with_retry_after_ms(20);
         assert_eq!(Error::Refused(error).retry_after(), Some(Duration::from_millis(20)));
         let error = WireError::new(ErrorCode::BadTag, "");
@@ -197,7 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn the_path_is_named_when_nobody_is_there() {
+    fn a_first_id_out_of_range_is_reported_with_the_highest_one() {
+        let text = |step| Invalid::FirstOutOfRange { first: 1 << 63, step }.to_string();
+        for (step, highest) in [(0, "2^63 - 2"), (1, "2^63 - 2"), (50, "2^63 - 51")] {
+            assert!(text(step).ends_with(highest), "{}", text(step));
+        }
+    }
+
+    #[test]
+    fn an_unreachable_daemon_is_reported_with_its_path() {
         let source = Arc::new(io::Error::from(io::ErrorKind::NotFound));
         let error = Error::Unavailable { path: "/run/leafd/leafd.sock".into(), source };
         assert!(error.to_string().contains("/run/leafd/leafd.sock"), "{error}");

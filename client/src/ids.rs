@@ -1,12 +1,12 @@
-//! The IDs of one answer, checked once when they arrive: what an [`Ids`] holds is exactly what was
-//! asked for, each ID once and none above `i64::MAX`.
+//! The IDs of one answer, checked when they arrive: an [`Ids`] holds exactly as many IDs as
+//! requested, each once and none above `i64::MAX`.
 
 use std::iter::FusedIterator;
 
 use crate::error::ProtocolError;
 use crate::wire::Run;
 
-/// IDs as the daemon gave them: one or more runs without gaps, in the order of issue. Never empty.
+/// The IDs of one call: one or more runs without gaps, in the order of issue. Never empty.
 ///
 /// ```
 /// # #[cfg(all(feature = "blocking", feature = "testing"))]
@@ -25,14 +25,17 @@ use crate::wire::Run;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ids(Runs);
 
-// One run is by far the most frequent answer, so it needs no allocation.
+// Almost every answer is a single run, which therefore needs no allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Runs {
     One(Run),
     Many(Vec<Run>),
 }
 
-#[expect(clippy::len_without_is_empty, reason = "an answer without IDs is a protocol error")]
+#[expect(
+    clippy::len_without_is_empty,
+    reason = "it is never empty: an answer without IDs is a protocol error"
+)]
 impl Ids {
     /// Checks the runs of an answer to a request for `asked` IDs.
     pub(crate) fn check(first: Run, more: Vec<Run>, asked: u32) -> Result<Self, ProtocolError> {
@@ -72,27 +75,27 @@ impl Ids {
         }
     }
 
-    /// How many IDs there are: what was asked for, so never 0.
+    /// The number of IDs, which is the number requested and never 0.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.runs().iter().map(|run| u64::from(run.count)).sum()
     }
 
-    /// The ID that was issued first.
+    /// The first ID in the order of issue.
     #[must_use]
     pub fn first(&self) -> u64 {
-        // `Many` is never empty; the default exists only because a slice cannot say so.
+        // The default is never used: there is at least one run.
         self.runs().first().map_or(0, |run| run.first)
     }
 
-    /// The IDs one by one, in the order of issue.
+    /// Iterates over the IDs in the order of issue.
     #[must_use]
     pub fn iter(&self) -> IdsIter {
         self.clone().into_iter()
     }
 }
 
-/// The highest ID of a run; `None` when it is above `i64::MAX`.
+/// The highest ID of a run; `None` if it is above `i64::MAX`.
 fn last_of(run: &Run) -> Option<u64> {
     let last = run.first.checked_add(u64::from(run.count))?.checked_sub(1)?;
     i64::try_from(last).is_ok().then_some(last)
@@ -129,7 +132,7 @@ impl IntoIterator for &Ids {
     }
 }
 
-/// The IDs of an [`Ids`] one by one, in the order of issue.
+/// An iterator over the IDs of an [`Ids`], in the order of issue.
 #[derive(Debug, Clone)]
 pub struct IdsIter {
     current: std::ops::Range<u64>,
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_come_out_in_the_order_of_issue() {
+    fn ids_keep_the_order_of_issue() {
         let ids = Ids::check(run(10, 2), vec![run(3, 1), run(20, 2)], 5).unwrap();
         assert_eq!((ids.len(), ids.first()), (5, 10));
         assert_eq!(ids.runs(), [run(10, 2), run(3, 1), run(20, 2)]);
@@ -186,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_id_is_usable_and_the_one_above_is_refused() {
+    fn the_highest_id_is_accepted_and_the_next_is_refused() {
         let ids = Ids::check(run(TOP - 1, 2), vec![], 2).unwrap();
         assert_eq!(ids.into_iter().collect::<Vec<_>>(), [TOP - 1, TOP]);
         for bad in [run(TOP, 2), run(TOP + 1, 1), run(u64::MAX, 1), run(u64::MAX, u32::MAX)] {
@@ -215,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_passes_the_check_is_distinct_and_complete(
+        fn ids_that_pass_the_check_are_distinct_and_complete(
             firsts in proptest::collection::vec((0u64..60, 0u32..8), 1..8),
         ) {
             let runs: Vec<Run> = firsts.iter().map(|&(first, count)| run(first, count)).collect();

@@ -1,10 +1,10 @@
-//! How a snowflake ID is put together: time | worker | sequence, 63 bits in all, so that an ID is
-//! never negative as a signed number. Plain arithmetic; no clock and no IO.
+//! The bits of a snowflake ID: time, worker and sequence, 63 in all, so that an ID is never
+//! negative as a signed number. Plain arithmetic; no clock and no IO.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bits and units of a snowflake ID.
+/// The layout of a snowflake ID: the bits of each field, the epoch and the time unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     unit_ms: u64,
@@ -12,45 +12,45 @@ pub struct Layout {
     time_bits: u32,
     worker_bits: u32,
     sequence_bits: u32,
-    /// The upper part of the worker bits where the field has a name of its own (Twitter's
-    /// data centre); 0 where it has none. For decoding only.
+    /// How many of the upper worker bits are the data centre, as in Twitter's layout; 0 if the
+    /// layout has no data centre. For decoding only.
     datacenter_bits: u32,
 }
 
-/// A snowflake ID taken apart.
+/// The parts of a snowflake ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
-    /// Start of the ID's time unit, in milliseconds since 1970-01-01T00:00:00Z.
+    /// The start of the ID's time unit, in milliseconds since 1970-01-01T00:00:00Z.
     pub unix_ms: u64,
-    /// Worker ID, all bits.
+    /// The worker ID, data centre bits included.
     pub worker: u64,
-    /// The upper worker bits, where the layout names them.
+    /// The data centre, if the layout has one.
     pub datacenter: Option<u64>,
-    /// Sequence within the time unit.
+    /// The sequence number within the time unit.
     pub sequence: u64,
 }
 
-/// A layout that cannot be, or that this crate cannot read.
+/// Why a layout or an ID is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
-    /// The bits do not fill an ID.
+    /// The bits do not add up to 63.
     #[error("time {time} + worker {worker} + sequence {sequence} bits make {}, not 63",
         u64::from(*time) + u64::from(*worker) + u64::from(*sequence))]
     Sum {
-        /// Bits of time.
+        /// Bits of the time.
         time: u32,
         /// Bits of the worker ID.
         worker: u32,
         /// Bits of the sequence.
         sequence: u32,
     },
-    /// Time and sequence need at least one bit each.
+    /// Time or sequence has no bits.
     #[error("time and sequence need at least one bit each")]
     Empty,
-    /// Units other than these are not offered.
-    #[error("a unit of {0} ms is not offered; use 1, 10 or 1000")]
+    /// The time unit, in milliseconds, is not supported.
+    #[error("a unit of {0} ms is not supported; use 1, 10 or 1000")]
     Unit(u64),
-    /// The upper part is larger than the whole.
+    /// The data centre has more bits than the worker ID that it is part of.
     #[error("{datacenter} data centre bits do not fit into {worker} worker bits")]
     Datacenter {
         /// Bits of the data centre.
@@ -58,7 +58,7 @@ pub enum LayoutError {
         /// Bits of the worker ID.
         worker: u32,
     },
-    /// Not a preset and not of the written form.
+    /// The text is neither a preset nor of the written form.
     #[error(
         "layout {0:?} is neither a preset (leaf, twitter, baidu, each with an optional epoch as in \
          baidu@1767225600000) nor TIME/WORKER/SEQUENCE@EPOCH_MS with an optional unit, as in \
@@ -66,12 +66,13 @@ pub enum LayoutError {
     )]
     Unknown(String),
     /// The ID has its sign bit set.
-    #[error("ID {0} is above i64::MAX and so not a snowflake ID")]
+    #[error("{0} is above 2^63 - 1, so it is no snowflake ID")]
     Negative(u64),
 }
 
 impl Layout {
-    /// Leaf's own: 41 bits of milliseconds since 2010-11-04, 10 of worker, 12 of sequence.
+    /// Leaf's layout: 41 bits for milliseconds since 2010-11-04, 10 for the worker, 12 for the
+    /// sequence.
     pub const LEAF: Self = Self {
         unit_ms: 1,
         epoch_ms: 1_288_834_974_657,
@@ -81,12 +82,14 @@ impl Layout {
         datacenter_bits: 0,
     };
 
-    /// Twitter's: as Leaf's, with the worker bits split into 5 of data centre and 5 of worker.
+    /// Twitter's layout: as Leaf's, with the worker bits split into 5 for the data centre and 5 for
+    /// the worker.
     pub const TWITTER: Self = Self { datacenter_bits: 5, ..Self::LEAF };
 
-    /// Baidu's: 28 bits of seconds since 2016-05-20 (in Shanghai), 22 of worker, 13 of sequence.
+    /// Baidu's layout: 28 bits for seconds since 2016-05-20 (in Shanghai), 22 for the worker, 13
+    /// for the sequence.
     ///
-    /// Its time field ended on 2024-11-20. New IDs need a later epoch, as in
+    /// Its time field ran out on 2024-11-20. New IDs need a later epoch, as in
     /// `baidu@1767225600000`.
     pub const BAIDU: Self = Self {
         unit_ms: 1000,
@@ -97,12 +100,13 @@ impl Layout {
         datacenter_bits: 0,
     };
 
-    /// A layout of one's own.
+    /// Makes a layout.
     ///
-    /// `unit_ms` is 1, 10 or 1000; `epoch_ms` is in milliseconds since 1970.
+    /// `unit_ms` is 1, 10 or 1000; `epoch_ms` is in milliseconds since 1970. The bits add up to 63,
+    /// with at least one each for time and sequence.
     ///
     /// # Errors
-    /// When the bits do not sum to 63 or the unit is not offered.
+    /// If the bits or the unit are invalid.
     pub fn new(
         unit_ms: u64,
         epoch_ms: u64,
@@ -129,10 +133,10 @@ impl Layout {
         Ok(Self { unit_ms, epoch_ms, time_bits, worker_bits, sequence_bits, datacenter_bits: 0 })
     }
 
-    /// The same layout with the upper worker bits named (Twitter's data centre).
+    /// Returns the same layout with the upper `datacenter` worker bits as the data centre.
     ///
     /// # Errors
-    /// When there are not so many worker bits.
+    /// If the layout has fewer worker bits.
     pub fn with_datacenter_bits(self, datacenter: u32) -> Result<Self, LayoutError> {
         if datacenter > self.worker_bits {
             return Err(LayoutError::Datacenter { datacenter, worker: self.worker_bits });
@@ -140,19 +144,19 @@ impl Layout {
         Ok(Self { datacenter_bits: datacenter, ..self })
     }
 
-    /// Milliseconds in a time unit.
+    /// The length of a time unit, in milliseconds.
     #[must_use]
     pub const fn unit_ms(&self) -> u64 {
         self.unit_ms
     }
 
-    /// Milliseconds since 1970 at time 0.
+    /// The time 0 of this layout, in milliseconds since 1970.
     #[must_use]
     pub const fn epoch_ms(&self) -> u64 {
         self.epoch_ms
     }
 
-    /// The highest time in units since the epoch.
+    /// The highest time, in units since the epoch.
     #[must_use]
     pub const fn max_time(&self) -> u64 {
         (1 << self.time_bits) - 1
@@ -164,19 +168,20 @@ impl Layout {
         (1 << self.worker_bits) - 1
     }
 
-    /// The highest sequence; IDs per unit are one more.
+    /// The highest sequence number, which is one less than the IDs per time unit and worker.
     #[must_use]
     pub const fn max_sequence(&self) -> u64 {
         (1 << self.sequence_bits) - 1
     }
 
-    /// The first millisecond since 1970 that the time field cannot hold; saturates.
+    /// The end of the layout: the first time that no longer fits, in milliseconds since 1970.
+    /// Saturates at `u64::MAX`.
     #[must_use]
     pub const fn end_ms(&self) -> u64 {
         self.epoch_ms.saturating_add((self.max_time() + 1).saturating_mul(self.unit_ms))
     }
 
-    /// Puts an ID together. `None` when a part is too large for its field.
+    /// Composes an ID from its parts. `None` if a part does not fit its field.
     #[must_use]
     pub const fn compose(&self, time: u64, worker: u64, sequence: u64) -> Option<u64> {
         if time > self.max_time() || worker > self.max_worker() || sequence > self.max_sequence() {
@@ -189,10 +194,10 @@ impl Layout {
         )
     }
 
-    /// Takes an ID apart.
+    /// Splits an ID into its parts.
     ///
     /// # Errors
-    /// When `id` is above `i64::MAX`.
+    /// If `id` is above `i64::MAX`.
     pub fn decode(&self, id: u64) -> Result<Decoded, LayoutError> {
         if id > i64::MAX as u64 {
             return Err(LayoutError::Negative(id));
@@ -230,8 +235,7 @@ impl fmt::Display for Layout {
 }
 
 /// Reads a preset (`leaf`, `twitter`, `baidu`), a preset with another epoch (`baidu@EPOCH_MS`), or
-/// the form that [`fmt::Display`] writes; without
-/// a unit, milliseconds are meant.
+/// the form that [`fmt::Display`] writes, where the unit defaults to 1 ms.
 impl FromStr for Layout {
     type Err = LayoutError;
 
@@ -284,7 +288,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn leaf_ids_come_apart_as_java_leaf_puts_them_together() {
+    fn ids_are_decoded_as_java_leaf_composes_them() {
         // (timestamp - twepoch) << 22 | workerId << 12 | sequence
         let id = (1_600_000_000_000 - 1_288_834_974_657) << 22 | 513 << 12 | 77;
         let decoded = Layout::LEAF.decode(id).unwrap();
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_presets_are_written_and_read_back() {
+    fn presets_are_written_and_read_back() {
         for (name, layout) in
             [("leaf", Layout::LEAF), ("twitter", Layout::TWITTER), ("baidu", Layout::BAIDU)]
         {
@@ -311,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_that_cannot_be_is_refused_with_its_numbers() {
+    fn an_invalid_layout_is_refused_with_its_numbers() {
         let error = Layout::new(1, 0, 41, 10, 13).unwrap_err();
         assert!(error.to_string().contains("make 64, not 63"), "{error}");
         assert!(Layout::new(1, 0, u32::MAX, u32::MAX, 65).is_err());
@@ -334,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_never_negative() {
+    fn no_id_is_negative() {
         for layout in [Layout::LEAF, Layout::BAIDU] {
             let (time, worker, sequence) =
                 (layout.max_time(), layout.max_worker(), layout.max_sequence());
@@ -348,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_together_comes_apart_the_same(id in 0..=i64::MAX as u64) {
+        fn every_id_is_decoded_to_the_parts_it_was_composed_of(id in 0..=i64::MAX as u64) {
             for layout in [Layout::LEAF, Layout::TWITTER, Layout::BAIDU] {
                 let decoded = layout.decode(id).unwrap();
                 let time = (decoded.unix_ms - layout.epoch_ms()) / layout.unit_ms();

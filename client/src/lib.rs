@@ -1,10 +1,11 @@
-//! Client of `leafd`, the daemon that hands out unique 64-bit IDs to the processes of its host.
+//! The client of `leafd`, the daemon that issues unique 64-bit IDs to the processes on its host.
 //!
-//! Two kinds of ID: *segment* IDs, dense and rising per business tag, and *snowflake* IDs, which
-//! carry time and worker. No ID is given twice, to anyone; a failed or repeated call may skip some.
+//! There are two kinds of ID: *segment* IDs, which are dense and rise per business tag, and
+//! *snowflake* IDs, which contain the time and the worker that issued them. No ID is issued twice.
+//! A failed or repeated call may skip IDs.
 //!
-//! The asynchronous `Client` (feature `async`, on by default) is for tokio. It is cheap to
-//! clone, and its callers share one connection:
+//! The asynchronous `Client` (feature `async`, on by default) runs on tokio. It is cheap to clone,
+//! and all clones share one connection:
 //!
 //! ```
 //! # #[cfg(all(feature = "async", feature = "testing"))]
@@ -26,7 +27,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! The `blocking` one (feature `blocking`) needs nothing but the standard library:
+//! The blocking client (feature `blocking`) needs no runtime:
 //!
 //! ```
 //! # #[cfg(all(feature = "blocking", feature = "testing"))]
@@ -48,7 +49,7 @@
 //! # fn main() {}
 //! ```
 //!
-//! What a snowflake ID carries is read without the daemon:
+//! A snowflake ID is decoded without the daemon:
 //!
 //! ```
 //! use leaf_client::Layout;
@@ -62,12 +63,13 @@
 //! # fn id() -> Result<u64, Box<dyn std::error::Error>> { Ok(1_305_124_470_726_725_632) }
 //! # let id = id()?;
 //! let decoded = Layout::LEAF.decode(id)?;
-//! println!("made by worker {} at {} ms since 1970", decoded.worker, decoded.unix_ms);
+//! println!("issued by worker {} at {} ms since 1970", decoded.worker, decoded.unix_ms);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Without configuration, both look for the socket where [`default_socket_path`] says. For tests
-//! there is a daemon inside the process: `testing::FakeDaemon` (feature `testing`).
+//! Both clients look for the socket at [`default_socket_path`] unless they are given a path. For
+//! the tests of applications there is `testing::FakeDaemon` (feature `testing`), a leafd inside the
+//! process.
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -101,7 +103,7 @@ pub use path::{
 };
 pub use wire::{DaemonStatus, ErrorCode, Run, TagStatus, WireError, WorkerStatus};
 
-// Keeps the examples of the README compiling.
+// Compiles the examples of the README.
 #[cfg(all(doctest, feature = "async", feature = "blocking"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

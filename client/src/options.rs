@@ -1,11 +1,11 @@
-//! What a client can be told; the same for the asynchronous and the blocking one.
+//! The options of a client, asynchronous or blocking.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::path::default_socket_path;
 
-/// Longer timeouts are cut to this: nobody waits longer, and sums with the clock stay in range.
+/// The longest timeout. The bound keeps deadlines within the range of the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How to reach the daemon and how long to try.
@@ -18,14 +18,14 @@ pub struct Options {
 }
 
 impl Options {
-    /// Everything by default: the socket by [`default_socket_path`], 5 s per call, 5 ms to 500 ms
-    /// between attempts to connect.
+    /// The defaults: the socket of [`default_socket_path`], a timeout of 5 s per call, a back-off
+    /// of 5 ms to 500 ms between attempts to connect.
     #[must_use]
     pub fn new() -> Self {
         Self::at(default_socket_path())
     }
 
-    /// The defaults with this socket.
+    /// The defaults with another socket.
     #[must_use]
     pub fn at(socket_path: impl Into<PathBuf>) -> Self {
         Self {
@@ -36,26 +36,26 @@ impl Options {
         }
     }
 
-    /// How long a call may take in all: connecting, waiting, trying again. At most 24 hours; more
-    /// is cut to that.
+    /// Sets the timeout of a call, which covers connecting, waiting and retries. Values above 24
+    /// hours are lowered to 24 hours.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = cut(timeout);
         self
     }
 
-    /// How long to wait between attempts to connect: from `min` on, doubling up to `max`, each
-    /// wait cut at random by up to a half. The first attempt after a connection that was in use is
-    /// made at once. `min` is at least 1 ms and `max` at least `min`.
+    /// Sets the pauses between attempts to connect. They start at `min` and double up to `max`;
+    /// random jitter shortens each by up to half. The first attempt after a working connection is
+    /// immediate. A `min` below 1 ms is raised to 1 ms, and a `max` below `min` to `min`.
     #[must_use]
     pub fn backoff(mut self, min: Duration, max: Duration) -> Self {
-        // Without a pause, a daemon that is down would cost its clients a core each.
+        // Without a pause, each client of a daemon that is down would use up a core.
         self.backoff_min = cut(min).max(Duration::from_millis(1));
         self.backoff_max = cut(max).max(self.backoff_min);
         self
     }
 
-    /// The socket.
+    /// The path of the socket.
     #[must_use]
     pub fn socket_path(&self) -> &Path {
         &self.socket_path
@@ -70,7 +70,7 @@ impl Options {
     }
 }
 
-/// Cuts a timeout to what this crate computes with.
+/// Lowers a timeout to [`MAX_TIMEOUT`].
 pub(crate) fn cut(timeout: Duration) -> Duration {
     timeout.min(MAX_TIMEOUT)
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absurd_values_are_cut_to_what_works() {
+    fn values_out_of_range_are_moved_into_it() {
         let options =
             Options::at("/x").timeout(Duration::MAX).backoff(Duration::ZERO, Duration::ZERO);
         assert_eq!(options.call_timeout(), MAX_TIMEOUT);

@@ -1,63 +1,70 @@
-//! Where the daemon's socket is. The daemon and its clients share this rule. It goes by which
-//! directory exists and never by which socket answers: an application whose own daemon is down
-//! must not silently get IDs from another one.
+//! Where the daemon's socket is. The daemon and its clients share this rule. It depends on which
+//! directories exist, never on which socket answers: if an application's daemon is down, it must
+//! not silently get IDs from another one.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Names the socket outright, for clients and for a daemon without configuration.
+/// The environment variable with the path of the socket, for clients and for a daemon without
+/// configuration.
 pub const SOCKET_VARIABLE: &str = "LEAFD_SOCKET";
 
-/// The socket of a daemon that runs as a service of the system.
+/// The socket of a daemon that runs as a system service.
 pub const SYSTEM_SOCKET: &str = "/run/leafd/leafd.sock";
 
-/// Where a client looks for the daemon when it is told nothing:
+/// Where a client without a configured path looks for the daemon. The first rule that applies wins:
 ///
 /// 1. `$LEAFD_SOCKET`, if set and not empty;
-/// 2. for a user other than root, `$XDG_RUNTIME_DIR/leafd/leafd.sock` if the directory
-///    `$XDG_RUNTIME_DIR/leafd` exists, else `/tmp/leafd-<uid>/leafd.sock` if that directory
-///    exists, belongs to the user and cannot be written by others;
-/// 3. `/run/leafd/leafd.sock`.
+/// 2. for users other than root, `$XDG_RUNTIME_DIR/leafd/leafd.sock` if the directory
+///    `$XDG_RUNTIME_DIR/leafd` exists;
+/// 3. for users other than root, `/tmp/leafd-<uid>/leafd.sock` if that directory exists, belongs to
+///    the user and is not writable by others;
+/// 4. `/run/leafd/leafd.sock`.
 #[must_use]
 pub fn default_socket_path() -> PathBuf {
-    of_client(&Process)
+    client_path(&ProcessEnvironment)
 }
 
-/// Where a daemon without configuration makes its socket: `$LEAFD_SOCKET`, if set and not empty;
-/// else as root `/run/leafd/leafd.sock`, and as another user `$XDG_RUNTIME_DIR/leafd/leafd.sock`
-/// if `XDG_RUNTIME_DIR` is set, else `/tmp/leafd-<uid>/leafd.sock`.
+/// Where a daemon without configuration creates its socket. The first rule that applies wins:
 ///
-/// The daemon makes the directory with mode 0700 if need be; clients of the same user then find
-/// it by [`default_socket_path`].
+/// 1. `$LEAFD_SOCKET`, if set and not empty;
+/// 2. for root, `/run/leafd/leafd.sock`;
+/// 3. `$XDG_RUNTIME_DIR/leafd/leafd.sock`, if `XDG_RUNTIME_DIR` is an absolute path;
+/// 4. `/tmp/leafd-<uid>/leafd.sock`.
+///
+/// The daemon creates a missing directory with mode 0700. Clients of the same user then find the
+/// socket by [`default_socket_path`].
 #[must_use]
 pub fn default_socket_path_for_daemon() -> PathBuf {
-    of_daemon(&Process)
+    daemon_path(&ProcessEnvironment)
 }
 
-/// What the rule depends on; injected, so that the rule can be tested.
+/// What the rule depends on. Tests pass in a fake.
 trait Environment {
-    /// A variable of the environment.
+    /// The value of an environment variable.
     fn variable(&self, name: &str) -> Option<OsString>;
-    /// The effective user; `None` where it cannot be found out.
+    /// The effective user ID; `None` if it cannot be determined.
     fn uid(&self) -> Option<u32>;
-    /// Whether `path` leads to a directory.
+    /// Whether `path` is a directory, possibly through symbolic links.
     fn is_directory(&self, path: &Path) -> bool;
-    /// Whether `path` itself is a directory of `uid` that nobody else can write to.
+    /// Whether `path` itself is a directory that belongs to `uid` and that nobody else can write
+    /// to.
     fn is_private_directory(&self, path: &Path, uid: u32) -> bool;
 }
 
-struct Process;
+/// The environment of this process.
+struct ProcessEnvironment;
 
-impl Environment for Process {
+impl Environment for ProcessEnvironment {
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }
 
     fn uid(&self) -> Option<u32> {
-        // The kernel gives this directory to the effective user of the process, also when the
-        // files in it are root's because the process may not be traced.
+        // This directory belongs to the effective user of the process, even if the files in it
+        // belong to root because the process may not be traced.
         fs::metadata("/proc/self").ok().map(|meta| meta.uid())
     }
 
@@ -66,14 +73,14 @@ impl Environment for Process {
     }
 
     fn is_private_directory(&self, path: &Path, uid: u32) -> bool {
-        // Anyone may put a link into /tmp, so links are not followed.
+        // Links are not followed, because anyone can create one in /tmp.
         fs::symlink_metadata(path)
             .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o022 == 0)
     }
 }
 
-fn of_client(environment: &impl Environment) -> PathBuf {
-    if let Some(path) = named(environment) {
+fn client_path(environment: &impl Environment) -> PathBuf {
+    if let Some(path) = path_from_variable(environment) {
         return path;
     }
     let uid = environment.uid();
@@ -93,8 +100,8 @@ fn of_client(environment: &impl Environment) -> PathBuf {
     PathBuf::from(SYSTEM_SOCKET)
 }
 
-fn of_daemon(environment: &impl Environment) -> PathBuf {
-    if let Some(path) = named(environment) {
+fn daemon_path(environment: &impl Environment) -> PathBuf {
+    if let Some(path) = path_from_variable(environment) {
         return path;
     }
     match (environment.uid(), runtime_directory(environment)) {
@@ -104,12 +111,12 @@ fn of_daemon(environment: &impl Environment) -> PathBuf {
     }
 }
 
-fn named(environment: &impl Environment) -> Option<PathBuf> {
+fn path_from_variable(environment: &impl Environment) -> Option<PathBuf> {
     environment.variable(SOCKET_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 fn runtime_directory(environment: &impl Environment) -> Option<PathBuf> {
-    // The XDG specification wants relative paths ignored; an empty one is relative.
+    // The XDG specification says to ignore relative paths. An empty path is relative.
     let base = PathBuf::from(environment.variable("XDG_RUNTIME_DIR")?);
     base.is_absolute().then(|| base.join("leafd"))
 }
@@ -128,14 +135,14 @@ mod tests {
     use std::collections::HashMap;
 
     #[derive(Default)]
-    struct Fake {
+    struct FakeEnvironment {
         variables: HashMap<&'static str, &'static str>,
         uid: Option<u32>,
         directories: Vec<&'static str>,
         private: Vec<(&'static str, u32)>,
     }
 
-    impl Environment for Fake {
+    impl Environment for FakeEnvironment {
         fn variable(&self, name: &str) -> Option<OsString> {
             self.variables.get(name).map(OsString::from)
         }
@@ -150,34 +157,34 @@ mod tests {
         }
     }
 
-    fn user() -> Fake {
-        Fake {
+    fn user() -> FakeEnvironment {
+        FakeEnvironment {
             variables: HashMap::from([("XDG_RUNTIME_DIR", "/run/user/7")]),
             uid: Some(7),
-            ..Fake::default()
+            ..FakeEnvironment::default()
         }
     }
 
-    fn both(environment: &Fake) -> (String, String) {
+    fn both(environment: &FakeEnvironment) -> (String, String) {
         let text = |path: PathBuf| path.to_str().unwrap().to_owned();
-        (text(of_client(environment)), text(of_daemon(environment)))
+        (text(client_path(environment)), text(daemon_path(environment)))
     }
 
     #[test]
-    fn the_variable_wins_for_everyone_and_counts_for_nothing_when_empty() {
+    fn the_variable_wins_for_every_user_unless_it_is_empty() {
         for uid in [Some(0), Some(7), None] {
-            let mut environment = Fake { uid, ..user() };
+            let mut environment = FakeEnvironment { uid, ..user() };
             environment.directories.push("/run/user/7/leafd");
             environment.variables.insert(SOCKET_VARIABLE, "/a/b.sock");
             assert_eq!(both(&environment), ("/a/b.sock".into(), "/a/b.sock".into()));
         }
-        let mut environment = Fake { uid: Some(0), ..Fake::default() };
+        let mut environment = FakeEnvironment { uid: Some(0), ..FakeEnvironment::default() };
         environment.variables.insert(SOCKET_VARIABLE, "");
         assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
     }
 
     #[test]
-    fn a_user_finds_the_daemon_that_the_same_user_started() {
+    fn a_client_finds_the_daemon_of_the_same_user() {
         let mut environment = user();
         environment.directories.push("/run/user/7/leafd");
         environment.private.push(("/tmp/leafd-7", 7));
@@ -185,7 +192,7 @@ mod tests {
         assert_eq!(both(&environment), (socket.into(), socket.into()));
 
         for base in [None, Some(""), Some("relative")] {
-            let mut environment = Fake { uid: Some(7), ..Fake::default() };
+            let mut environment = FakeEnvironment { uid: Some(7), ..FakeEnvironment::default() };
             base.map(|base| environment.variables.insert("XDG_RUNTIME_DIR", base));
             environment.private.push(("/tmp/leafd-7", 7));
             let socket = "/tmp/leafd-7/leafd.sock";
@@ -194,46 +201,50 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_of_ones_own_it_is_the_systems() {
-        assert_eq!(of_client(&user()), Path::new(SYSTEM_SOCKET));
-        assert_eq!(of_daemon(&user()), Path::new("/run/user/7/leafd/leafd.sock"));
+    fn a_client_without_a_daemon_of_its_user_uses_the_system_service() {
+        assert_eq!(client_path(&user()), Path::new(SYSTEM_SOCKET));
+        assert_eq!(daemon_path(&user()), Path::new("/run/user/7/leafd/leafd.sock"));
     }
 
     #[test]
-    fn a_directory_of_somebody_else_in_tmp_is_not_trusted() {
+    fn another_users_directory_in_tmp_is_ignored() {
         let mut environment = user();
         environment.private.push(("/tmp/leafd-7", 8));
-        assert_eq!(of_client(&environment), Path::new(SYSTEM_SOCKET));
+        assert_eq!(client_path(&environment), Path::new(SYSTEM_SOCKET));
     }
 
     #[test]
-    fn root_never_looks_into_directories_of_users() {
-        let mut environment = Fake { uid: Some(0), ..user() };
+    fn root_ignores_the_directories_of_users() {
+        let mut environment = FakeEnvironment { uid: Some(0), ..user() };
         environment.directories.push("/run/user/7/leafd");
         environment.private.push(("/tmp/leafd-0", 0));
         assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
     }
 
     #[test]
-    fn an_unknown_user_never_uses_tmp() {
-        let environment = Fake { private: vec![("/tmp/leafd-0", 0)], ..Fake::default() };
+    fn a_process_without_a_known_user_ignores_tmp() {
+        let environment =
+            FakeEnvironment { private: vec![("/tmp/leafd-0", 0)], ..FakeEnvironment::default() };
         assert_eq!(both(&environment), (SYSTEM_SOCKET.into(), SYSTEM_SOCKET.into()));
     }
 
     #[test]
-    fn this_process_knows_its_user_and_tells_private_directories_from_others() {
+    fn only_a_private_directory_of_this_user_counts_as_private() {
         use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
-        let uid = Process.uid().unwrap();
+        let uid = ProcessEnvironment.uid().unwrap();
         let base = std::env::temp_dir().join(format!("leaf-path-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&base).unwrap();
         let link = base.join("link");
         symlink(&base, &link).unwrap();
-        assert!(Process.is_private_directory(&base, uid));
-        assert!(!Process.is_private_directory(&base, uid + 1));
-        assert!(Process.is_directory(&link) && !Process.is_private_directory(&link, uid));
+        assert!(ProcessEnvironment.is_private_directory(&base, uid));
+        assert!(!ProcessEnvironment.is_private_directory(&base, uid + 1));
+        assert!(
+            ProcessEnvironment.is_directory(&link)
+                && !ProcessEnvironment.is_private_directory(&link, uid)
+        );
         fs::set_permissions(&base, fs::Permissions::from_mode(0o720)).unwrap();
-        assert!(!Process.is_private_directory(&base, uid));
+        assert!(!ProcessEnvironment.is_private_directory(&base, uid));
         fs::remove_dir_all(&base).unwrap();
-        assert!(!Process.is_private_directory(&base, uid));
+        assert!(!ProcessEnvironment.is_private_directory(&base, uid));
     }
 }

@@ -1,4 +1,4 @@
-//! What each call gives, and what it refuses before asking.
+//! The result of each call, and the arguments that a client refuses without asking the daemon.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
 
@@ -27,12 +27,12 @@ fn segment_ids_are_dense_per_tag() {
 }
 
 #[test]
-fn snowflake_ids_are_distinct_and_can_be_taken_apart() {
+fn snowflake_ids_are_distinct_and_can_be_decoded() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         let before = SystemTime::now();
         let ids = client.snowflake_many(10_000).unwrap();
-        assert!(ids.runs().len() > 1, "10,000 do not fit into a millisecond");
+        assert!(ids.runs().len() > 1, "10,000 IDs do not fit in a millisecond");
         let mut seen: HashSet<u64> = ids.into_iter().collect();
         assert_eq!(seen.len(), 10_000);
         let id = client.snowflake().unwrap();
@@ -56,7 +56,7 @@ fn time_and_status_come_from_the_daemon() {
 }
 
 #[test]
-fn tags_are_made_listed_shown_and_changed() {
+fn tags_are_created_listed_shown_and_changed() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         for tag in ["b", "a", "c"] {
@@ -79,7 +79,7 @@ fn tags_are_made_listed_shown_and_changed() {
 }
 
 #[test]
-fn a_tag_that_is_deleted_and_made_again_begins_where_it_ended() {
+fn a_tag_created_again_after_deletion_starts_where_it_ended() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         client.next_many("order", 5).unwrap();
@@ -91,8 +91,8 @@ fn a_tag_that_is_deleted_and_made_again_begins_where_it_ended() {
     });
 }
 
-/// A worker ID whose owner has not been seen for an hour.
-fn left_behind(worker: u64) -> WorkerStatus {
+/// A worker ID whose owner reported an hour ago and is not connected.
+fn stale_worker(worker: u64) -> WorkerStatus {
     WorkerStatus {
         worker,
         owner: format!("10.0.0.{worker}:2182"),
@@ -108,16 +108,16 @@ fn left_behind(worker: u64) -> WorkerStatus {
 }
 
 #[test]
-fn worker_ids_are_listed_page_by_page_and_released_by_their_owners_name() {
+fn worker_ids_are_listed_by_pages_and_released_with_their_owner() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         for worker in [7, 3] {
-            daemon.put_worker(left_behind(worker));
+            daemon.put_worker(stale_worker(worker));
         }
         let page = client.worker_list(0, 2).unwrap();
         assert_eq!(page.iter().map(|worker| worker.worker).collect::<Vec<_>>(), [1, 3]);
         assert!(page[0].own && page[0].live && page[0].state == WorkerState::Held);
-        assert_eq!(client.worker_list(4, 2).unwrap(), [left_behind(7)]);
+        assert_eq!(client.worker_list(4, 2).unwrap(), [stale_worker(7)]);
         assert_eq!(client.worker_list(8, 2).unwrap(), []);
 
         let refused = |result: Result<WorkerStatus, Error>| result.unwrap_err().code();
@@ -127,17 +127,17 @@ fn worker_ids_are_listed_page_by_page_and_released_by_their_owners_name() {
         assert_eq!(code, Some(ErrorCode::WrongOwner));
         let code = refused(client.worker_release(1, &page[0].owner));
         assert_eq!(code, Some(ErrorCode::WorkerInUse));
-        let free = WorkerStatus { state: WorkerState::Released, ..left_behind(7) };
+        let free = WorkerStatus { state: WorkerState::Released, ..stale_worker(7) };
         assert_eq!(client.worker_release(7, "10.0.0.7:2182").unwrap(), free);
         assert_eq!(client.worker_list(4, 2).unwrap(), [free]);
     });
 }
 
 #[test]
-fn a_release_whose_answer_is_lost_is_repeated_and_finds_the_worker_id_free() {
+fn a_release_is_repeated_if_its_answer_is_lost_and_succeeds_again() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
-        daemon.put_worker(WorkerStatus { state: WorkerState::Released, ..left_behind(7) });
+        daemon.put_worker(WorkerStatus { state: WorkerState::Released, ..stale_worker(7) });
         daemon.fault_after(0, Fault::Close);
         let released = client.worker_release(7, "10.0.0.7:2182").unwrap();
         assert_eq!((released.state, daemon.connections()), (WorkerState::Released, 2));
@@ -145,7 +145,7 @@ fn a_release_whose_answer_is_lost_is_repeated_and_finds_the_worker_id_free() {
 }
 
 #[test]
-fn what_can_never_be_right_is_refused_without_asking() {
+fn invalid_arguments_are_refused_without_connecting() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         let invalid = |result: Result<(), Error>| match result {
@@ -168,7 +168,7 @@ fn what_can_never_be_right_is_refused_without_asking() {
 }
 
 #[test]
-fn a_refusal_comes_as_the_daemon_wrote_it() {
+fn an_error_of_the_daemon_is_passed_on_unchanged() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         let error = client.next_many("order", 100_001).unwrap_err();
@@ -183,13 +183,13 @@ fn a_refusal_comes_as_the_daemon_wrote_it() {
         assert!(error.is_temporary() && error.to_string().contains("no range of \"order\""));
         assert_eq!(error.retry_after(), Some(Duration::from_millis(250)));
         assert!(matches!(error, Error::Refused(same) if same == refusal));
-        assert_eq!(client.next("order").unwrap(), 1, "the connection is as good as before");
+        assert_eq!(client.next("order").unwrap(), 1, "the connection still works");
         assert_eq!(daemon.connections(), 1);
     });
 }
 
 #[test]
-fn an_error_number_of_the_future_is_carried_as_it_is() {
+fn an_unknown_error_number_is_passed_on() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         for (number, temporary) in [(399, true), (4242, false)] {
@@ -204,12 +204,12 @@ fn an_error_number_of_the_future_is_carried_as_it_is() {
 }
 
 #[test]
-fn the_daemon_is_told_how_long_the_caller_waits() {
+fn the_daemon_gets_the_callers_timeout() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon).timeout(Duration::from_secs(3600)));
         client.next("order").unwrap();
         let told = daemon.last_timeout_ms().unwrap();
-        // Less than the timeout, but not by much: the machine may be busy, not for ten minutes.
+        // A little less than the timeout. A busy machine may take some of it, but not ten minutes.
         assert!((3_000_000..3_600_000).contains(&told), "{told}");
     });
 }

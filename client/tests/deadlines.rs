@@ -1,4 +1,5 @@
-//! A call ends at its timeout, whatever the daemon does, and says what it waited for.
+//! A call ends at its deadline whatever the daemon does, and its error says what the client waited
+//! for.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
 
@@ -12,7 +13,7 @@ use leaf_client::Error;
 use leaf_client::testing::Fault;
 
 #[test]
-fn an_absent_daemon_is_reported_with_the_path_of_its_socket() {
+fn an_absent_daemon_is_reported_with_its_socket() {
     with_both(|mut daemon, make| {
         daemon.stop();
         let error = make(hasty(&daemon)).next("order").unwrap_err();
@@ -24,7 +25,7 @@ fn an_absent_daemon_is_reported_with_the_path_of_its_socket() {
 }
 
 #[test]
-fn a_daemon_that_never_answers_is_given_up_at_the_timeout() {
+fn a_call_without_an_answer_ends_at_its_deadline_and_the_silent_connection_is_replaced() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         client.time().unwrap();
@@ -37,12 +38,12 @@ fn a_daemon_that_never_answers_is_given_up_at_the_timeout() {
         daemon.fault_always(None);
         client.set_timeout(Duration::from_secs(30));
         client.next("order").unwrap();
-        assert!(daemon.connections() > 1, "a connection without a sign of life is given up");
+        assert!(daemon.connections() > 1, "the silent connection has to be replaced");
     });
 }
 
 #[test]
-fn a_daemon_that_never_says_hello_is_not_reachable() {
+fn a_daemon_that_never_answers_hello_is_unavailable() {
     with_both(|daemon, make| {
         daemon.fault_on_hello(Some(Fault::Silence));
         let error = make(hasty(&daemon)).next("order").unwrap_err();
@@ -51,7 +52,7 @@ fn a_daemon_that_never_says_hello_is_not_reachable() {
 }
 
 #[test]
-fn connections_that_always_break_are_reported_as_such() {
+fn connections_that_break_during_the_handshake_are_reported() {
     with_both(|daemon, make| {
         daemon.fault_on_hello(Some(Fault::Close));
         let error = make(hasty(&daemon)).next("order").unwrap_err();
@@ -69,11 +70,11 @@ fn connections_that_always_break_are_reported_as_such() {
 }
 
 #[test]
-fn no_time_at_all_is_at_most_a_timeout() {
+fn a_timeout_of_zero_causes_no_other_error_than_a_timeout() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon).timeout(Duration::ZERO));
         for _ in 0..3 {
-            // Timers are no finer than a millisecond, in which a call may well succeed.
+            // A timer may be a millisecond late, which is enough for a call to succeed.
             if let Err(error) = client.next("order") {
                 assert!(error.is_temporary(), "{error:?}");
             }
@@ -82,7 +83,7 @@ fn no_time_at_all_is_at_most_a_timeout() {
 }
 
 #[test]
-fn a_late_answer_is_never_taken_for_that_of_a_later_call() {
+fn a_late_answer_never_reaches_a_later_call() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         client.time().unwrap();
@@ -90,7 +91,7 @@ fn a_late_answer_is_never_taken_for_that_of_a_later_call() {
         daemon.fault_after(0, Fault::Late(SOON + SOON / 4));
         assert!(matches!(client.next("order"), Err(Error::DeadlineExceeded { .. })));
         client.set_timeout(Duration::from_secs(30));
-        // The first ID is lost with its answer, which comes at some time during these.
+        // ID 1 is lost with the late answer, which arrives during these calls.
         let ids: Vec<u64> = (0..2000).map(|_| client.next("order").unwrap()).collect();
         assert!(ids.into_iter().eq(2..2002));
     });

@@ -1,4 +1,4 @@
-//! The daemon for tests, as far as the other tests do not show it.
+//! Promises of the fake daemon that the other tests do not cover.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
 
@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 #[test]
-fn two_daemons_know_nothing_of_each_other() {
+fn two_fake_daemons_are_independent() {
     let (one, other) = (FakeDaemon::start().unwrap(), FakeDaemon::start().unwrap());
     let (mut first, mut second) = (Client::new(patient(&one)), Client::new(patient(&other)));
     first.next_many("order", 10).unwrap();
@@ -23,7 +23,7 @@ fn two_daemons_know_nothing_of_each_other() {
 }
 
 #[test]
-fn nothing_is_left_on_disk() {
+fn a_dropped_daemon_leaves_nothing_on_disk() {
     let mut daemon = FakeDaemon::start().unwrap();
     let path = daemon.path().to_owned();
     assert!(path.exists());
@@ -35,7 +35,7 @@ fn nothing_is_left_on_disk() {
     assert!(!path.parent().unwrap().exists());
 }
 
-/// What the daemon answers to these bytes before it closes the connection.
+/// The ID and the code of the error with which the daemon answers these bytes and closes.
 fn answer_to(daemon: &FakeDaemon, bytes: &[u8]) -> Option<(u64, ErrorCode)> {
     let mut stream = UnixStream::connect(daemon.path()).unwrap();
     stream.write_all(bytes).unwrap();
@@ -57,7 +57,7 @@ fn request(call: Call<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn who_does_not_keep_to_the_protocol_is_told_as_by_a_real_daemon() {
+fn a_client_that_breaks_the_protocol_gets_the_same_errors_as_from_a_real_daemon() {
     let daemon = FakeDaemon::start().unwrap();
     let told = |bytes: &[u8]| answer_to(&daemon, bytes).unwrap();
     assert_eq!(told(&request(Call::Time)), (7, ErrorCode::HelloExpected));

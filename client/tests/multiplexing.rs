@@ -1,4 +1,4 @@
-//! Many callers on the one connection of an asynchronous client.
+//! Many callers share the one connection of an asynchronous client.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
 
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use leaf_client::testing::{FakeDaemon, Fault};
 use leaf_client::{Client, Error, ErrorCode, WireError};
 
-/// Lets the runtime work until `done`; fails after ten seconds.
+/// Waits until `done` returns `true`. Fails after ten seconds.
 async fn until(done: impl Fn() -> bool) {
     for _ in 0..10_000 {
         if done() {
@@ -25,7 +25,7 @@ async fn until(done: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn answers_out_of_order_reach_the_callers_they_belong_to() {
+async fn answers_out_of_order_reach_their_callers() {
     let daemon = FakeDaemon::start().unwrap();
     let client = Client::connect(patient(&daemon)).await.unwrap();
     let tags: Vec<_> = (1..=8).map(|n| (format!("tag-{n}"), n * 1000)).collect();
@@ -40,7 +40,7 @@ async fn answers_out_of_order_reach_the_callers_they_belong_to() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_holds_up_no_other() {
+async fn a_request_without_an_answer_delays_no_other() {
     let daemon = FakeDaemon::start().unwrap();
     let client = Client::new(patient(&daemon));
     daemon.fault_after(0, Fault::Silence);
@@ -84,7 +84,7 @@ async fn many_callers_share_one_connection() {
 }
 
 #[tokio::test]
-async fn no_more_requests_are_sent_than_the_daemon_takes() {
+async fn requests_in_flight_never_exceed_the_daemons_limit() {
     let daemon = FakeDaemon::start().unwrap();
     daemon.set_limits(100, 4);
     daemon.answer_in_reverse(4);
@@ -96,13 +96,13 @@ async fn no_more_requests_are_sent_than_the_daemon_takes() {
 }
 
 #[tokio::test]
-async fn futures_that_are_dropped_leave_no_request_behind() {
+async fn dropped_futures_leave_no_request_behind() {
     let daemon = FakeDaemon::start().unwrap();
     daemon.set_limits(100, 8);
     let client = Client::new(patient(&daemon));
     client.next("order").await.unwrap();
 
-    // Seven of the eight places are taken by requests that nobody waits for any more.
+    // Abandoned calls fill seven of the eight places.
     daemon.fault_always(Some(Fault::Silence));
     tokio::select! {
         ids = join_all((0..7).map(|_| client.next("order"))) => panic!("{ids:?}"),
@@ -112,7 +112,7 @@ async fn futures_that_are_dropped_leave_no_request_behind() {
     assert_eq!(client.next("order").await.unwrap(), 2);
     assert_eq!((daemon.connections(), daemon.peak_in_flight()), (1, 8));
 
-    // When all of them are, the connection is replaced; what was waiting is not lost.
+    // When they fill all eight, the client replaces the connection and loses no queued call.
     daemon.fault_always(Some(Fault::Silence));
     let before = daemon.requests();
     tokio::select! {
@@ -123,7 +123,7 @@ async fn futures_that_are_dropped_leave_no_request_behind() {
     assert_eq!(client.next("order").await.unwrap(), 3);
     assert_eq!(daemon.connections(), 2);
 
-    // Calls that are dropped before the client runs are never sent.
+    // A call that is dropped before the task runs is never sent.
     let before = daemon.requests();
     for _ in 0..100 {
         assert!(client.next("order").now_or_never().is_none());
@@ -133,7 +133,7 @@ async fn futures_that_are_dropped_leave_no_request_behind() {
 }
 
 #[tokio::test]
-async fn a_broken_peer_fails_what_it_was_sent_and_nothing_that_still_waits() {
+async fn a_broken_peer_fails_the_calls_in_flight_and_no_queued_call() {
     let daemon = FakeDaemon::start().unwrap();
     daemon.set_limits(100, 2);
     daemon.fault_after(1, Fault::Raw(vec![0xFF; 8]));
@@ -157,7 +157,7 @@ async fn an_error_about_the_connection_reaches_its_callers() {
 }
 
 #[tokio::test]
-async fn the_connection_ends_with_the_last_handle() {
+async fn dropping_the_last_handle_ends_the_connection() {
     let daemon = FakeDaemon::start().unwrap();
     let client = Client::connect(patient(&daemon)).await.unwrap();
     let other = client.with_timeout(Duration::from_secs(60));
@@ -170,7 +170,7 @@ async fn the_connection_ends_with_the_last_handle() {
 }
 
 #[test]
-fn callers_in_several_runtimes_share_a_client() {
+fn callers_in_several_runtimes_share_a_connection() {
     let daemon = FakeDaemon::start().unwrap();
     let client = Client::new(patient(&daemon));
     let home = runtime();

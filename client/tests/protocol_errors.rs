@@ -1,4 +1,4 @@
-//! A peer that breaks the protocol costs the call that met it, and nothing that it sent is used.
+//! A peer that breaks the protocol fails the call in flight, and nothing in its message is used.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
 
@@ -15,15 +15,15 @@ fn raw(id: u64, reply: Reply) -> Fault {
     Fault::Raw(bytes)
 }
 
-/// The first call of a client has this ID.
+/// The request ID of a client's first call.
 const FIRST: u64 = 2;
 
 fn ids(first: u64, count: u32) -> Reply {
     Reply::Ids { first: Run { first, count }, more: vec![] }
 }
 
-/// The error of a first call for `count` IDs that meets `fault`. Then checks that the next one
-/// works, on one of `connections`.
+/// Makes a first call for `count` IDs that meets `fault`, and passes its error to `check`. Then
+/// makes sure that the next call succeeds and that there were `connections` in all.
 fn error_of(fault: &Fault, count: u32, connections: u64, check: impl Fn(ProtocolError)) {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
@@ -38,25 +38,25 @@ fn error_of(fault: &Fault, count: u32, connections: u64, check: impl Fn(Protocol
 }
 
 #[test]
-fn bytes_that_do_not_decode_end_the_connection_and_the_next_call_gets_a_new_one() {
+fn an_answer_that_does_not_decode_ends_the_connection_but_not_the_client() {
     let fault = Fault::Raw([&[0, 0, 0, 40][..], &[0xFF; 40]].concat());
     error_of(&fault, 1, 2, |error| assert!(matches!(error, ProtocolError::Undecodable(_))));
 }
 
 #[test]
-fn a_huge_length_ends_the_connection() {
+fn a_length_above_the_limit_ends_the_connection() {
     let fault = Fault::Raw(vec![0xFF; 8]);
     error_of(&fault, 1, 2, |error| assert!(matches!(error, ProtocolError::Frame(_)), "{error}"));
 }
 
 #[test]
-fn an_answer_to_something_else_ends_the_connection() {
+fn an_answer_with_an_unknown_id_ends_the_connection() {
     let fault = raw(FIRST + 1, ids(1, 1));
     error_of(&fault, 1, 2, |error| assert_eq!(error, ProtocolError::Unasked(FIRST + 1)));
 }
 
 #[test]
-fn what_may_not_come_unasked_ends_the_connection() {
+fn an_unsolicited_reply_other_than_goodbye_ends_the_connection() {
     let fault = raw(0, ids(1, 1));
     error_of(&fault, 1, 2, |error| {
         assert!(matches!(error, ProtocolError::UnexpectedReply { .. }));
@@ -64,7 +64,7 @@ fn what_may_not_come_unasked_ends_the_connection() {
 }
 
 #[test]
-fn ids_that_cannot_be_are_never_handed_out() {
+fn invalid_ids_never_reach_the_caller() {
     let top = i64::MAX as u64;
     let check = |reply, count, expected: ProtocolError| {
         error_of(&raw(FIRST, reply), count, 1, |error| assert_eq!(error, expected));
@@ -80,7 +80,7 @@ fn ids_that_cannot_be_are_never_handed_out() {
 }
 
 #[test]
-fn a_reply_of_the_wrong_kind_is_an_error_of_its_call_alone() {
+fn a_reply_of_the_wrong_kind_fails_its_call_only() {
     let fault = raw(FIRST, Reply::Time { unix_ms: 7 });
     error_of(&fault, 1, 1, |error| {
         assert_eq!(error, ProtocolError::UnexpectedReply { expected: "Ids", got: "Time" });

@@ -1,4 +1,4 @@
-//! A daemon that goes away and comes back fails no call; one that refuses for good is believed.
+//! A restart of the daemon fails no call. A permanent refusal is reported at once.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests panic")]
 
@@ -25,7 +25,7 @@ fn a_call_whose_connection_breaks_is_repeated() {
 }
 
 #[test]
-fn a_restart_between_two_calls_is_not_noticed() {
+fn a_restart_between_two_calls_goes_unnoticed() {
     with_both(|mut daemon, make| {
         let mut client = make(patient(&daemon));
         assert_eq!(client.next("order").unwrap(), 1);
@@ -37,7 +37,7 @@ fn a_restart_between_two_calls_is_not_noticed() {
 }
 
 #[test]
-fn a_call_waits_for_a_daemon_that_is_yet_to_start() {
+fn a_call_waits_for_a_daemon_that_starts_later() {
     with_both(|mut daemon, make| {
         daemon.stop();
         let mut client = make(patient(&daemon));
@@ -49,23 +49,23 @@ fn a_call_waits_for_a_daemon_that_is_yet_to_start() {
 }
 
 #[test]
-fn a_daemon_that_says_goodbye_fails_no_call() {
+fn a_goodbye_fails_no_call() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         assert_eq!(client.next("order").unwrap(), 1);
         daemon.say_goodbye();
-        assert_eq!(client.next("order").unwrap(), 2, "said while idle");
+        assert_eq!(client.next("order").unwrap(), 2, "Goodbye without a call in flight");
         daemon.fault_after(0, Fault::GoodbyeThenAnswer);
-        assert_eq!(client.next("order").unwrap(), 3, "said before the answer");
-        assert_eq!(client.next("order").unwrap(), 4, "after the end of the connection");
+        assert_eq!(client.next("order").unwrap(), 3, "Goodbye before the answer");
+        assert_eq!(client.next("order").unwrap(), 4, "the connection has ended");
         daemon.fault_after(0, Fault::GoodbyeThenClose);
-        assert_eq!(client.next("order").unwrap(), 5, "said instead of the answer");
+        assert_eq!(client.next("order").unwrap(), 5, "Goodbye instead of the answer");
         assert_eq!(daemon.connections(), 4);
     });
 }
 
 #[test]
-fn a_request_that_a_stopping_daemon_turns_away_goes_to_the_next_one() {
+fn a_call_that_a_stopping_daemon_turns_away_is_repeated() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));
         let stopping = WireError::new(ErrorCode::ShuttingDown, "stopping");
@@ -77,7 +77,7 @@ fn a_request_that_a_stopping_daemon_turns_away_goes_to_the_next_one() {
 }
 
 #[test]
-fn a_full_house_is_tried_again_until_there_is_room() {
+fn a_full_daemon_is_retried_until_it_has_room() {
     with_both(|daemon, make| {
         let full = WireError::new(ErrorCode::TooManyConnections, "full");
         for fault in [Fault::Refuse(full.clone()), Fault::CloseWith(full)] {
@@ -96,7 +96,7 @@ fn a_full_house_is_tried_again_until_there_is_room() {
 }
 
 #[test]
-fn a_refusal_that_will_not_change_is_reported_and_not_tried_again() {
+fn a_permanent_refusal_is_reported_without_a_retry() {
     with_both(|daemon, make| {
         for code in [ErrorCode::VersionUnsupported, ErrorCode::BadMagic, ErrorCode::Forbidden] {
             daemon.fault_on_hello(Some(Fault::Refuse(WireError::new(code, "no"))));
@@ -111,7 +111,7 @@ fn a_refusal_that_will_not_change_is_reported_and_not_tried_again() {
 }
 
 #[test]
-fn what_is_no_leafd_is_reported_and_not_tried_again() {
+fn a_peer_that_is_not_a_leafd_is_reported_without_a_retry() {
     with_both(|daemon, make| {
         daemon.fault_on_hello(Some(Fault::Raw(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())));
         let mut client = make(patient(&daemon));
@@ -139,7 +139,7 @@ fn restarts_under_load_fail_no_call_and_repeat_no_id() {
         })
         .collect();
     for restart in 1..=5 {
-        // A restart waits for some calls, so that it is in the middle of them.
+        // Restart only after some more calls, so that others are in flight.
         assert!(daemon.wait_until(|daemon| daemon.requests() >= restart * 100));
         daemon.restart().unwrap();
     }

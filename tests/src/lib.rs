@@ -18,6 +18,7 @@ mod keeper;
 pub mod links;
 pub mod load;
 pub mod log;
+pub mod malformed;
 pub mod manager;
 pub mod manifest;
 pub mod nspawn;

@@ -1,38 +1,38 @@
-//! The blocking client itself: its calls, and how a call outlives the connection.
+//! The calls of the blocking client, and the loop that repeats a call on a new connection.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::connection::{Connection, Trouble};
+use super::connection::{BlockingConnection, ExchangeError};
 use super::dial::Dialer;
 use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
-use crate::session::{self, Ask, Backoff, FIRST_CALL_ID, Failure};
+use crate::session::{self, Backoff, CheckedCall, ConnectionFailure, FIRST_CALL_ID};
 use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 
-/// A blocking client of leafd.
+/// A blocking client of leafd, with its own connection.
 ///
-/// It connects when it is first used, and again whenever the connection was lost; a call that got
-/// no answer is then repeated, which at most skips IDs. A call fails only when its timeout has
-/// passed, when the daemon refuses it, or when the peer does not keep to the protocol.
+/// The client connects on first use and reconnects when the connection is lost. It then repeats a
+/// call that got no answer, which may skip IDs but never repeats one. A call fails only if its
+/// timeout passes, the daemon refuses it, or the peer breaks the protocol.
 ///
-/// Each client has a connection of its own. Do not use one client on both sides of a `fork`.
+/// Do not use a client on both sides of a `fork`.
 #[derive(Debug)]
 pub struct Client {
     options: Options,
     timeout: Duration,
     dialer: Dialer,
-    connection: Option<Connection>,
+    connection: Option<BlockingConnection>,
     backoff: Backoff,
     next_id: u64,
-    /// The request, kept for its memory.
+    /// The buffer of the request, kept to reuse its memory.
     out: Vec<u8>,
 }
 
 impl Client {
-    /// A client that connects when it is first used.
+    /// Makes a client that connects on first use.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
@@ -46,96 +46,95 @@ impl Client {
         }
     }
 
-    /// A client that is connected: the daemon has said hello and answered a first call (`Time`).
+    /// Makes a client and connects it: the daemon has answered a first call (`Time`).
     ///
     /// # Errors
-    /// As of every call: [`Error::Unavailable`] when there is no daemon, [`Error::Refused`] when
-    /// it does not let this client in.
+    /// Those of every call: [`Error::Unavailable`] if no daemon can be reached, [`Error::Refused`]
+    /// if the daemon does not let this user connect.
     pub fn connect(options: Options) -> Result<Self, Error> {
         let mut client = Self::new(options);
         client.time()?;
         Ok(client)
     }
 
-    /// How long each further call may take in all, at most 24 hours.
+    /// Sets the timeout of all further calls, at most 24 hours.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = cut(timeout);
     }
 
-    /// One ID of `tag`.
+    /// Gets one ID of `tag`.
     ///
     /// # Errors
-    /// See [`Error`]; of the daemon's own, `UnknownTag`, `Forbidden` and `StoreUnavailable` are
-    /// the ones to expect.
+    /// See [`Error`]. Expect the daemon's errors `UnknownTag`, `Forbidden` and `StoreUnavailable`.
     pub fn next(&mut self, tag: &str) -> Result<u64, Error> {
-        session::only_id(self.call(&Ask::segment(tag, 1)?)?)
+        session::only_id(self.call(&CheckedCall::segment(tag, 1)?)?)
     }
 
-    /// `count` IDs of `tag`; the daemon has a limit, 100,000 by default.
+    /// Gets `count` IDs of `tag`, at most the daemon's limit (100,000 by default).
     ///
     /// # Errors
-    /// As [`Self::next`], and `BadCount` above the limit.
+    /// Those of [`Self::next`], and `BadCount` above the limit.
     pub fn next_many(&mut self, tag: &str, count: u32) -> Result<Ids, Error> {
-        session::ids(self.call(&Ask::segment(tag, count)?)?, count)
+        session::ids(self.call(&CheckedCall::segment(tag, count)?)?, count)
     }
 
-    /// One snowflake ID. [`crate::Layout::decode`] takes it apart.
+    /// Gets one snowflake ID. [`crate::Layout::decode`] splits it into its parts.
     ///
     /// # Errors
-    /// See [`Error`]; of the daemon's own, `ClockBackwards`, `WorkerUnavailable` and
-    /// `NotConfigured` are the ones to expect.
+    /// See [`Error`]. Expect the daemon's errors `ClockBackwards`, `WorkerUnavailable` and
+    /// `NotConfigured`.
     pub fn snowflake(&mut self) -> Result<u64, Error> {
-        session::only_id(self.call(&Ask::snowflake(1)?)?)
+        session::only_id(self.call(&CheckedCall::snowflake(1)?)?)
     }
 
-    /// `count` snowflake IDs; the daemon has a limit, 100,000 by default.
+    /// Gets `count` snowflake IDs, at most the daemon's limit (100,000 by default).
     ///
     /// # Errors
-    /// As [`Self::snowflake`], and `BadCount` above the limit.
+    /// Those of [`Self::snowflake`], and `BadCount` above the limit.
     pub fn snowflake_many(&mut self, count: u32) -> Result<Ids, Error> {
-        session::ids(self.call(&Ask::snowflake(count)?)?, count)
+        session::ids(self.call(&CheckedCall::snowflake(count)?)?, count)
     }
 
-    /// The clock of the daemon's host, to the millisecond.
+    /// Reads the clock of the daemon's host, to the millisecond.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn time(&mut self) -> Result<SystemTime, Error> {
-        session::time(self.call(&Ask::Time)?)
+        session::time(self.call(&CheckedCall::Time)?)
     }
 
-    /// How the daemon is.
+    /// Gets the status of the daemon: connections, store, state and snowflake IDs.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn status(&mut self) -> Result<DaemonStatus, Error> {
-        session::status(self.call(&Ask::Status)?)
+        session::status(self.call(&CheckedCall::Status)?)
     }
 
-    /// A page of at most `limit` tags (1 to 100), in byte order, from the first one after `after`
-    /// on; an empty `after` begins at the beginning, a short page is the last.
+    /// Lists at most `limit` tags (1 to 100) after the tag `after`, in byte order. An empty `after`
+    /// starts at the first tag. An empty page is the end.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn tag_list(&mut self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
-        session::tags(self.call(&Ask::tag_list(after, limit)?)?)
+        session::tags(self.call(&CheckedCall::tag_list(after, limit)?)?)
     }
 
-    /// One tag.
+    /// Gets the status of one tag.
     ///
     /// # Errors
-    /// See [`Error`]; `UnknownTag` when there is none of this name.
+    /// See [`Error`]. `UnknownTag` if no tag has this name.
     pub fn tag_show(&mut self, tag: &str) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_show(tag)?)?)
+        session::tag(self.call(&CheckedCall::tag_show(tag)?)?)
     }
 
-    /// Makes a tag whose first ID is `first` and whose leases begin with `step` IDs; 0 is the
-    /// daemon's default.
+    /// Creates a tag. Its first ID is `first` and its leases start with `step` IDs; a `step` of 0
+    /// stands for the daemon's default.
     ///
     /// # Errors
-    /// See [`Error`]; `TagExists` when there is one. When the connection broke before the answer,
-    /// the call is repeated, and `TagExists` may then mean the tag that it made itself:
-    /// [`Self::tag_show`] tells.
+    /// See [`Error`]. `TagExists` if the tag exists. The client repeats the call if the connection
+    /// breaks before the answer, so `TagExists` may mean the tag that the first try created. Use
+    /// [`Self::tag_show`] to find out.
     pub fn tag_create(
         &mut self,
         tag: &str,
@@ -143,62 +142,63 @@ impl Client {
         first: u64,
         description: &str,
     ) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_create(tag, step, first, description)?)?)
+        session::tag(self.call(&CheckedCall::tag_create(tag, step, first, description)?)?)
     }
 
-    /// Changes the step of a tag, from its next lease on.
+    /// Changes the step of a tag, starting with its next lease.
     ///
     /// # Errors
-    /// See [`Error`]; `UnknownTag` and `BadStep` are the ones to expect.
+    /// See [`Error`]. Expect `UnknownTag` and `BadStep`.
     pub fn tag_set_step(&mut self, tag: &str, step: u32) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_set_step(tag, step)?)?)
+        session::tag(self.call(&CheckedCall::tag_set_step(tag, step)?)?)
     }
 
-    /// A page of at most `limit` tags (1 to 100) that this daemon has used, in byte order, after
-    /// the tag `after`; an empty page is the end. Comes from memory: the store is not asked, so
-    /// descriptions are empty.
+    /// Lists at most `limit` tags (1 to 100) that this daemon has used, after the tag `after` and
+    /// in byte order. An empty page is the end. The daemon answers from memory without asking the
+    /// store, so descriptions are empty.
     ///
     /// # Errors
-    /// See [`Error`]; `UnknownCall` of a daemon that is older than the call.
+    /// See [`Error`]. `UnknownCall` if the daemon is older than this call.
     pub fn tags_used(&mut self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
-        session::tags(self.call(&Ask::tags_used(after, limit)?)?)
+        session::tags(self.call(&CheckedCall::tags_used(after, limit)?)?)
     }
 
-    /// Deletes a tag. Where it ended is remembered: a new tag of this name begins there or above,
-    /// at the `max_id` of the answer.
+    /// Deletes a tag. The database remembers where it ended: a new tag of this name starts at the
+    /// `max_id` of the answer or above.
     ///
     /// # Errors
-    /// See [`Error`]; `UnknownTag` is the one to expect, also when the connection broke before the
-    /// answer of a first try that went well, and `NotConfigured` where the database has no place
-    /// to remember deleted tags.
+    /// See [`Error`]. Expect `UnknownTag`, also if the first try deleted the tag and the connection
+    /// broke before the answer, and `NotConfigured` if the database has no table for deleted tags.
     pub fn tag_delete(&mut self, tag: &str) -> Result<TagStatus, Error> {
-        session::tag(self.call(&Ask::tag_delete(tag)?)?)
+        session::tag(self.call(&CheckedCall::tag_delete(tag)?)?)
     }
 
-    /// A page of at most `limit` worker IDs (1 to 100) of the registry, ascending, from `from` on;
-    /// an empty page is the end.
+    /// Lists at most `limit` worker IDs (1 to 100) of the registry, ascending and starting at
+    /// `from`. An empty page is the end.
     ///
     /// # Errors
-    /// See [`Error`]; of the daemon's own, `NotConfigured` where worker IDs come from the
+    /// See [`Error`]. Expect the daemon's errors `NotConfigured`, if worker IDs come from the
     /// configuration, and `RegistryUnavailable`.
     pub fn worker_list(&mut self, from: u64, limit: u32) -> Result<Vec<WorkerStatus>, Error> {
-        session::workers(self.call(&Ask::worker_list(from, limit)?)?)
+        session::workers(self.call(&CheckedCall::worker_list(from, limit)?)?)
     }
 
-    /// Makes a worker ID free for anybody, on an operator's word that `owner`, who has it, is gone
-    /// for good and never starts again with its state directory.
+    /// Releases a worker ID, so that any daemon may claim it. The caller guarantees that `owner`,
+    /// its present owner, is gone for good and never starts again with its state directory. If it
+    /// did, IDs could be issued twice.
     ///
     /// # Errors
-    /// See [`Error`]; `UnknownWorker`, `WorkerInUse` and `WrongOwner` are the ones to expect, and
-    /// those of [`Self::worker_list`]. When the connection broke before the answer, the call is
-    /// repeated: it finds the ID free, which is no error, or in the hands of another owner, which
-    /// is `WrongOwner`.
+    /// See [`Error`]. Expect `UnknownWorker`, `WorkerInUse`, `WrongOwner`, and the errors of
+    /// [`Self::worker_list`]. The client repeats the call if the connection breaks before the
+    /// answer. The second try succeeds if the worker ID is free, and fails with `WrongOwner` if
+    /// another owner has claimed it.
     pub fn worker_release(&mut self, worker: u64, owner: &str) -> Result<WorkerStatus, Error> {
-        session::worker(self.call(&Ask::worker_release(worker, owner)?)?)
+        session::worker(self.call(&CheckedCall::worker_release(worker, owner)?)?)
     }
 
-    /// Asks until there is an answer or the time is over.
-    fn call(&mut self, ask: &Ask<&str>) -> Result<Reply, Error> {
+    /// Sends the call, on new connections if need be, until an answer arrives or the deadline
+    /// passes.
+    fn call(&mut self, call: &CheckedCall<&str>) -> Result<Reply, Error> {
         let deadline = Instant::now() + self.timeout;
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1).max(FIRST_CALL_ID);
@@ -208,22 +208,22 @@ impl Client {
                 Some(connection) => connection,
                 None => self.connect_again(deadline, last)?,
             };
-            match connection.exchange(id, ask, deadline, &mut self.out) {
+            match connection.exchange(id, call, deadline, &mut self.out) {
                 Ok(reply) => {
                     self.backoff.answered();
-                    // One that is to be closed soon is kept too: the next call finds out.
+                    // Kept even if the daemon is about to close it: the next call notices.
                     self.connection = Some(connection);
                     return Ok(reply);
                 }
-                // Its late answer must not meet the next call, so the connection goes as well.
-                Err(Trouble::Late) => {
+                // The connection goes too, so that the late answer cannot reach the next call.
+                Err(ExchangeError::DeadlinePassed) => {
                     self.lost();
                     return Err(Error::DeadlineExceeded {
-                        call: ask.name(),
+                        call: call.name(),
                         timeout: self.timeout,
                     });
                 }
-                Err(Trouble::Lost(failure)) => {
+                Err(ExchangeError::Lost(failure)) => {
                     self.lost();
                     if failure.is_fatal() {
                         return Err(failure.error(self.options.socket_path()));
@@ -234,12 +234,12 @@ impl Client {
         }
     }
 
-    /// Tries to connect until it works, the daemon refuses for good, or the time is over.
+    /// Tries to connect until it succeeds, the daemon refuses for good, or the deadline passes.
     fn connect_again(
         &mut self,
         deadline: Instant,
-        mut last: Option<Failure>,
-    ) -> Result<Connection, Error> {
+        mut last: Option<ConnectionFailure>,
+    ) -> Result<BlockingConnection, Error> {
         loop {
             let now = Instant::now();
             let left = deadline.saturating_duration_since(now);
@@ -251,7 +251,7 @@ impl Client {
                 return Err(self.unavailable(last));
             }
             let trouble = match self.dialer.dial(self.options.socket_path(), deadline) {
-                Ok(stream) => match Connection::greet(stream, deadline, &mut self.out) {
+                Ok(stream) => match BlockingConnection::greet(stream, deadline, &mut self.out) {
                     Ok(connection) => return Ok(connection),
                     Err(trouble) => trouble,
                 },
@@ -259,11 +259,11 @@ impl Client {
             };
             self.lost();
             match trouble {
-                Trouble::Late => return Err(self.unavailable(last)),
-                Trouble::Lost(failure) if failure.is_fatal() => {
+                ExchangeError::DeadlinePassed => return Err(self.unavailable(last)),
+                ExchangeError::Lost(failure) if failure.is_fatal() => {
                     return Err(failure.error(self.options.socket_path()));
                 }
-                Trouble::Lost(failure) => last = Some(failure),
+                ExchangeError::Lost(failure) => last = Some(failure),
             }
         }
     }
@@ -272,8 +272,10 @@ impl Client {
         self.backoff.lost(Instant::now(), fastrand::f64());
     }
 
-    fn unavailable(&self, last: Option<Failure>) -> Error {
-        last.unwrap_or_else(|| Failure::io(io::ErrorKind::TimedOut, "it did not say hello in time"))
-            .error(self.options.socket_path())
+    fn unavailable(&self, last: Option<ConnectionFailure>) -> Error {
+        last.unwrap_or_else(|| {
+            ConnectionFailure::io(io::ErrorKind::TimedOut, "it did not say hello in time")
+        })
+        .error(self.options.socket_path())
     }
 }

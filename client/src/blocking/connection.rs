@@ -1,56 +1,57 @@
-//! A connection of the blocking client: one request, then its answer, within a deadline. In the
-//! usual case that is one write and one read and no other system call.
+//! A connection of the blocking client: one request, then its answer, before a deadline. Usually
+//! that takes one write, one read and no other system call.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::inbox::Inbox;
+use super::frame_buffer::FrameBuffer;
 use crate::error::ProtocolError;
-use crate::session::{self, Ask, DRAIN, Event, Failure};
+use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
 use crate::wire::{Reply, Response, decode_response};
 
-/// How much longer than wanted a socket's timeout may be before it is set anew. So calls with the
-/// same timeout need not set it each time.
+/// How far a socket's timeout may exceed the time left before it is set again. With this slack,
+/// calls with the same timeout set it only once.
 const SLACK: Duration = Duration::from_millis(1);
 
-/// Why there is no answer.
+/// Why a request got no answer.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    /// The time is over.
-    Late,
-    /// The connection is of no use any more.
-    Lost(Failure),
+pub(super) enum ExchangeError {
+    /// The deadline passed.
+    DeadlinePassed,
+    /// The connection ended or has to be replaced.
+    Lost(ConnectionFailure),
 }
 
-impl<E: Into<Failure>> From<E> for Trouble {
+impl<E: Into<ConnectionFailure>> From<E> for ExchangeError {
     fn from(error: E) -> Self {
         Self::Lost(error.into())
     }
 }
 
+/// A connection after the handshake.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct BlockingConnection {
     stream: UnixStream,
-    inbox: Inbox,
-    /// The timeouts that the socket has now.
+    buffer: FrameBuffer,
+    /// The socket's present timeouts.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
 }
 
-impl Connection {
-    /// Says hello; `out` is memory to work with.
+impl BlockingConnection {
+    /// Says hello. `out` is scratch memory.
     pub(super) fn greet(
         stream: UnixStream,
         deadline: Instant,
         out: &mut Vec<u8>,
-    ) -> Result<Self, Trouble> {
-        let inbox = Inbox::new();
-        let mut connection = Self { stream, inbox, read_timeout: None, write_timeout: None };
+    ) -> Result<Self, ExchangeError> {
+        let buffer = FrameBuffer::new();
+        let mut connection = Self { stream, buffer, read_timeout: None, write_timeout: None };
         out.clear();
         session::greet(out);
-        // A daemon that turns the connection away may have closed it before it is greeted; what it
-        // said is there to be read.
+        // The daemon may have refused the connection and closed it already. Then writing fails, but
+        // the reason can still be read.
         let sent = connection.send(out, deadline);
         match (connection.receive(deadline), sent) {
             (Ok(response), _) => session::welcome(response)?,
@@ -63,89 +64,91 @@ impl Connection {
     pub(super) fn exchange(
         &mut self,
         id: u64,
-        ask: &Ask<&str>,
+        call: &CheckedCall<&str>,
         deadline: Instant,
         out: &mut Vec<u8>,
-    ) -> Result<Reply, Trouble> {
+    ) -> Result<Reply, ExchangeError> {
         out.clear();
-        ask.encode(id, deadline.saturating_duration_since(Instant::now()), out);
+        call.encode(id, deadline.saturating_duration_since(Instant::now()), out);
         self.send(out, deadline)?;
-        // Set when the daemon says that it stops; the answer may still come.
+        // Set once the daemon announces that it stops. The answer may still arrive.
         let mut drain = None;
         loop {
             let response = match self.receive(drain.unwrap_or(deadline)) {
-                Err(Trouble::Late) if drain.is_some_and(|drain| drain < deadline) => {
-                    return Err(Failure::goodbye().into());
+                Err(ExchangeError::DeadlinePassed)
+                    if drain.is_some_and(|drain| drain < deadline) =>
+                {
+                    return Err(ConnectionFailure::goodbye().into());
                 }
                 received => received?,
             };
-            match Event::try_from(response)? {
-                Event::Answer { id: answered, reply } if answered == id => return Ok(reply),
-                Event::Repeat { id: repeat } if repeat == id => {
-                    return Err(Failure::goodbye().into());
+            match DaemonEvent::try_from(response)? {
+                DaemonEvent::Answer { id: answered, reply } if answered == id => return Ok(reply),
+                DaemonEvent::Repeat { id: repeat } if repeat == id => {
+                    return Err(ConnectionFailure::goodbye().into());
                 }
-                Event::Answer { id, .. } | Event::Repeat { id } => {
+                DaemonEvent::Answer { id, .. } | DaemonEvent::Repeat { id } => {
                     return Err(ProtocolError::Unasked(id).into());
                 }
-                Event::Goodbye => drain = Some(deadline.min(Instant::now() + DRAIN)),
-                Event::Closing(error) => return Err(Failure::Refused(error).into()),
+                DaemonEvent::Goodbye => drain = Some(deadline.min(Instant::now() + DRAIN)),
+                DaemonEvent::Closing(error) => return Err(ConnectionFailure::Refused(error).into()),
             }
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), Trouble> {
+    fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), ExchangeError> {
         while !bytes.is_empty() {
-            let left = left(deadline)?;
+            let left = time_left(deadline)?;
             if !fits(self.write_timeout, left) {
                 self.stream.set_write_timeout(Some(left))?;
                 self.write_timeout = Some(left);
             }
             match self.stream.write(bytes) {
-                Ok(0) => return Err(Failure::closed().into()),
+                Ok(0) => return Err(ConnectionFailure::closed().into()),
                 Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) if passes(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(())
     }
 
-    fn receive(&mut self, deadline: Instant) -> Result<Response, Trouble> {
+    fn receive(&mut self, deadline: Instant) -> Result<Response, ExchangeError> {
         loop {
-            if let Some(body) = self.inbox.take()? {
+            if let Some(body) = self.buffer.take()? {
                 return Ok(decode_response(body)?);
             }
-            let left = left(deadline)?;
+            let left = time_left(deadline)?;
             if !fits(self.read_timeout, left) {
                 self.stream.set_read_timeout(Some(left))?;
                 self.read_timeout = Some(left);
             }
-            match self.inbox.fill(&self.stream) {
-                Ok(0) => return Err(Failure::closed().into()),
+            match self.buffer.fill(&self.stream) {
+                Ok(0) => return Err(ConnectionFailure::closed().into()),
                 Ok(_) => {}
-                Err(error) if passes(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-/// The time until `deadline`. Never zero, which sockets do not take for a timeout.
-fn left(deadline: Instant) -> Result<Duration, Trouble> {
+/// The time until `deadline`. Never zero, because a socket rejects a timeout of zero.
+fn time_left(deadline: Instant) -> Result<Duration, ExchangeError> {
     match deadline.saturating_duration_since(Instant::now()) {
-        Duration::ZERO => Err(Trouble::Late),
+        Duration::ZERO => Err(ExchangeError::DeadlinePassed),
         left => Ok(left),
     }
 }
 
-/// Whether a socket's timeout will do: it ends neither much too early, to no purpose, nor more
-/// than a little too late.
+/// Whether a socket's timeout is close enough to the time left: not below half of it, which would
+/// wake the thread for nothing, and not above it by more than [`SLACK`].
 fn fits(timeout: Option<Duration>, left: Duration) -> bool {
     timeout.is_some_and(|timeout| timeout <= left + SLACK && timeout >= left / 2)
 }
 
-/// A signal, or the socket's timeout: the deadline decides.
-fn passes(error: &io::Error) -> bool {
+/// Whether to go on after this error: a signal, or the socket's timeout. The deadline decides then.
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
@@ -157,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_timeout_of_the_socket_is_kept_while_it_is_good_enough() {
+    fn the_sockets_timeout_is_kept_while_it_is_close_enough() {
         let s = Duration::from_secs(1);
         assert!(!fits(None, s));
         assert!(fits(Some(s), s) && fits(Some(s), s - SLACK) && fits(Some(s), 2 * s));

@@ -1,6 +1,6 @@
-//! Connecting within a deadline. The standard library cannot: connecting to a Unix socket waits
-//! for as long as the daemon's queue of new connections is full, as that of a stopped process is.
-//! So a thread connects, and whoever has no more time leaves it alone.
+//! Connecting with a deadline, which the standard library lacks: `connect` on a Unix socket blocks
+//! while the daemon's backlog is full, for example if the daemon's process is suspended. A thread
+//! connects instead, and the caller stops waiting for it at the deadline.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -9,28 +9,35 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Instant;
 
-use super::connection::Trouble;
-use crate::session::Failure;
+use super::connection::ExchangeError;
+use crate::session::ConnectionFailure;
 
-/// Connects; keeps an attempt that did not end in time, so that there is never more than one.
+/// Connects. It keeps an attempt that missed its deadline for the next call, so that only one
+/// attempt runs at a time.
 #[derive(Debug, Default)]
 pub(super) struct Dialer {
-    under_way: Option<Receiver<io::Result<UnixStream>>>,
+    in_flight: Option<Receiver<io::Result<UnixStream>>>,
 }
 
 impl Dialer {
-    pub(super) fn dial(&mut self, path: &Path, deadline: Instant) -> Result<UnixStream, Trouble> {
-        let attempt = match self.under_way.take() {
+    pub(super) fn dial(
+        &mut self,
+        path: &Path,
+        deadline: Instant,
+    ) -> Result<UnixStream, ExchangeError> {
+        let attempt = match self.in_flight.take() {
             Some(attempt) => attempt,
-            None => start(path).map_err(|error| Trouble::Lost(error.into()))?,
+            None => start(path).map_err(|error| ExchangeError::Lost(error.into()))?,
         };
         match attempt.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            Ok(result) => result.map_err(|error| Trouble::Lost(error.into())),
+            Ok(result) => result.map_err(|error| ExchangeError::Lost(error.into())),
             Err(RecvTimeoutError::Timeout) => {
-                self.under_way = Some(attempt);
-                Err(Trouble::Late)
+                self.in_flight = Some(attempt);
+                Err(ExchangeError::DeadlinePassed)
             }
-            Err(RecvTimeoutError::Disconnected) => Err(Trouble::Lost(Failure::closed())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(ExchangeError::Lost(ConnectionFailure::closed()))
+            }
         }
     }
 }
@@ -39,7 +46,7 @@ fn start(path: &Path) -> io::Result<Receiver<io::Result<UnixStream>>> {
     let (result, attempt) = sync_channel(1);
     let path = path.to_owned();
     thread::Builder::new().name("leaf-connect".into()).spawn(move || {
-        // Nobody listens any more when the client is gone; the connection then closes.
+        // If the client is gone, the send fails and drops the connection.
         let _ = result.send(UnixStream::connect(path));
     })?;
     Ok(attempt)

@@ -1,9 +1,9 @@
-//! The blocking client: one connection, one request at a time, the standard library alone. It
-//! keeps the same promises as the asynchronous one.
+//! The blocking client: one connection and one request at a time, with the standard library alone.
+//! It makes the same promises as the asynchronous client.
 
 mod client;
 mod connection;
 mod dial;
-mod inbox;
+mod frame_buffer;
 
 pub use client::Client;

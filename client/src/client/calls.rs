@@ -1,5 +1,5 @@
-//! The calls of a connection: which wait to be sent, which wait for an answer, and what is owed to
-//! nobody any more. Plain state: time comes in as an argument, bytes go out through a buffer.
+//! The calls of a connection: which are queued, which are in flight, and which were abandoned in
+//! flight. No IO and no clock: the time is an argument, bytes go into a buffer.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -8,149 +8,152 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use crate::error::{Error, ProtocolError};
-use crate::session::{Ask, Failure};
+use crate::session::{CheckedCall, ConnectionFailure};
 use crate::wire::Reply;
 
-/// Where the result of a call goes.
-pub(super) type Caller = oneshot::Sender<Result<Reply, Error>>;
+/// Delivers the result of a call to its caller.
+pub(super) type ReplySender = oneshot::Sender<Result<Reply, Error>>;
 
+/// A call without a result yet.
 #[derive(Debug)]
-pub(super) struct Call {
-    pub(super) ask: Ask<Box<str>>,
+pub(super) struct PendingCall {
+    pub(super) call: CheckedCall<Box<str>>,
     pub(super) deadline: Instant,
-    pub(super) caller: Caller,
+    pub(super) caller: ReplySender,
 }
 
+/// A call in flight, and when it was sent.
 #[derive(Debug)]
-struct Sent {
-    call: Call,
+struct SentCall {
+    pending: PendingCall,
     at: Instant,
 }
 
-/// The connection is of no use any more: the daemon seems stuck.
+/// The daemon does not answer; the connection has to be replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Stuck;
+pub(super) struct StuckConnection;
 
-impl From<Stuck> for Failure {
-    fn from(Stuck: Stuck) -> Self {
-        Self::io(io::ErrorKind::TimedOut, "the daemon gives no answers")
+impl From<StuckConnection> for ConnectionFailure {
+    fn from(StuckConnection: StuckConnection) -> Self {
+        Self::io(io::ErrorKind::TimedOut, "the daemon stopped answering")
     }
 }
 
+/// Every call without a result.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// By ID, which is the order of the calls.
-    waiting: BTreeMap<u64, Call>,
-    sent: HashMap<u64, Sent>,
-    /// Sent, given up by the caller, not answered: the daemon still counts them as in flight.
-    owed: HashSet<u64>,
+pub(super) struct CallTable {
+    /// By ID, so calls are sent in the order in which they were made.
+    queued: BTreeMap<u64, PendingCall>,
+    sent: HashMap<u64, SentCall>,
+    /// In flight without a caller. The daemon still counts them.
+    abandoned: HashSet<u64>,
     max_in_flight: usize,
     last_heard: Option<Instant>,
 }
 
-impl Calls {
-    /// A new call, to be sent in its turn.
-    pub(super) fn add(&mut self, id: u64, call: Call) {
-        self.waiting.insert(id, call);
+impl CallTable {
+    /// Queues a new call.
+    pub(super) fn add(&mut self, id: u64, call: PendingCall) {
+        self.queued.insert(id, call);
     }
 
-    /// Whether a connection is needed.
-    pub(super) fn any_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether a call is queued.
+    pub(super) fn any_queued(&self) -> bool {
+        !self.queued.is_empty()
     }
 
-    /// Whether a call can be sent now.
+    /// Whether a call is queued and the daemon's limit allows it to be sent.
     pub(super) fn may_send(&self) -> bool {
-        self.any_waiting() && self.has_room()
+        self.any_queued() && self.has_room()
     }
 
     fn has_room(&self) -> bool {
-        self.sent.len() + self.owed.len() < self.max_in_flight
+        self.sent.len() + self.abandoned.len() < self.max_in_flight
     }
 
-    /// Whether the daemon owes an answer that somebody waits for.
+    /// Whether a caller waits for an answer to a call in flight.
     pub(super) fn any_sent(&self) -> bool {
         !self.sent.is_empty()
     }
 
-    /// A new connection is there, with room for so many requests.
+    /// Starts on a new connection, which takes `max_in_flight` requests at a time.
     pub(super) fn connected(&mut self, max_in_flight: usize) {
         self.max_in_flight = max_in_flight;
         self.last_heard = None;
     }
 
-    /// Appends waiting calls to `out` until it holds `enough` bytes or the daemon's limit is
+    /// Appends queued calls to `out` until it holds `enough` bytes or the daemon's limit is
     /// reached.
     pub(super) fn send(&mut self, now: Instant, enough: usize, out: &mut Vec<u8>) {
         while out.len() < enough && self.has_room() {
-            let Some((id, call)) = self.waiting.pop_first() else { return };
-            call.ask.encode(id, call.deadline.saturating_duration_since(now), out);
-            self.sent.insert(id, Sent { call, at: now });
+            let Some((id, pending)) = self.queued.pop_first() else { return };
+            pending.call.encode(id, pending.deadline.saturating_duration_since(now), out);
+            self.sent.insert(id, SentCall { pending, at: now });
         }
     }
 
-    /// Something came from the daemon.
+    /// Notes that bytes arrived from the daemon.
     pub(super) fn heard(&mut self, now: Instant) {
         self.last_heard = Some(now);
     }
 
-    /// Passes an answer to its caller.
+    /// Passes a reply to its caller.
     pub(super) fn answer(&mut self, id: u64, reply: Reply) -> Result<(), ProtocolError> {
         match self.sent.remove(&id) {
-            // A caller that is gone has lost an ID, which is harmless.
-            Some(sent) => drop(sent.call.caller.send(Ok(reply))),
-            None if self.owed.remove(&id) => {}
+            // If the caller is gone, its IDs become a gap, which is harmless.
+            Some(sent) => drop(sent.pending.caller.send(Ok(reply))),
+            None if self.abandoned.remove(&id) => {}
             None => return Err(ProtocolError::Unasked(id)),
         }
         Ok(())
     }
 
-    /// The daemon will not serve this request: it waits for the next connection.
+    /// Queues a call again that the stopping daemon turned away.
     pub(super) fn repeat(&mut self, id: u64) -> Result<(), ProtocolError> {
         match self.sent.remove(&id) {
-            Some(sent) => drop(self.waiting.insert(id, sent.call)),
-            None if self.owed.remove(&id) => {}
+            Some(sent) => drop(self.queued.insert(id, sent.pending)),
+            None if self.abandoned.remove(&id) => {}
             None => return Err(ProtocolError::Unasked(id)),
         }
         Ok(())
     }
 
-    /// The caller is gone; `overdue` when because its time was over.
+    /// Drops a call whose caller is gone. `overdue` says that the caller's deadline passed.
     ///
-    /// A daemon answers within the time that it was given, even if with an error. So when the time
-    /// of a request is over and nothing at all has come since it was sent, or when all the room on
-    /// the connection is taken by answers that nobody waits for, the connection is given up.
-    pub(super) fn forget(&mut self, id: u64, overdue: bool) -> Result<(), Stuck> {
-        if self.waiting.remove(&id).is_some() {
+    /// A daemon answers within the timeout of a request, if only with an error. The connection is
+    /// therefore stuck if a call is overdue and nothing at all has arrived since it was sent. It is
+    /// also stuck if abandoned calls fill the daemon's limit.
+    pub(super) fn forget(&mut self, id: u64, overdue: bool) -> Result<(), StuckConnection> {
+        if self.queued.remove(&id).is_some() {
             return Ok(());
         }
         let Some(sent) = self.sent.remove(&id) else { return Ok(()) };
-        self.owed.insert(id);
+        self.abandoned.insert(id);
         let silent = self.last_heard.is_none_or(|heard| heard < sent.at);
-        if (overdue && silent) || self.owed.len() >= self.max_in_flight {
-            return Err(Stuck);
+        if (overdue && silent) || self.abandoned.len() >= self.max_in_flight {
+            return Err(StuckConnection);
         }
         Ok(())
     }
 
-    /// The connection is gone: what has no answer waits for the next one, in its old place.
+    /// Queues every call in flight again, in its old place, because the connection ended.
     pub(super) fn disconnected(&mut self) {
-        self.owed.clear();
-        self.waiting.extend(self.sent.drain().map(|(id, sent)| (id, sent.call)));
+        self.abandoned.clear();
+        self.queued.extend(self.sent.drain().map(|(id, sent)| (id, sent.pending)));
     }
 
-    /// Fails what was sent and not answered.
+    /// Fails every call in flight.
     pub(super) fn fail_sent(&mut self, error: &Error) {
-        self.owed.clear();
+        self.abandoned.clear();
         for (_, sent) in self.sent.drain() {
-            drop(sent.call.caller.send(Err(error.clone())));
+            drop(sent.pending.caller.send(Err(error.clone())));
         }
     }
 
-    /// Fails everything.
+    /// Fails every call.
     pub(super) fn fail_all(&mut self, error: &Error) {
         self.fail_sent(error);
-        for (_, call) in std::mem::take(&mut self.waiting) {
+        for (_, call) in std::mem::take(&mut self.queued) {
             drop(call.caller.send(Err(error.clone())));
         }
     }
@@ -166,29 +169,29 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
     const PLENTY: usize = 1 << 16;
 
-    struct World {
-        calls: Calls,
+    struct Bench {
+        calls: CallTable,
         now: Instant,
         answers: HashMap<u64, Receiver<Result<Reply, Error>>>,
     }
 
-    impl World {
+    impl Bench {
         fn new(max_in_flight: usize, ids: impl IntoIterator<Item = u64>) -> Self {
-            let mut world =
-                Self { calls: Calls::default(), now: Instant::now(), answers: HashMap::new() };
-            world.calls.connected(max_in_flight);
-            ids.into_iter().for_each(|id| world.add(id));
-            world
+            let mut bench =
+                Self { calls: CallTable::default(), now: Instant::now(), answers: HashMap::new() };
+            bench.calls.connected(max_in_flight);
+            ids.into_iter().for_each(|id| bench.add(id));
+            bench
         }
 
         fn add(&mut self, id: u64) {
             let (caller, answer) = oneshot::channel();
-            let ask = Ask::segment("t", 1).unwrap().into_owned();
-            self.calls.add(id, Call { ask, deadline: self.now + 5 * S, caller });
+            let call = CheckedCall::segment("t", 1).unwrap().into_owned();
+            self.calls.add(id, PendingCall { call, deadline: self.now + 5 * S, caller });
             self.answers.insert(id, answer);
         }
 
-        /// Sends what may be sent; the IDs.
+        /// Sends as many calls as allowed and returns their IDs.
         fn send(&mut self) -> Vec<u64> {
             let mut out = Vec::new();
             self.calls.send(self.now, PLENTY, &mut out);
@@ -214,119 +217,119 @@ mod tests {
     }
 
     #[test]
-    fn each_answer_finds_its_caller_in_whatever_order_it_comes() {
-        let mut world = World::new(8, [2, 3, 4]);
-        assert_eq!(world.send(), [2, 3, 4]);
+    fn answers_in_any_order_reach_their_callers() {
+        let mut bench = Bench::new(8, [2, 3, 4]);
+        assert_eq!(bench.send(), [2, 3, 4]);
         for id in [4, 2, 3] {
-            world.answer(id).unwrap();
-            assert_eq!(world.result(id), Some(id));
+            bench.answer(id).unwrap();
+            assert_eq!(bench.result(id), Some(id));
         }
-        assert!(!world.calls.any_sent());
+        assert!(!bench.calls.any_sent());
     }
 
     #[test]
-    fn an_answer_that_nobody_asked_for_is_an_error_and_so_is_a_second_one() {
-        let mut world = World::new(8, [2]);
-        world.send();
-        assert_eq!(world.answer(9), Err(ProtocolError::Unasked(9)));
-        world.answer(2).unwrap();
-        assert_eq!(world.answer(2), Err(ProtocolError::Unasked(2)));
-        assert_eq!(world.calls.repeat(2), Err(ProtocolError::Unasked(2)));
+    fn an_unexpected_answer_and_a_second_answer_are_errors() {
+        let mut bench = Bench::new(8, [2]);
+        bench.send();
+        assert_eq!(bench.answer(9), Err(ProtocolError::Unasked(9)));
+        bench.answer(2).unwrap();
+        assert_eq!(bench.answer(2), Err(ProtocolError::Unasked(2)));
+        assert_eq!(bench.calls.repeat(2), Err(ProtocolError::Unasked(2)));
     }
 
     #[test]
-    fn no_more_requests_are_in_flight_than_the_daemon_allows() {
-        let mut world = World::new(2, 2..6);
-        assert_eq!(world.send(), [2, 3]);
-        assert_eq!(world.send(), []);
-        world.answer(3).unwrap();
-        assert_eq!(world.send(), [4]);
-        // A caller that goes away does not make room: the daemon does not know of it.
-        world.calls.forget(2, false).unwrap();
-        assert_eq!(world.send(), []);
-        world.answer(2).unwrap();
-        assert_eq!(world.send(), [5]);
+    fn requests_in_flight_never_exceed_the_daemons_limit() {
+        let mut bench = Bench::new(2, 2..6);
+        assert_eq!(bench.send(), [2, 3]);
+        assert!(bench.send().is_empty());
+        bench.answer(3).unwrap();
+        assert_eq!(bench.send(), [4]);
+        // A caller that gives up makes no room, because the daemon does not know.
+        bench.calls.forget(2, false).unwrap();
+        assert!(bench.send().is_empty());
+        bench.answer(2).unwrap();
+        assert_eq!(bench.send(), [5]);
     }
 
     #[test]
-    fn a_batch_ends_when_it_is_long_enough() {
-        let mut world = World::new(100, 2..50);
+    fn a_batch_ends_at_its_size_limit() {
+        let mut bench = Bench::new(100, 2..50);
         let mut out = Vec::new();
-        world.calls.send(world.now, 1, &mut out);
+        bench.calls.send(bench.now, 1, &mut out);
         let (body, rest) = split_frame(&out, PLENTY).unwrap().unwrap();
         assert_eq!((decode_request(body).unwrap().id, rest.len()), (2, 0));
-        assert!(out.len() > HEADER_LEN && world.calls.any_waiting());
+        assert!(out.len() > HEADER_LEN && bench.calls.any_queued());
     }
 
     #[test]
-    fn what_got_no_answer_is_sent_again_in_the_old_order() {
-        let mut world = World::new(3, 2..7);
-        assert_eq!(world.send(), [2, 3, 4]);
-        world.answer(3).unwrap();
-        world.calls.disconnected();
-        world.calls.connected(8);
-        assert_eq!(world.send(), [2, 4, 5, 6]);
+    fn unanswered_calls_are_sent_again_in_their_old_order() {
+        let mut bench = Bench::new(3, 2..7);
+        assert_eq!(bench.send(), [2, 3, 4]);
+        bench.answer(3).unwrap();
+        bench.calls.disconnected();
+        bench.calls.connected(8);
+        assert_eq!(bench.send(), [2, 4, 5, 6]);
     }
 
     #[test]
-    fn a_request_that_the_stopping_daemon_turns_away_is_sent_again() {
-        let mut world = World::new(8, [2, 3]);
-        world.send();
-        world.calls.repeat(2).unwrap();
-        world.answer(3).unwrap();
-        world.calls.disconnected();
-        assert_eq!(world.send(), [2]);
+    fn a_call_that_a_stopping_daemon_turns_away_is_sent_again() {
+        let mut bench = Bench::new(8, [2, 3]);
+        bench.send();
+        bench.calls.repeat(2).unwrap();
+        bench.answer(3).unwrap();
+        bench.calls.disconnected();
+        assert_eq!(bench.send(), [2]);
     }
 
     #[test]
-    fn a_call_given_up_leaves_nothing_behind() {
-        let mut world = World::new(8, [2, 3, 4]);
-        world.calls.forget(3, true).unwrap();
-        assert_eq!(world.send(), [2, 4]);
-        world.calls.forget(2, false).unwrap();
-        world.answer(2).unwrap();
-        world.answer(4).unwrap();
-        world.calls.forget(4, false).unwrap();
-        let Calls { waiting, sent, owed, .. } = &world.calls;
-        assert!(waiting.is_empty() && sent.is_empty() && owed.is_empty());
+    fn an_abandoned_call_leaves_nothing_behind() {
+        let mut bench = Bench::new(8, [2, 3, 4]);
+        bench.calls.forget(3, true).unwrap();
+        assert_eq!(bench.send(), [2, 4]);
+        bench.calls.forget(2, false).unwrap();
+        bench.answer(2).unwrap();
+        bench.answer(4).unwrap();
+        bench.calls.forget(4, false).unwrap();
+        let CallTable { queued, sent, abandoned, .. } = &bench.calls;
+        assert!(queued.is_empty() && sent.is_empty() && abandoned.is_empty());
     }
 
     #[test]
-    fn a_daemon_that_says_nothing_for_the_time_of_a_request_is_stuck_and_a_slow_one_is_not() {
-        let mut world = World::new(8, [2, 3]);
-        world.send();
-        assert_eq!(world.calls.forget(2, true), Err(Stuck));
+    fn a_silent_daemon_is_stuck_and_a_slow_one_is_not() {
+        let mut bench = Bench::new(8, [2, 3]);
+        bench.send();
+        assert_eq!(bench.calls.forget(2, true), Err(StuckConnection));
 
-        let mut world = World::new(8, [2, 3, 4]);
-        world.send();
-        world.now += S;
-        world.answer(3).unwrap();
-        assert_eq!(world.calls.forget(2, true), Ok(()));
-        assert_eq!(world.calls.forget(4, false), Ok(()));
+        let mut bench = Bench::new(8, [2, 3, 4]);
+        bench.send();
+        bench.now += S;
+        bench.answer(3).unwrap();
+        assert_eq!(bench.calls.forget(2, true), Ok(()));
+        assert_eq!(bench.calls.forget(4, false), Ok(()));
     }
 
     #[test]
-    fn a_connection_full_of_unwanted_answers_is_given_up() {
-        let mut world = World::new(3, [2, 3, 4]);
-        world.send();
-        assert_eq!(world.calls.forget(2, false), Ok(()));
-        assert_eq!(world.calls.forget(3, false), Ok(()));
-        assert_eq!(world.calls.forget(4, false), Err(Stuck));
+    fn a_connection_full_of_abandoned_calls_is_stuck() {
+        let mut bench = Bench::new(3, [2, 3, 4]);
+        bench.send();
+        assert_eq!(bench.calls.forget(2, false), Ok(()));
+        assert_eq!(bench.calls.forget(3, false), Ok(()));
+        assert_eq!(bench.calls.forget(4, false), Err(StuckConnection));
     }
 
     #[test]
-    fn a_failure_reaches_those_it_concerns() {
-        let mut world = World::new(1, [2, 3]);
-        world.send();
+    fn a_failure_of_the_calls_in_flight_spares_the_queued_ones() {
+        let mut bench = Bench::new(1, [2, 3]);
+        bench.send();
         let error = Error::Protocol(ProtocolError::Unasked(0));
-        world.calls.fail_sent(&error);
-        assert!(world.answers.get_mut(&2).unwrap().try_recv().unwrap().is_err());
-        assert!(world.answers.get_mut(&3).unwrap().try_recv().is_err());
-        assert_eq!(world.send(), [3]);
-        world.add(4);
-        world.calls.fail_all(&error);
+        bench.calls.fail_sent(&error);
+        assert!(bench.answers.get_mut(&2).unwrap().try_recv().unwrap().is_err());
+        assert!(bench.answers.get_mut(&3).unwrap().try_recv().is_err());
+        assert_eq!(bench.send(), [3]);
+        bench.add(4);
+        bench.calls.fail_all(&error);
         for id in [3, 4] {
-            assert!(world.answers.get_mut(&id).unwrap().try_recv().unwrap().is_err());
+            assert!(bench.answers.get_mut(&id).unwrap().try_recv().unwrap().is_err());
         }
     }
 }

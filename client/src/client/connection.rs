@@ -1,4 +1,5 @@
-//! The socket of the asynchronous client: opened, greeted, read by frames, written in batches.
+//! The socket of the asynchronous client: it says hello, reads frame by frame and writes in
+//! batches.
 
 use std::io;
 
@@ -10,37 +11,39 @@ use tokio_util::codec::{FramedRead, LengthDelimitedCodec, LengthDelimitedCodecEr
 
 use crate::error::ProtocolError;
 use crate::options::Options;
-use crate::session::{self, Event, Failure};
+use crate::session::{self, ConnectionFailure, DaemonEvent};
 use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, Response, decode_response};
 
-/// Requests are gathered up to about so many bytes before they are written.
-pub(super) const BATCH: usize = 64 * 1024;
+/// A batch of requests is written once it has about this many bytes.
+pub(super) const BATCH_LEN: usize = 64 * 1024;
 
-/// A connection that the daemon has welcomed.
-pub(super) struct Connection {
-    pub(super) reader: Reader,
-    pub(super) writer: Writer,
-    /// Most requests that may be without an answer.
+/// A connection after the handshake.
+pub(super) struct AsyncConnection {
+    pub(super) reader: FrameReader,
+    pub(super) writer: RequestWriter,
+    /// The daemon's limit on requests in flight.
     pub(super) max_in_flight: usize,
 }
 
-impl Connection {
-    /// Connects and says hello. The attempt ends with the timeout of a call: a daemon that takes
-    /// longer serves nobody.
-    pub(super) async fn open(options: &Options) -> Result<Self, Failure> {
+impl AsyncConnection {
+    /// Connects and says hello within the timeout of a call. A daemon that takes longer could not
+    /// serve a call in time either.
+    pub(super) async fn open(options: &Options) -> Result<Self, ConnectionFailure> {
         match timeout(options.call_timeout(), Self::greet(options)).await {
             Ok(connection) => connection,
-            Err(_) => Err(Failure::io(io::ErrorKind::TimedOut, "it did not say hello in time")),
+            Err(_) => {
+                Err(ConnectionFailure::io(io::ErrorKind::TimedOut, "it did not say hello in time"))
+            }
         }
     }
 
-    async fn greet(options: &Options) -> Result<Self, Failure> {
+    async fn greet(options: &Options) -> Result<Self, ConnectionFailure> {
         let (read, write) = UnixStream::connect(options.socket_path()).await?.into_split();
-        let mut reader = Reader::new(read);
-        let mut writer = Writer { socket: write, out: Vec::new(), written: 0 };
+        let mut reader = FrameReader::new(read);
+        let mut writer = RequestWriter { socket: write, out: Vec::new(), written: 0 };
         session::greet(writer.buffer());
-        // A daemon that turns the connection away may have closed it before it is greeted; what it
-        // said is there to be read.
+        // The daemon may have refused the connection and closed it already. Then writing fails, but
+        // the reason can still be read.
         let sent = writer.flush_all().await;
         let max_in_flight = match (reader.response().await, sent) {
             (Ok(response), _) => session::welcome(response)?,
@@ -51,12 +54,12 @@ impl Connection {
     }
 }
 
-/// The reading half.
-pub(super) struct Reader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
+/// The reading half, which decodes one message at a time.
+pub(super) struct FrameReader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
 
-impl Reader {
+impl FrameReader {
     fn new(socket: OwnedReadHalf) -> Self {
-        // The codec checks a length before it makes room for it.
+        // The codec checks a length before it allocates.
         let codec = LengthDelimitedCodec::builder()
             .length_field_length(HEADER_LEN)
             .max_frame_length(MAX_RESPONSE_LEN)
@@ -64,30 +67,30 @@ impl Reader {
         Self(FramedRead::new(socket, codec))
     }
 
-    /// The next message; may be dropped and called again without loss.
-    pub(super) async fn event(&mut self) -> Result<Event, Failure> {
-        Ok(Event::try_from(self.response().await?)?)
+    /// Waits for the next message. Cancel safe: no message is lost if the future is dropped.
+    pub(super) async fn event(&mut self) -> Result<DaemonEvent, ConnectionFailure> {
+        Ok(DaemonEvent::try_from(self.response().await?)?)
     }
 
-    /// The next message, if it is there already.
-    pub(super) fn ready_event(&mut self) -> Option<Result<Event, Failure>> {
+    /// The next message if it has arrived already.
+    pub(super) fn ready_event(&mut self) -> Option<Result<DaemonEvent, ConnectionFailure>> {
         self.event().now_or_never()
     }
 
-    async fn response(&mut self) -> Result<Response, Failure> {
+    async fn response(&mut self) -> Result<Response, ConnectionFailure> {
         match self.0.next().await {
             Some(Ok(frame)) => Ok(decode_response(&frame)?),
             Some(Err(error)) => Err(explain(error)),
-            None => Err(Failure::closed()),
+            None => Err(ConnectionFailure::closed()),
         }
     }
 }
 
-/// Tells a frame that is too long from a socket that failed.
-fn explain(error: io::Error) -> Failure {
+/// Turns the codec's error for a long frame into a protocol error. Other errors are the socket's.
+fn explain(error: io::Error) -> ConnectionFailure {
     match error.get_ref() {
         Some(inner) if inner.is::<LengthDelimitedCodecError>() => {
-            // The codec keeps the length to itself; it is above the limit.
+            // The codec does not tell the length, only that it is above the limit.
             let error = FrameError { len: MAX_RESPONSE_LEN + 1, limit: MAX_RESPONSE_LEN };
             ProtocolError::from(error).into()
         }
@@ -95,22 +98,22 @@ fn explain(error: io::Error) -> Failure {
     }
 }
 
-/// The writing half, with what is still to be written.
-pub(super) struct Writer {
+/// The writing half, with the bytes that are not written yet.
+pub(super) struct RequestWriter {
     socket: OwnedWriteHalf,
     out: Vec<u8>,
     written: usize,
 }
 
-impl Writer {
-    /// Where to append requests; what has been written is taken off first.
+impl RequestWriter {
+    /// The buffer to append requests to. Bytes that are written already are removed first.
     pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.drain(..self.written.min(self.out.len()));
         self.written = 0;
         &mut self.out
     }
 
-    /// Writes what the socket takes now; whether that was all.
+    /// Writes what the socket takes now. Returns whether that was everything.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.socket.try_write(rest) {
@@ -131,7 +134,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until the socket takes more.
+    /// Waits until the socket takes more bytes.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }

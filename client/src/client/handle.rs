@@ -1,5 +1,5 @@
-//! The callers' side: hands a call to the task and waits for its result, no longer than its
-//! timeout. The timer is the caller's own, so that a stuck task cannot hold a caller.
+//! The callers' side: passes a call to the task and waits for the result until the deadline. Each
+//! call has its own timer, so a stuck task cannot block a caller.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,43 +9,25 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::task::{Command, Task};
+use super::calls::PendingCall;
+use super::link::{Link, LinkState};
+use super::task::{ConnectionTask, TaskCommand};
 use crate::error::Error;
 use crate::options::Options;
-use crate::session::{Ask, FIRST_CALL_ID, Failure};
+use crate::session::{CheckedCall, ConnectionFailure, FIRST_CALL_ID};
 use crate::wire::Reply;
 
-/// What all clones of a client share. The task does not hold it, so that it ends when the last
-/// clone goes and the channel closes.
+/// The state that all clones of a client share. The task does not own it: dropping the last clone
+/// closes the channel, and that ends the task.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct ClientHandle {
     options: Arc<Options>,
     link: Arc<Link>,
     next_id: AtomicU64,
-    task: Mutex<Option<mpsc::UnboundedSender<Command>>>,
+    task: Mutex<Option<mpsc::UnboundedSender<TaskCommand>>>,
 }
 
-/// Whether there is a connection, for callers whose time is over.
-#[derive(Debug, Default)]
-pub(super) struct Link(Mutex<LinkState>);
-
-#[derive(Debug, Default)]
-struct LinkState {
-    up: bool,
-    last_failure: Option<Failure>,
-}
-
-impl Link {
-    pub(super) fn up(&self) {
-        lock(&self.0).up = true;
-    }
-
-    pub(super) fn down(&self, failure: Failure) {
-        *lock(&self.0) = LinkState { up: false, last_failure: Some(failure) };
-    }
-}
-
-impl Handle {
+impl ClientHandle {
     pub(super) fn new(options: Options) -> Self {
         Self {
             options: Arc::new(options),
@@ -55,46 +37,50 @@ impl Handle {
         }
     }
 
-    /// Makes a call and waits for its reply, which may still be a refusal.
-    pub(super) async fn call(&self, ask: Ask<&str>, timeout: Duration) -> Result<Reply, Error> {
+    /// Makes a call and waits for its reply, which may be an error from the daemon.
+    pub(super) async fn call(
+        &self,
+        call: CheckedCall<&str>,
+        timeout: Duration,
+    ) -> Result<Reply, Error> {
         let deadline = Instant::now() + timeout;
         loop {
             let (caller, answer) = oneshot::channel();
-            let mut pending = Pending { handle: self, id: self.next_id(), end: End::Dropped };
-            self.submit(Command::Call {
-                id: pending.id,
-                ask: ask.clone().into_owned(),
+            let mut guard = CallGuard { handle: self, id: self.next_id(), end: CallEnd::Dropped };
+            let pending = PendingCall {
+                call: call.clone().into_owned(),
                 deadline: deadline.into_std(),
                 caller,
-            })?;
+            };
+            self.submit(TaskCommand::Call { id: guard.id, pending })?;
             match timeout_at(deadline, answer).await {
                 Ok(Ok(result)) => {
-                    pending.end = End::Answered;
+                    guard.end = CallEnd::Answered;
                     return result;
                 }
-                // The runtime of the task has ended. The caller's goes on, so the call is repeated
-                // there, as it is when a connection breaks.
-                Ok(Err(_)) => pending.end = End::Answered,
+                // The task's runtime has ended, but the caller's is alive. The call is repeated
+                // there, as after a broken connection.
+                Ok(Err(_)) => guard.end = CallEnd::Answered,
                 Err(_) => {
-                    pending.end = End::Overdue;
-                    return Err(self.late(ask.name(), timeout));
+                    guard.end = CallEnd::Overdue;
+                    return Err(self.deadline_error(call.name(), timeout));
                 }
             }
         }
     }
 
     fn next_id(&self) -> u64 {
-        // A million calls per second would take half a million years to come round.
+        // At a million calls per second this wraps around after half a million years.
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Hands a command to the task; starts one when there is none, or when the runtime that the
-    /// last one lived in has ended.
-    fn submit(&self, command: Command) -> Result<(), Error> {
-        // Asked each time: the timer of the call needs the runtime as well.
+    /// Sends a command to the task. Starts the task if there is none, or if the runtime of the last
+    /// one has ended.
+    fn submit(&self, command: TaskCommand) -> Result<(), Error> {
+        // Checked for every call, because its timer needs the runtime too.
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| self.unavailable("the client needs a tokio runtime"))?;
-        let mut task = lock(&self.task);
+        let mut task = self.lock_task();
         let command = match &*task {
             Some(sender) => match sender.send(command) {
                 Ok(()) => return Ok(()),
@@ -103,61 +89,61 @@ impl Handle {
             None => command,
         };
         let (sender, commands) = mpsc::unbounded_channel();
-        runtime.spawn(Task::new(Arc::clone(&self.options), Arc::clone(&self.link), commands).run());
-        // The receiver is alive within the future that was just spawned, or the runtime is shutting
-        // down and drops the caller's end with it, which the caller sees.
+        runtime.spawn(
+            ConnectionTask::new(Arc::clone(&self.options), Arc::clone(&self.link), commands).run(),
+        );
+        // The spawned future owns the receiver. If the runtime is shutting down, it drops the
+        // future and with it the sender of the result, which ends the caller's wait.
         let _ = sender.send(command);
         *task = Some(sender);
         Ok(())
     }
 
     fn forget(&self, id: u64, overdue: bool) {
-        if let Some(sender) = &*lock(&self.task) {
-            let _ = sender.send(Command::Forget { id, overdue });
+        if let Some(sender) = &*self.lock_task() {
+            let _ = sender.send(TaskCommand::Forget { id, overdue });
         }
     }
 
-    /// The error of a call whose time is over.
-    fn late(&self, call: &'static str, timeout: Duration) -> Error {
-        let link = lock(&self.link.0);
-        if link.up {
-            return Error::DeadlineExceeded { call, timeout };
+    /// The error of a call whose deadline has passed.
+    fn deadline_error(&self, call: &'static str, timeout: Duration) -> Error {
+        match self.link.state() {
+            LinkState::Up => Error::DeadlineExceeded { call, timeout },
+            LinkState::Down(failure) => failure.error(self.options.socket_path()),
+            LinkState::New => self.unavailable("it did not say hello in time"),
         }
-        match &link.last_failure {
-            Some(failure) => failure.error(self.options.socket_path()),
-            None => self.unavailable("it did not say hello in time"),
-        }
+    }
+
+    fn lock_task(&self) -> MutexGuard<'_, Option<mpsc::UnboundedSender<TaskCommand>>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unavailable(&self, why: &'static str) -> Error {
-        Failure::io(io::ErrorKind::TimedOut, why).error(self.options.socket_path())
+        ConnectionFailure::io(io::ErrorKind::TimedOut, why).error(self.options.socket_path())
     }
 }
 
-/// A call that waits. Dropped without an answer, it tells the task to forget the call.
-struct Pending<'a> {
-    handle: &'a Handle,
+/// Makes the task forget a call whose caller gives up. It lives as long as the caller waits.
+struct CallGuard<'a> {
+    handle: &'a ClientHandle,
     id: u64,
-    end: End,
+    end: CallEnd,
 }
 
 #[derive(PartialEq)]
-enum End {
-    /// There is nothing left to be forgotten.
+enum CallEnd {
+    /// The task has dealt with the call, or is gone.
     Answered,
+    /// The deadline passed.
     Overdue,
-    /// The caller did not wait for any end.
+    /// The caller dropped the future.
     Dropped,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        if self.end != End::Answered {
-            self.handle.forget(self.id, self.end == End::Overdue);
+        if self.end != CallEnd::Answered {
+            self.handle.forget(self.id, self.end == CallEnd::Overdue);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

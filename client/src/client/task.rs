@@ -1,5 +1,5 @@
-//! The task that keeps the connection: connects when a call waits, writes requests in batches,
-//! passes answers on, and connects again. It ends with the last handle.
+//! The task that owns the connection. It connects once a call is queued, writes requests in
+//! batches, passes answers to callers and reconnects. It ends when the last handle is dropped.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -11,63 +11,67 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::time;
 
-use super::calls::{Call, Caller, Calls, Stuck};
-use super::connection::{BATCH, Connection, Writer};
-use super::handle::Link;
+use super::calls::{CallTable, PendingCall, StuckConnection};
+use super::connection::{AsyncConnection, BATCH_LEN, RequestWriter};
+use super::link::Link;
 use crate::options::Options;
-use crate::session::{Ask, Backoff, DRAIN, Event, Failure};
+use crate::session::{Backoff, ConnectionFailure, DRAIN, DaemonEvent};
 
-/// What callers send to the task.
+/// A message from a caller to the task.
 #[derive(Debug)]
-pub(super) enum Command {
-    Call { id: u64, ask: Ask<Box<str>>, deadline: Instant, caller: Caller },
+pub(super) enum TaskCommand {
+    /// Makes a call.
+    Call { id: u64, pending: PendingCall },
+    /// Drops a call whose caller gave up; `overdue` says that its deadline passed.
     Forget { id: u64, overdue: bool },
 }
 
-pub(super) struct Task {
+/// The state of the task.
+pub(super) struct ConnectionTask {
     options: Arc<Options>,
     link: Arc<Link>,
-    commands: mpsc::UnboundedReceiver<Command>,
-    calls: Calls,
+    commands: mpsc::UnboundedReceiver<TaskCommand>,
+    calls: CallTable,
     backoff: Backoff,
 }
 
-/// Why the task leaves what it does.
-enum Ending {
-    /// The last handle is gone.
+/// Why the task stops what it is doing.
+enum TaskExit {
+    /// The last handle was dropped.
     Unused,
-    /// The connection is gone, or could not be made.
-    Lost(Failure),
+    /// The connection ended, or connecting failed.
+    Lost(ConnectionFailure),
 }
 
-impl<E: Into<Failure>> From<E> for Ending {
+impl<E: Into<ConnectionFailure>> From<E> for TaskExit {
     fn from(error: E) -> Self {
         Self::Lost(error.into())
     }
 }
 
-// The time of tokio, which tests can stop, as the plain state knows it.
+// Tokio's clock, which tests can pause.
 fn now() -> Instant {
     time::Instant::now().into_std()
 }
 
-/// How far a connection has come.
-enum Phase {
+/// The phase of an open connection.
+enum ConnectionPhase {
     /// Requests may be sent.
     Open,
-    /// The daemon stops, or takes no more: only its last answers are waited for, and not for long.
-    Ending { at: time::Instant, why: Failure },
+    /// The daemon is stopping, or writing failed. Nothing is sent; the last answers are read until
+    /// `at`.
+    Ending { at: time::Instant, why: ConnectionFailure },
 }
 
-impl Phase {
-    fn end(&mut self, why: Failure) {
+impl ConnectionPhase {
+    fn end(&mut self, why: ConnectionFailure) {
         if let Self::Open = self {
             *self = Self::Ending { at: time::Instant::now() + DRAIN, why };
         }
     }
 
-    /// Waits until there is nothing more to wait for.
-    async fn over(&self) -> Failure {
+    /// Waits for the end of the `Ending` phase.
+    async fn over(&self) -> ConnectionFailure {
         match self {
             Self::Open => std::future::pending().await,
             Self::Ending { at, why } => {
@@ -78,40 +82,43 @@ impl Phase {
     }
 }
 
-impl Drop for Task {
-    /// The runtime has ended, or the last handle is gone.
+impl Drop for ConnectionTask {
+    /// Runs when the runtime ends or the last handle is dropped.
     fn drop(&mut self) {
-        self.link.down(Failure::io(io::ErrorKind::NotConnected, "the runtime of the client ended"));
+        self.link.down(ConnectionFailure::io(
+            io::ErrorKind::NotConnected,
+            "the runtime of the client ended",
+        ));
     }
 }
 
-impl Task {
+impl ConnectionTask {
     pub(super) fn new(
         options: Arc<Options>,
         link: Arc<Link>,
-        commands: mpsc::UnboundedReceiver<Command>,
+        commands: mpsc::UnboundedReceiver<TaskCommand>,
     ) -> Self {
         let backoff = Backoff::new(options.backoff_range());
-        Self { options, link, commands, calls: Calls::default(), backoff }
+        Self { options, link, commands, calls: CallTable::default(), backoff }
     }
 
     pub(super) async fn run(mut self) {
         loop {
             let failure = match self.connection().await {
-                Ending::Unused => return,
-                Ending::Lost(failure) => failure,
+                TaskExit::Unused => return,
+                TaskExit::Lost(failure) => failure,
             };
             self.backoff.lost(now(), fastrand::f64());
             self.link.down(failure);
         }
     }
 
-    /// The life of one connection, from the first call that needs it.
-    async fn connection(&mut self) -> Ending {
+    /// Waits for a call, connects, and serves until the connection ends.
+    async fn connection(&mut self) -> TaskExit {
         let opened = match self.open().await {
             Ok(connection) => connection,
             Err(ending) => {
-                if let Ending::Lost(failure) = &ending
+                if let TaskExit::Lost(failure) = &ending
                     && failure.is_fatal()
                 {
                     self.calls.fail_all(&failure.error(self.options.socket_path()));
@@ -122,20 +129,20 @@ impl Task {
         self.link.up();
         self.calls.connected(opened.max_in_flight);
         let Err(ending) = self.serve(opened).await;
-        if let Ending::Lost(failure) = &ending
+        if let TaskExit::Lost(failure) = &ending
             && failure.is_fatal()
         {
-            // One of these requests may be what broke it, so they are not tried again.
+            // One of the requests in flight may be the cause, so none is repeated.
             self.calls.fail_sent(&failure.error(self.options.socket_path()));
         }
         self.calls.disconnected();
         ending
     }
 
-    async fn open(&mut self) -> Result<Connection, Ending> {
-        while !self.calls.any_waiting() {
-            let command = self.commands.recv().await.ok_or(Ending::Unused)?;
-            // Without a connection there is nothing that could be stuck.
+    async fn open(&mut self) -> Result<AsyncConnection, TaskExit> {
+        while !self.calls.any_queued() {
+            let command = self.commands.recv().await.ok_or(TaskExit::Unused)?;
+            // Without a connection nothing can be stuck.
             let _ = self.take(command);
         }
         let pause = self.backoff.pause(now());
@@ -143,32 +150,33 @@ impl Task {
             self.meanwhile(time::sleep(pause)).await?;
         }
         let options = Arc::clone(&self.options);
-        Ok(self.meanwhile(Connection::open(&options)).await??)
+        Ok(self.meanwhile(AsyncConnection::open(&options)).await??)
     }
 
-    /// Waits for `event` and takes commands meanwhile.
-    async fn meanwhile<F: Future>(&mut self, event: F) -> Result<F::Output, Ending> {
+    /// Waits for `event` and handles commands meanwhile.
+    async fn meanwhile<F: Future>(&mut self, event: F) -> Result<F::Output, TaskExit> {
         let mut event = pin!(event);
         loop {
             tokio::select! {
                 biased;
                 output = &mut event => return Ok(output),
                 command = self.commands.recv() => {
-                    let _ = self.take(command.ok_or(Ending::Unused)?);
+                    let _ = self.take(command.ok_or(TaskExit::Unused)?);
                 }
             }
         }
     }
 
-    async fn serve(&mut self, connection: Connection) -> Result<Infallible, Ending> {
-        let Connection { mut reader, mut writer, .. } = connection;
-        let mut phase = Phase::Open;
+    async fn serve(&mut self, connection: AsyncConnection) -> Result<Infallible, TaskExit> {
+        let AsyncConnection { mut reader, mut writer, .. } = connection;
+        let mut phase = ConnectionPhase::Open;
         loop {
             self.take_all()?;
             let mut all_written = true;
-            if let Phase::Open = phase {
+            if let ConnectionPhase::Open = phase {
                 if self.calls.any_sent() && self.calls.may_send() {
-                    // Where some wait, more are about to call: let them, and write once for all.
+                    // With calls in flight, other callers are likely to call now. Let them run, so
+                    // that one write carries all their requests.
                     tokio::task::yield_now().await;
                     self.take_all()?;
                 }
@@ -177,7 +185,7 @@ impl Task {
                     Err(error) => phase.end(error.into()),
                 }
             }
-            if let Phase::Ending { why, .. } = &phase
+            if let ConnectionPhase::Ending { why, .. } = &phase
                 && !self.calls.any_sent()
             {
                 return Err(why.clone().into());
@@ -192,17 +200,18 @@ impl Task {
                     }
                 }
                 writable = writer.writable(), if !all_written => writable?,
-                command = self.commands.recv() => self.take(command.ok_or(Ending::Unused)?)?,
+                command = self.commands.recv() => self.take(command.ok_or(TaskExit::Unused)?)?,
                 failure = phase.over() => return Err(failure.into()),
             }
         }
     }
 
-    /// Writes what waits, as far as daemon and socket take it; whether the socket took all.
-    fn write(&mut self, writer: &mut Writer) -> io::Result<bool> {
+    /// Writes queued calls, as many as the daemon's limit and the socket allow. Returns whether the
+    /// socket took all bytes.
+    fn write(&mut self, writer: &mut RequestWriter) -> io::Result<bool> {
         loop {
             if self.calls.may_send() {
-                self.calls.send(now(), BATCH, writer.buffer());
+                self.calls.send(now(), BATCH_LEN, writer.buffer());
             }
             if !writer.flush()? {
                 return Ok(false);
@@ -213,36 +222,40 @@ impl Task {
         }
     }
 
-    fn understand(&mut self, event: Event, phase: &mut Phase) -> Result<(), Failure> {
+    fn understand(
+        &mut self,
+        event: DaemonEvent,
+        phase: &mut ConnectionPhase,
+    ) -> Result<(), ConnectionFailure> {
         match event {
-            Event::Answer { id, reply } => {
+            DaemonEvent::Answer { id, reply } => {
                 self.backoff.answered();
                 self.calls.answer(id, reply)?;
             }
-            Event::Repeat { id } => {
+            DaemonEvent::Repeat { id } => {
                 self.calls.repeat(id)?;
-                phase.end(Failure::goodbye());
+                phase.end(ConnectionFailure::goodbye());
             }
-            Event::Goodbye => phase.end(Failure::goodbye()),
-            Event::Closing(error) => return Err(Failure::Refused(error)),
+            DaemonEvent::Goodbye => phase.end(ConnectionFailure::goodbye()),
+            DaemonEvent::Closing(error) => return Err(ConnectionFailure::Refused(error)),
         }
         Ok(())
     }
 
-    fn take_all(&mut self) -> Result<(), Stuck> {
+    fn take_all(&mut self) -> Result<(), StuckConnection> {
         while let Ok(command) = self.commands.try_recv() {
             self.take(command)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, command: Command) -> Result<(), Stuck> {
+    fn take(&mut self, command: TaskCommand) -> Result<(), StuckConnection> {
         match command {
-            Command::Call { id, ask, deadline, caller } => {
-                self.calls.add(id, Call { ask, deadline, caller });
+            TaskCommand::Call { id, pending } => {
+                self.calls.add(id, pending);
                 Ok(())
             }
-            Command::Forget { id, overdue } => self.calls.forget(id, overdue),
+            TaskCommand::Forget { id, overdue } => self.calls.forget(id, overdue),
         }
     }
 }

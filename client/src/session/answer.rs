@@ -1,4 +1,4 @@
-//! From a reply to the result of a call. An answer of the wrong kind is a protocol error.
+//! Turns a reply into the result of a call. A reply of the wrong kind is a protocol error.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,64 +6,75 @@ use crate::error::{Error, ProtocolError};
 use crate::ids::Ids;
 use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 
-/// Exactly `asked` IDs.
+/// Expects exactly `asked` IDs.
 pub(crate) fn ids(reply: Reply, asked: u32) -> Result<Ids, Error> {
     match reply {
         Reply::Ids { first, more } => Ok(Ids::check(first, more, asked)?),
-        other => Err(not("Ids", other)),
+        other => Err(unexpected("Ids", other)),
     }
 }
 
-/// The one ID that was asked for.
+/// Expects exactly one ID.
 pub(crate) fn only_id(reply: Reply) -> Result<u64, Error> {
     ids(reply, 1).map(|ids| ids.first())
 }
 
-/// The daemon's clock.
+/// Expects the time of the daemon's clock.
 pub(crate) fn time(reply: Reply) -> Result<SystemTime, Error> {
     match reply {
         Reply::Time { unix_ms } => Ok(UNIX_EPOCH
             .checked_add(Duration::from_millis(unix_ms))
             .ok_or(ProtocolError::Time(unix_ms))?),
-        other => Err(not("Time", other)),
+        other => Err(unexpected("Time", other)),
     }
 }
 
-/// How the daemon is.
+/// Expects the daemon's status.
 pub(crate) fn status(reply: Reply) -> Result<DaemonStatus, Error> {
     match reply {
         Reply::Status(status) => Ok(*status),
-        other => Err(not("Status", other)),
+        other => Err(unexpected("Status", other)),
     }
 }
 
-/// A page of tags.
+/// Expects a page of tags, which may be empty.
 pub(crate) fn tags(reply: Reply) -> Result<Vec<TagStatus>, Error> {
     match reply {
         Reply::Tags(tags) => Ok(tags),
-        other => Err(not("Tags", other)),
+        other => Err(unexpected("Tags", other)),
     }
 }
 
-/// The one tag that was asked for.
+/// Expects exactly one tag.
 pub(crate) fn tag(reply: Reply) -> Result<TagStatus, Error> {
-    one(tags(reply)?, "Tags with one element", "Tags without one", "Tags with more")
+    one(
+        tags(reply)?,
+        "Tags with one element",
+        "Tags without elements",
+        "Tags with several elements",
+    )
 }
 
-/// A page of worker IDs.
+/// Expects a page of worker IDs, which may be empty.
 pub(crate) fn workers(reply: Reply) -> Result<Vec<WorkerStatus>, Error> {
     match reply {
         Reply::Workers(workers) => Ok(workers),
-        other => Err(not("Workers", other)),
+        other => Err(unexpected("Workers", other)),
     }
 }
 
-/// The one worker ID that was asked for.
+/// Expects exactly one worker ID.
 pub(crate) fn worker(reply: Reply) -> Result<WorkerStatus, Error> {
-    one(workers(reply)?, "Workers with one element", "Workers without one", "Workers with more")
+    one(
+        workers(reply)?,
+        "Workers with one element",
+        "Workers without elements",
+        "Workers with several elements",
+    )
 }
 
-/// The only element; otherwise a protocol error that names what was expected, and what came.
+/// Expects exactly one element. The error names what was expected and whether `none` or `more`
+/// came.
 fn one<T>(
     all: Vec<T>,
     expected: &'static str,
@@ -78,17 +89,17 @@ fn one<T>(
     }
 }
 
-/// The daemon's refusal, or else a reply of the wrong kind.
+/// The error for a reply that is not the expected one: the daemon's own error if it sent one.
 #[cold]
-fn not(expected: &'static str, reply: Reply) -> Error {
+fn unexpected(expected: &'static str, reply: Reply) -> Error {
     match reply {
         Reply::Error(error) => Error::Refused(error),
-        other => ProtocolError::UnexpectedReply { expected, got: kind(&other) }.into(),
+        other => ProtocolError::UnexpectedReply { expected, got: reply_name(&other) }.into(),
     }
 }
 
-/// A reply's name in the protocol.
-pub(super) const fn kind(reply: &Reply) -> &'static str {
+/// The name of a reply, as `docs/protocol.md` gives it.
+pub(super) const fn reply_name(reply: &Reply) -> &'static str {
     match reply {
         Reply::Error(_) => "Error",
         Reply::Hello { .. } => "Hello",
@@ -107,7 +118,7 @@ mod tests {
     use crate::wire::{ErrorCode, Run, WireError};
 
     #[test]
-    fn a_refusal_stays_typed_whatever_was_asked() {
+    fn an_error_keeps_its_number_whatever_the_call() {
         let refusal = WireError { code: 4242, ..WireError::new(ErrorCode::BadTag, "odd") };
         let reply = || Reply::Error(refusal.clone());
         for error in [
@@ -124,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_another_question_is_a_protocol_error() {
+    fn a_reply_of_the_wrong_kind_is_a_protocol_error() {
         let error = time(Reply::Tags(vec![])).unwrap_err();
         assert!(matches!(error, Error::Protocol(ProtocolError::UnexpectedReply { .. })), "{error}");
         assert!(matches!(tag(Reply::Tags(vec![])), Err(Error::Protocol(_))));
@@ -139,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_all_clocks_is_no_panic() {
+    fn the_highest_time_does_not_panic() {
         assert!(time(Reply::Time { unix_ms: 0 }).is_ok());
-        // Whether the platform can hold it or not: a result, either way.
+        // Some platforms can represent it and others cannot.
         let _ = time(Reply::Time { unix_ms: u64::MAX });
     }
 }

@@ -1,6 +1,6 @@
-//! When to connect again. A connection that was in use is replaced at once; after attempts that
-//! led nowhere the pauses double, with jitter, so that the clients of a daemon that comes back do
-//! not all arrive together.
+//! When to connect again. The first attempt after a working connection is immediate. After attempts
+//! without an answer the pauses double, with jitter, so that the clients of a restarted daemon do
+//! not all arrive at once.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct Backoff {
     min: Duration,
     max: Duration,
-    /// Attempts since the last answer; what grows the pause.
+    /// Attempts since the last answer. Each doubles the pause.
     fruitless: u32,
-    /// Whether the connection of the last attempt gave an answer. To be let in is not enough: a
-    /// daemon that greets and then fails must not be called in a tight loop.
+    /// Whether the last connection answered a call. A completed handshake is not enough: otherwise
+    /// a daemon that says hello and then fails would be called in a tight loop.
     answered: bool,
     not_before: Option<Instant>,
 }
@@ -22,12 +22,12 @@ impl Backoff {
         Self { min, max, fruitless: 0, answered: false, not_before: None }
     }
 
-    /// A call was answered on the connection.
+    /// Notes that a call was answered on the present connection.
     pub(crate) const fn answered(&mut self) {
         self.answered = true;
     }
 
-    /// An attempt failed or a connection ended. `jitter` is a random number in 0..1.
+    /// Notes that an attempt failed or the connection ended. `jitter` is a random number in 0..1.
     pub(crate) fn lost(&mut self, now: Instant, jitter: f64) {
         if std::mem::take(&mut self.answered) {
             self.fruitless = 0;
@@ -41,7 +41,7 @@ impl Backoff {
         self.not_before = now.checked_add(pause);
     }
 
-    /// How long to wait from `now` before the next attempt.
+    /// The time to wait from `now` before the next attempt.
     pub(crate) fn pause(&self, now: Instant) -> Duration {
         self.not_before.map_or(Duration::ZERO, |at| at.saturating_duration_since(now))
     }
@@ -54,7 +54,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn pauses_double_up_to_the_limit_and_are_cut_by_up_to_a_half() {
+    fn pauses_double_up_to_the_limit_and_jitter_shortens_them_by_up_to_half() {
         let now = Instant::now();
         for (jitter, divisor) in [(0.0, 1), (1.0, 2)] {
             let mut backoff = Backoff::new((5 * MS, 500 * MS));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_has_passed_counts() {
+    fn time_that_has_passed_shortens_the_pause() {
         let now = Instant::now();
         let mut backoff = Backoff::new((5 * MS, 500 * MS));
         backoff.lost(now, 0.0);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_was_in_use_is_replaced_at_once_but_only_once() {
+    fn only_the_first_attempt_after_an_answer_is_immediate() {
         let now = Instant::now();
         let mut backoff = Backoff::new((5 * MS, 500 * MS));
         for _ in 0..9 {
@@ -89,7 +89,7 @@ mod tests {
         backoff.answered();
         backoff.lost(now, 0.0);
         assert_eq!(backoff.pause(now), Duration::ZERO);
-        // The next one is let in but gives no answer.
+        // The next connection completes the handshake but answers no call.
         backoff.lost(now, 0.0);
         assert_eq!(backoff.pause(now), 5 * MS);
     }

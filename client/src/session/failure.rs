@@ -1,4 +1,4 @@
-//! Why there is no connection.
+//! Why connecting failed or a connection ended, and which error callers get for it.
 
 use std::io;
 use std::path::Path;
@@ -9,41 +9,41 @@ use crate::wire::WireError;
 
 /// Why an attempt to connect failed, or why a connection ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Failure {
-    /// The socket failed, or was closed.
+pub(crate) enum ConnectionFailure {
+    /// The socket failed or was closed.
     Io(Arc<io::Error>),
     /// The daemon refused the connection as a whole.
     Refused(WireError),
-    /// The peer does not speak the protocol.
+    /// The peer broke the protocol.
     Protocol(ProtocolError),
 }
 
-impl Failure {
+impl ConnectionFailure {
     pub(crate) fn io(kind: io::ErrorKind, message: &'static str) -> Self {
         io::Error::new(kind, message).into()
     }
 
-    /// The daemon said that it stops.
+    /// The daemon announced that it is stopping.
     pub(crate) fn goodbye() -> Self {
         Self::io(io::ErrorKind::ConnectionAborted, "the daemon is stopping")
     }
 
-    /// The connection ended without a word.
+    /// The daemon closed the connection.
     pub(crate) fn closed() -> Self {
         Self::io(io::ErrorKind::UnexpectedEof, "the daemon closed the connection")
     }
 
-    /// Whether the next attempt would end in the same way, so that callers are told at once.
+    /// Whether another attempt would fail in the same way. Callers then get the error at once.
     pub(crate) fn is_fatal(&self) -> bool {
         match self {
-            // The socket's mode and group keep this user out.
+            // The permissions of the socket or of its directory keep this user out.
             Self::Io(error) => error.kind() == io::ErrorKind::PermissionDenied,
             Self::Refused(error) => !error.code().is_temporary(),
             Self::Protocol(_) => true,
         }
     }
 
-    /// What a caller gets to see.
+    /// The error that a caller gets.
     pub(crate) fn error(&self, path: &Path) -> Error {
         match self {
             Self::Io(source) => {
@@ -55,13 +55,13 @@ impl Failure {
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for ConnectionFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(Arc::new(error))
     }
 }
 
-impl<E: Into<ProtocolError>> From<E> for Failure {
+impl<E: Into<ProtocolError>> From<E> for ConnectionFailure {
     fn from(error: E) -> Self {
         Self::Protocol(error.into())
     }
@@ -72,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_who_may_not_connect_is_told_at_once_and_a_daemon_that_is_away_is_waited_for() {
-        let failure = |kind| Failure::from(io::Error::from(kind));
+    fn missing_permission_is_fatal_and_an_absent_daemon_is_not() {
+        let failure = |kind| ConnectionFailure::from(io::Error::from(kind));
         let denied = failure(io::ErrorKind::PermissionDenied);
         assert!(denied.is_fatal());
         assert!(!denied.error(Path::new("s")).is_temporary());

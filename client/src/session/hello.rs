@@ -1,8 +1,9 @@
-//! The first exchange of a connection: magic, version, limits.
+//! The handshake: magic and version out, version and limits back.
 
+use super::answer::reply_name;
+use super::event::DaemonEvent;
+use super::failure::ConnectionFailure;
 use crate::error::ProtocolError;
-use crate::session::answer::kind;
-use crate::session::{Event, Failure};
 use crate::wire::{Call, MAGIC, Reply, Request, Response, VERSION, encode_request};
 
 const HELLO_ID: u64 = 1;
@@ -16,23 +17,27 @@ pub(crate) fn greet(out: &mut Vec<u8>) {
     encode_request(&Request { id: HELLO_ID, call }, out);
 }
 
-/// Reads the first message of a connection: how many requests may be without an answer, at least 1.
-pub(crate) fn welcome(response: Response) -> Result<usize, Failure> {
-    match Event::try_from(response)? {
-        Event::Answer { id: HELLO_ID, reply: Reply::Hello { version, max_in_flight, .. } } => {
+/// Interprets the first message of a connection. Returns the daemon's limit on requests in flight,
+/// at least 1.
+pub(crate) fn welcome(response: Response) -> Result<usize, ConnectionFailure> {
+    match DaemonEvent::try_from(response)? {
+        DaemonEvent::Answer {
+            id: HELLO_ID,
+            reply: Reply::Hello { version, max_in_flight, .. },
+        } => {
             if version != VERSION {
                 return Err(ProtocolError::Version(version).into());
             }
             Ok(usize::try_from(max_in_flight.max(1)).unwrap_or(usize::MAX))
         }
-        Event::Answer { id: HELLO_ID, reply: Reply::Error(error) } | Event::Closing(error) => {
-            Err(Failure::Refused(error))
+        DaemonEvent::Answer { id: HELLO_ID, reply: Reply::Error(error) }
+        | DaemonEvent::Closing(error) => Err(ConnectionFailure::Refused(error)),
+        DaemonEvent::Answer { id: HELLO_ID, reply } => {
+            Err(ProtocolError::UnexpectedReply { expected: "Hello", got: reply_name(&reply) }
+                .into())
         }
-        Event::Answer { id: HELLO_ID, reply } => {
-            Err(ProtocolError::UnexpectedReply { expected: "Hello", got: kind(&reply) }.into())
-        }
-        Event::Answer { id, .. } => Err(ProtocolError::Unasked(id).into()),
-        Event::Goodbye | Event::Repeat { .. } => Err(Failure::goodbye()),
+        DaemonEvent::Answer { id, .. } => Err(ProtocolError::Unasked(id).into()),
+        DaemonEvent::Goodbye | DaemonEvent::Repeat { .. } => Err(ConnectionFailure::goodbye()),
     }
 }
 
@@ -41,7 +46,7 @@ mod tests {
     use super::*;
     use crate::wire::{ErrorCode, UNSOLICITED, WireError};
 
-    fn answer(id: u64, reply: Reply) -> Result<usize, Failure> {
+    fn answer(id: u64, reply: Reply) -> Result<usize, ConnectionFailure> {
         welcome(Response { id, reply })
     }
 
@@ -50,13 +55,13 @@ mod tests {
     }
 
     #[test]
-    fn a_welcome_tells_the_limits_and_never_a_limit_of_nothing() {
+    fn the_limit_on_requests_in_flight_is_at_least_1() {
         assert_eq!(answer(HELLO_ID, hello(VERSION, 64)).unwrap(), 64);
         assert_eq!(answer(HELLO_ID, hello(VERSION, 0)).unwrap(), 1);
     }
 
     #[test]
-    fn what_cannot_change_by_itself_is_fatal_and_a_full_house_is_not() {
+    fn a_permanent_refusal_is_fatal_and_a_full_daemon_is_not() {
         let refusal = |code| Reply::Error(WireError::new(code, ""));
         for reply in [
             refusal(ErrorCode::VersionUnsupported),

@@ -1,4 +1,4 @@
-//! One connection of the fake daemon: reads requests, meets faults, writes answers.
+//! One connection of the fake daemon: reads requests, injects faults, writes answers.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,37 +6,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::fault::Fault;
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::wire::{
     Call, ErrorCode, MAGIC, MAX_REQUEST_LEN, Reply, Request, Response, UNSOLICITED, VERSION,
     WireError, decode_request, encode_response, split_frame,
 };
 
-pub(super) struct Connection<'a> {
+/// The daemon's side of a connection.
+pub(super) struct FakeConnection<'a> {
     stream: &'a Arc<UnixStream>,
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<SharedState>,
+    /// Whether the handshake is complete.
     greeted: bool,
     in_flight: Arc<AtomicUsize>,
-    /// Answers held back, to be given in reverse order.
+    /// Answers held back, to be sent in reverse order.
     held: Vec<Response>,
 }
 
-/// The connection is to be closed.
-struct Close;
+/// The connection has to be closed.
+struct ConnectionClosed;
 
-impl<'a> Connection<'a> {
-    pub(super) fn new(stream: &'a Arc<UnixStream>, shared: &'a Arc<Shared>) -> Self {
+impl<'a> FakeConnection<'a> {
+    pub(super) fn new(stream: &'a Arc<UnixStream>, shared: &'a Arc<SharedState>) -> Self {
         Self { stream, shared, greeted: false, in_flight: Arc::default(), held: Vec::new() }
     }
 
-    /// Serves until the peer or a fault closes the connection.
+    /// Serves until the client or a fault closes the connection.
     pub(super) fn serve(mut self) {
         let (mut received, mut chunk) = (Vec::new(), [0; 16 * 1024]);
         while let Ok(len @ 1..) = (&mut &**self.stream).read(&mut chunk) {
             received.extend_from_slice(chunk.get(..len).unwrap_or_default());
             let mut unread = received.as_slice();
-            // A daemon reads all that is there before it answers, and so does this one: that is
-            // what makes the number of requests in flight visible.
+            // Like a real daemon, this one reads everything that has arrived before it answers.
+            // Otherwise it could not count the requests in flight.
             let mut requests = Vec::new();
             loop {
                 match split_frame(unread, MAX_REQUEST_LEN) {
@@ -68,7 +70,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn request(&mut self, body: &[u8]) -> Result<(), Close> {
+    fn request(&mut self, body: &[u8]) -> Result<(), ConnectionClosed> {
         let request = match decode_request(body) {
             Ok(request) => request,
             Err(refused) => {
@@ -92,7 +94,7 @@ impl<'a> Connection<'a> {
             return Ok(());
         }
         match fault {
-            Some(fault) => self.meet(fault, request.id, || self.shared.reply(&request.call)),
+            Some(fault) => self.inject(fault, request.id, || self.shared.reply(&request.call)),
             None => {
                 let reply = self.shared.reply(&request.call);
                 self.answer(Response { id: request.id, reply });
@@ -101,7 +103,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn hello(&mut self, request: &Request<'_>) -> Result<(), Close> {
+    fn hello(&mut self, request: &Request<'_>) -> Result<(), ConnectionClosed> {
         let (fault, max_count, max_in_flight) = self.shared.switches(|switches| {
             (switches.on_hello.clone(), switches.max_count, switches.max_in_flight)
         });
@@ -109,30 +111,37 @@ impl<'a> Connection<'a> {
         let refusal = match request.call {
             Call::Hello { magic: MAGIC, version: VERSION.. } => None,
             Call::Hello { magic: MAGIC, .. } => Some(
-                WireError::new(ErrorCode::VersionUnsupported, "this version is not spoken")
+                WireError::new(ErrorCode::VersionUnsupported, "this version is not supported")
                     .with_detail(u64::from(VERSION)),
             ),
-            Call::Hello { .. } => Some(WireError::new(ErrorCode::BadMagic, "not LEAF")),
-            _ => Some(WireError::new(ErrorCode::HelloExpected, "a call before Hello")),
+            Call::Hello { .. } => {
+                Some(WireError::new(ErrorCode::BadMagic, "the magic is not LEAF"))
+            }
+            _ => Some(WireError::new(ErrorCode::HelloExpected, "the first call has to be Hello")),
         };
         if let Some(error) = refusal {
             self.send(request.id, Reply::Error(error));
-            return Err(Close);
+            return Err(ConnectionClosed);
         }
         if let Some(fault) = fault {
             let refuses = matches!(fault, Fault::Refuse(_));
-            self.meet(fault, request.id, || welcome)?;
+            self.inject(fault, request.id, || welcome)?;
             self.greeted = true;
-            return if refuses { Err(Close) } else { Ok(()) };
+            return if refuses { Err(ConnectionClosed) } else { Ok(()) };
         }
         self.greeted = true;
         self.send(request.id, welcome);
         Ok(())
     }
 
-    fn meet(&self, fault: Fault, id: u64, reply: impl FnOnce() -> Reply) -> Result<(), Close> {
+    fn inject(
+        &self,
+        fault: Fault,
+        id: u64,
+        reply: impl FnOnce() -> Reply,
+    ) -> Result<(), ConnectionClosed> {
         match fault {
-            Fault::Close => return Err(Close),
+            Fault::Close => return Err(ConnectionClosed),
             Fault::Silence => {}
             Fault::Late(delay) => {
                 let response = Response { id, reply: reply() };
@@ -141,13 +150,13 @@ impl<'a> Connection<'a> {
                     std::thread::sleep(delay);
                     write(&stream, &in_flight, &response);
                 };
-                // Without a thread it is never answered, which is as late as can be.
+                // If no thread can be started, the answer never comes, which is also late.
                 let _ = std::thread::Builder::new().name("fake-leafd-late".into()).spawn(late);
             }
             Fault::Refuse(error) => self.send(id, Reply::Error(error)),
             Fault::CloseWith(error) => {
                 self.send(UNSOLICITED, Reply::Error(error));
-                return Err(Close);
+                return Err(ConnectionClosed);
             }
             Fault::Raw(bytes) => {
                 self.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -156,17 +165,17 @@ impl<'a> Connection<'a> {
             Fault::GoodbyeThenAnswer => {
                 self.send(UNSOLICITED, Reply::Goodbye);
                 self.send(id, reply());
-                return Err(Close);
+                return Err(ConnectionClosed);
             }
             Fault::GoodbyeThenClose => {
                 self.send(UNSOLICITED, Reply::Goodbye);
-                return Err(Close);
+                return Err(ConnectionClosed);
             }
         }
         Ok(())
     }
 
-    /// Gives an answer, or holds it back until enough are due to be given in reverse order.
+    /// Sends an answer, or holds it back until there are enough to send in reverse order.
     fn answer(&mut self, response: Response) {
         self.held.push(response);
         if self.held.len() >= self.shared.switches(|switches| switches.reverse) {
@@ -187,6 +196,6 @@ fn write(stream: &UnixStream, in_flight: &AtomicUsize, response: &Response) {
     if response.id != UNSOLICITED {
         in_flight.fetch_sub(1, Ordering::Relaxed);
     }
-    // A peer that is gone shows at the next read.
+    // If the client is gone, the next read fails too.
     let _ = (&*stream).write_all(&out);
 }

@@ -1,27 +1,27 @@
-//! What can go wrong on command.
+//! The faults that a test can inject into the fake daemon.
 
 use std::time::Duration;
 
 use crate::wire::WireError;
 
-/// What happens to a request instead of being answered.
+/// What the daemon does with a request instead of answering it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The connection is closed without an answer.
+    /// Closes the connection without an answer.
     Close,
-    /// Nothing: the request is never answered, the connection stays.
+    /// Never answers the request and keeps the connection open.
     Silence,
-    /// The answer comes after this time; others may overtake it.
+    /// Answers after this time. Other answers may overtake this one.
     Late(Duration),
-    /// The answer is this error.
+    /// Answers with this error.
     Refuse(WireError),
-    /// This error comes as one about the connection, which is then closed.
+    /// Sends this error about the connection (ID 0) and closes it.
     CloseWith(WireError),
-    /// These bytes come instead of the answer, as they are.
+    /// Sends these bytes instead of the answer.
     Raw(Vec<u8>),
-    /// `Goodbye`, then the answer, then the end of the connection.
+    /// Sends `Goodbye`, then the answer, and closes the connection.
     GoodbyeThenAnswer,
-    /// `Goodbye`, then the end of the connection.
+    /// Sends `Goodbye` and closes the connection.
     GoodbyeThenClose,
 }

@@ -1,5 +1,5 @@
-//! What the fake daemon knows: a counter per tag, the last snowflake ID. From a call to a reply,
-//! without a socket.
+//! The memory of the fake daemon: a counter per tag, the next snowflake ID, the worker IDs. It
+//! turns a call into a reply without a socket.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ const IDENTITY: &str = "127.0.0.1:2182";
 const DEFAULT_STEP: u32 = 1000;
 
 #[derive(Debug)]
-struct Tag {
+struct FakeTag {
     step: u32,
     next: u64,
     first: u64,
@@ -24,17 +24,17 @@ struct Tag {
 
 /// The fake daemon's memory.
 #[derive(Debug)]
-pub(super) struct Model {
-    tags: BTreeMap<String, Tag>,
+pub(super) struct FakeModel {
+    tags: BTreeMap<String, FakeTag>,
     /// Where deleted tags ended.
     tombstones: BTreeMap<String, u64>,
-    /// Time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
+    /// The time (ms since 1970) and sequence of the next snowflake ID, unless the clock is later.
     snowflake: (u64, u64),
     snowflakes_issued: u64,
     workers: BTreeMap<u64, WorkerStatus>,
 }
 
-impl Default for Model {
+impl Default for FakeModel {
     fn default() -> Self {
         Self {
             tags: BTreeMap::new(),
@@ -46,8 +46,8 @@ impl Default for Model {
     }
 }
 
-impl Model {
-    /// The reply to `call`; `requests` and `connections` are for the status.
+impl FakeModel {
+    /// Returns the reply to `call`. `requests` and `connections` go into the status.
     pub(super) fn reply(
         &mut self,
         call: &Call<'_>,
@@ -56,11 +56,11 @@ impl Model {
         connections: u32,
     ) -> Reply {
         let reply = match call {
-            Call::Hello { .. } => Err(error(ErrorCode::Malformed, "a second Hello")),
+            Call::Hello { .. } => Err(error(ErrorCode::Malformed, "Hello was already sent")),
             Call::Segment { count, .. } | Call::Snowflake { count, .. }
                 if *count == 0 || *count > max_count =>
             {
-                Err(error(ErrorCode::BadCount, "the count is not within the limit")
+                Err(error(ErrorCode::BadCount, "the count is out of range")
                     .with_detail(u64::from(max_count)))
             }
             Call::Segment { tag, count, .. } => Ok(self.segment(tag, *count)),
@@ -84,7 +84,7 @@ impl Model {
 
     fn segment(&mut self, tag: &str, count: u32) -> Reply {
         let begin = self.tombstones.get(tag).copied().unwrap_or(1);
-        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| Tag::new(0, begin, ""));
+        let tag = self.tags.entry(tag.to_owned()).or_insert_with(|| FakeTag::new(0, begin, ""));
         let first = tag.next;
         tag.next = first.saturating_add(u64::from(count));
         Reply::Ids { first: Run { first, count }, more: Vec::new() }
@@ -102,7 +102,9 @@ impl Model {
             let first = ms
                 .checked_sub(layout.epoch_ms())
                 .and_then(|time| layout.compose(time, WORKER, sequence))
-                .ok_or_else(|| error(ErrorCode::TimeExhausted, "the clock is out of range"))?;
+                .ok_or_else(|| {
+                    error(ErrorCode::TimeExhausted, "the clock is outside the layout")
+                })?;
             runs.push(Run { first, count: u32::try_from(here).unwrap_or(u32::MAX) });
             wanted -= here;
             self.snowflake = if sequence + here > layout.max_sequence() {
@@ -136,10 +138,10 @@ impl Model {
         description: &str,
     ) -> Result<Reply, WireError> {
         if self.tags.contains_key(name) {
-            return Err(error(ErrorCode::TagExists, "the tag exists already"));
+            return Err(error(ErrorCode::TagExists, "the tag already exists"));
         }
         let first = first.max(self.tombstones.get(name).copied().unwrap_or(0));
-        self.tags.insert(name.to_owned(), Tag::new(step, first, description));
+        self.tags.insert(name.to_owned(), FakeTag::new(step, first, description));
         self.show(name)
     }
 
@@ -154,7 +156,7 @@ impl Model {
         Ok(Reply::Tags(vec![tag.status(name)]))
     }
 
-    /// Puts a worker ID into the registry, or another status in place of the one it has.
+    /// Adds a worker ID to the registry, or replaces its status.
     pub(super) fn put_worker(&mut self, status: WorkerStatus) {
         self.workers.insert(status.worker, status);
     }
@@ -167,7 +169,8 @@ impl Model {
     fn release_worker(&mut self, worker: u64, owner: &str) -> Result<Reply, WireError> {
         let refused = |code, why: &str| WireError::new(code, format!("worker ID {worker}: {why}"));
         let status = self.workers.get_mut(&worker);
-        let status = status.ok_or_else(|| refused(ErrorCode::UnknownWorker, "there is none"))?;
+        let status =
+            status.ok_or_else(|| refused(ErrorCode::UnknownWorker, "it does not exist"))?;
         if status.owner != owner {
             return Err(refused(ErrorCode::WrongOwner, &format!("{:?} has it", status.owner)));
         }
@@ -215,7 +218,7 @@ impl Model {
     }
 }
 
-impl Tag {
+impl FakeTag {
     fn new(step: u32, first: u64, description: &str) -> Self {
         let step = if step == 0 { DEFAULT_STEP } else { step };
         Self { step, next: first, first, description: description.to_owned() }
@@ -276,9 +279,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn snowflake_ids_rise_and_roll_over_into_the_next_millisecond() {
-        let (mut model, now, mut last) = (Model::default(), 1_600_000_000_000, 0);
-        // The clock goes back in between; the IDs do not.
+    fn snowflake_ids_rise_even_if_the_clock_goes_back() {
+        let (mut model, now, mut last) = (FakeModel::default(), 1_600_000_000_000, 0);
+        // The third call comes with a clock that went back.
         for (now, count) in [(now, 4000), (now, 200), (now - 5, 10_000), (now + 1, 1)] {
             let Ok(Reply::Ids { first, more }) = model.snowflake(count, now) else {
                 panic!("no IDs");

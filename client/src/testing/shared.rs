@@ -1,32 +1,31 @@
-//! What the fake daemon's threads share, and the thread that accepts.
+//! The state that the threads of the fake daemon share: switches, memory, counters and connections.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
-use super::connection::Connection;
 use super::fault::Fault;
-use super::model::Model;
+use super::model::FakeModel;
 use crate::wire::{Reply, Response, UNSOLICITED, WorkerStatus, encode_response};
 
-/// How the daemon is told to behave.
+/// How the test wants the daemon to behave.
 #[derive(Debug)]
 pub(super) struct Switches {
     pub(super) max_count: u32,
     pub(super) max_in_flight: u32,
-    /// Requests still to pass, and what the one after them meets.
+    /// Faults to inject once, each with the number of requests that come before it.
     pub(super) faults: Vec<(u64, Fault)>,
     pub(super) always: Option<Fault>,
     pub(super) on_hello: Option<Fault>,
+    /// How many answers to hold back and send in reverse order.
     pub(super) reverse: usize,
 }
 
 impl Switches {
-    /// What the request that has just come meets.
+    /// The fault to inject into the request that has just arrived.
     pub(super) fn next_fault(&mut self) -> Option<Fault> {
         let due = self.faults.iter().position(|(requests, _)| *requests == 0);
         let due = due.map(|at| self.faults.remove(at).1);
@@ -37,9 +36,9 @@ impl Switches {
     }
 }
 
-/// What the daemon has seen.
+/// What the daemon has counted since its start.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Counts {
+pub(super) struct Counters {
     pub(super) connections: u64,
     pub(super) requests: u64,
     pub(super) peak_in_flight: usize,
@@ -47,17 +46,18 @@ pub(super) struct Counts {
     pub(super) last_timeout_ms: Option<u32>,
 }
 
+/// The shared state, behind one lock.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct SharedState {
+    state: Mutex<DaemonState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DaemonState {
     stopping: bool,
     switches: Switches,
-    model: Model,
-    counts: Counts,
+    model: FakeModel,
+    counts: Counters,
     streams: HashMap<u64, Arc<UnixStream>>,
 }
 
@@ -74,8 +74,8 @@ impl Default for Switches {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedState {
+    fn state(&self) -> MutexGuard<'_, DaemonState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,11 +83,11 @@ impl Shared {
         change(&mut self.state().switches)
     }
 
-    pub(super) fn count<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+    pub(super) fn count<T>(&self, change: impl FnOnce(&mut Counters) -> T) -> T {
         change(&mut self.state().counts)
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counters {
         self.state().counts.clone()
     }
 
@@ -101,8 +101,8 @@ impl Shared {
         state.model.reply(call, state.switches.max_count, state.counts.requests, connections)
     }
 
-    /// Notes a connection; `None` when the daemon is stopping.
-    fn opened(&self, stream: &Arc<UnixStream>) -> Option<u64> {
+    /// Notes a connection and returns its number; `None` if the daemon is stopping.
+    pub(super) fn opened(&self, stream: &Arc<UnixStream>) -> Option<u64> {
         let state = &mut *self.state();
         if state.stopping {
             return None;
@@ -114,14 +114,19 @@ impl Shared {
         Some(number)
     }
 
-    fn closed(&self, number: u64) {
+    pub(super) fn closed(&self, number: u64) {
         let state = &mut *self.state();
         if state.streams.remove(&number).is_some() {
             state.counts.open -= 1;
         }
     }
 
-    /// Makes the accepting thread look up: it sleeps until somebody connects.
+    /// Allows connections again.
+    pub(super) fn start_listening(&self) {
+        self.state().stopping = false;
+    }
+
+    /// Stops listening. Connects once to wake the accepting thread.
     pub(super) fn stop_listening(&self, path: &Path) {
         self.state().stopping = true;
         let _ = UnixStream::connect(path);
@@ -146,30 +151,5 @@ impl Shared {
         let state = &mut *self.state();
         state.counts.open = 0;
         state.streams.drain().map(|(_, stream)| stream).collect()
-    }
-}
-
-/// Listens on `path` and starts the thread that accepts.
-pub(super) fn listen(path: &Path, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
-    let listener = UnixListener::bind(path)?;
-    shared.state().stopping = false;
-    let shared = Arc::clone(shared);
-    std::thread::Builder::new().name("fake-leafd".into()).spawn(move || accept(&listener, &shared))
-}
-
-fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
-        let Ok(stream) = stream.map(Arc::new) else { continue };
-        let Some(number) = shared.opened(&stream) else { return };
-        let shared_too = Arc::clone(shared);
-        let serve = move || {
-            Connection::new(&stream, &shared_too).serve();
-            // Others may hold the stream; the peer must see the end now.
-            let _ = stream.shutdown(Shutdown::Both);
-            shared_too.closed(number);
-        };
-        if std::thread::Builder::new().name("fake-leafd-peer".into()).spawn(serve).is_err() {
-            shared.closed(number);
-        }
     }
 }

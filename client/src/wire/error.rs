@@ -1,25 +1,25 @@
-//! The one numbered list of errors. A number, once given, keeps its meaning for ever; an unknown
-//! number is carried, never a decoding failure, so old clients survive new daemons.
+//! The numbered errors of the protocol. A number keeps its meaning for ever. An unknown number is
+//! passed on and never fails to decode, so old clients work with new daemons.
 
 use bincode::{Decode, Encode};
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
-        /// What went wrong, by number. 1xx: the bytes are not the protocol. 2xx: the call asks
-        /// for something that cannot be. 3xx: not now; the same call may succeed later.
+        /// The number of an error. 1xx: the bytes break the protocol. 2xx: the call asks for
+        /// something impossible or forbidden. 3xx: the same call may succeed later.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode {
             $($(#[$doc])* $name,)*
-            /// A number that this version of the crate does not know.
+            /// A number that this version of the crate does not list.
             Other(u16),
         }
 
         impl ErrorCode {
-            /// Every code that this version knows.
+            /// Every code that this version of the crate lists.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The number on the wire.
+            /// The number, as it is sent.
             #[must_use]
             pub const fn number(self) -> u16 {
                 match self {
@@ -28,7 +28,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// The code of a number from the wire.
+            /// The code with this number.
             #[must_use]
             pub const fn from_number(number: u16) -> Self {
                 match number {
@@ -37,7 +37,7 @@ macro_rules! error_codes {
                 }
             }
 
-            /// The name as the documentation writes it.
+            /// The name, as the documentation gives it; `Other` if the crate does not list it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -50,77 +50,83 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    /// The first message is not a `Hello` with the magic `LEAF`. The connection closes.
+    /// A `Hello` has another magic than `LEAF`. The connection closes.
     BadMagic = 100,
-    /// The daemon does not speak the version asked for; `detail` is the newest it does. The
+    /// The daemon does not support the requested version; `detail` is its newest version. The
     /// connection closes.
     VersionUnsupported = 101,
-    /// A call came before `Hello`. The connection closes.
+    /// A call arrived before `Hello`. The connection closes.
     HelloExpected = 102,
-    /// The message does not decode, or bytes are left over.
+    /// The message does not decode, or its ID is 0.
     Malformed = 103,
-    /// The number of the call is not known.
+    /// The daemon does not have this call; `detail` is its number.
     UnknownCall = 104,
-    /// The frame is longer than allowed; `detail` is the limit in bytes. The connection closes.
+    /// The frame is too long; `detail` is the limit in bytes. The connection closes.
     FrameTooLarge = 105,
 
-    /// The count is 0 or above the limit, which may be a quota; `detail` is the limit.
+    /// A `count`, `limit` or `first` is out of range, or the count exceeds what a quota gives in a
+    /// second; `detail` is the highest valid value.
     BadCount = 200,
-    /// The tag is empty, longer than 128 characters, or holds control characters.
+    /// The tag is empty, longer than 128 characters, or contains control characters.
     BadTag = 201,
-    /// No such tag in the store.
+    /// The store has no such tag.
     UnknownTag = 202,
-    /// The tag exists already.
+    /// The tag already exists.
     TagExists = 203,
     /// The step is not between 1 and the limit; `detail` is the limit.
     BadStep = 204,
     /// The description is longer than 256 characters.
     BadDescription = 205,
-    /// The caller may not do this; `detail` is the caller's user ID. When it may not even connect,
-    /// the connection closes.
+    /// The access rules do not allow this; `detail` is the caller's user ID. If the rules do not
+    /// let the user connect, the connection closes.
     Forbidden = 206,
     /// The daemon is not configured for this call.
     NotConfigured = 207,
-    /// The daemon knows as many tags as it may; `detail` is the limit.
+    /// The daemon has reached its limit on tags; `detail` is the limit.
     TooManyTags = 208,
-    /// No such worker ID in the registry.
+    /// The registry has no such worker ID.
     UnknownWorker = 209,
-    /// The owner of the worker ID is live.
+    /// The owner of the worker ID is live, or not known to be gone.
     WorkerInUse = 210,
-    /// Another owner than the one named has the worker ID.
+    /// The worker ID has another owner than the one named.
     WrongOwner = 211,
 
-    /// The connection limit is reached, of the daemon or of the user. The connection closes.
+    /// The daemon or this user has reached the limit on connections; `detail` is the limit. The
+    /// connection closes.
     TooManyConnections = 300,
-    /// Too many requests wait on this connection; `detail` is the limit.
+    /// This connection or this user has reached the limit on waiting requests; `detail` is the
+    /// limit.
     TooManyInFlight = 301,
-    /// Memory is drained and the store gave no range before the deadline.
+    /// Memory is drained, and the store gave no range before the deadline.
     StoreUnavailable = 302,
-    /// The state directory could not be written before the deadline.
+    /// The daemon could not write its state directory before the deadline.
     StateUnavailable = 303,
-    /// The clock stands behind the timestamps already used; `detail` is the distance in ms.
+    /// The clock is behind the times already used, or before the layout's epoch; `detail` is the
+    /// distance in ms.
     ClockBackwards = 304,
-    /// The daemon has no worker ID that it may use.
+    /// The daemon has no usable worker ID.
     WorkerUnavailable = 305,
-    /// The time field of the layout is used up.
+    /// The clock is past the end of the layout. An operator has to act.
     TimeExhausted = 306,
-    /// The tag's row is not usable (absurd step, `max_id` at its end, negative values).
+    /// The tag's row is unusable (absurd step, `max_id` at its end, negative values). An operator
+    /// has to act.
     BadRow = 307,
-    /// The deadline passed although nothing is broken: more was asked than could be made in time.
+    /// The deadline passed although nothing is broken: the call asked for more than could be issued
+    /// in time.
     DeadlineExceeded = 308,
     /// The daemon is stopping.
     ShuttingDown = 309,
-    /// Too many requests wait for this tag; `detail` is the limit.
+    /// Too many requests wait for this tag, or this user waits for too many new tags; `detail` is
+    /// the limit.
     TooManyWaiting = 310,
     /// The registry of worker IDs does not answer.
     RegistryUnavailable = 311,
-    /// The caller, or the tag, has had as many IDs as it may for now; `detail` is the limit in IDs
-    /// per second.
+    /// The user or the tag has used up its quota for now; `detail` is the quota in IDs per second.
     QuotaExceeded = 312,
 }
 
 impl ErrorCode {
-    /// Whether the same call may succeed later without anybody changing it.
+    /// Whether the same call may succeed later without anyone changing anything.
     #[must_use]
     pub const fn is_temporary(self) -> bool {
         // These two last until an operator acts.
@@ -129,41 +135,42 @@ impl ErrorCode {
     }
 }
 
-/// An error as it crosses the socket.
+/// An error of the daemon, as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct WireError {
     /// The number; see [`ErrorCode`].
     pub code: u16,
-    /// How long to wait before trying again, in milliseconds; 0 when there is no telling.
+    /// How long to wait before the next try, in milliseconds; 0 if unknown.
     pub retry_after_ms: u32,
-    /// A number that belongs to the code (a limit, a distance); 0 where none does.
+    /// A number that belongs to the code, such as a limit or a distance; 0 if none does.
     pub detail: u64,
-    /// For people: what was tried, with what value, and what to do. Wording may change.
+    /// A message for people: what was tried, with which value, and what to do. Its wording may
+    /// change.
     pub message: String,
 }
 
 impl WireError {
-    /// An error with neither detail nor a time to retry.
+    /// Makes an error without a detail or a time to wait.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code: code.number(), retry_after_ms: 0, detail: 0, message: message.into() }
     }
 
-    /// The same error with its number.
+    /// Sets the detail.
     #[must_use]
     pub fn with_detail(mut self, detail: u64) -> Self {
         self.detail = detail;
         self
     }
 
-    /// The same error with a time to wait before the next try, in milliseconds.
+    /// Sets the time to wait before the next try, in milliseconds.
     #[must_use]
     pub fn with_retry_after_ms(mut self, retry_after_ms: u32) -> Self {
         self.retry_after_ms = retry_after_ms;
         self
     }
 
-    /// The code by name.
+    /// The error's number as a code.
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         ErrorCode::from_number(self.code)
@@ -186,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_map_both_ways_and_unknown_numbers_survive() {
+    fn every_code_keeps_its_number_and_unknown_numbers_survive() {
         for &code in ErrorCode::ALL {
             assert_eq!(ErrorCode::from_number(code.number()), code);
             assert_ne!(code.name(), "Other");

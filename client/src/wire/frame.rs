@@ -1,40 +1,42 @@
-//! From bytes to messages and back. A length is checked before anything is allocated for it.
+//! Frames: decoding bytes into messages and encoding messages into bytes. A length is checked
+//! before anything is allocated for it.
 
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::error::DecodeError;
 
-use super::{ErrorCode, MAX_REQUEST_LEN, MAX_RESPONSE_LEN, Request, Response, WireError};
+use super::error::{ErrorCode, WireError};
+use super::limits::{MAX_REQUEST_LEN, MAX_RESPONSE_LEN, UNSOLICITED};
+use super::message::{Request, Response};
 
-/// What bincode's derive calls [`super::Call`] in an error.
+/// The name of [`super::Call`] in bincode's errors.
 const CALL: &str = "Call";
 
-/// Bytes of the length before each message.
+/// The length of a frame's header in bytes. The header holds the length of the body.
 pub const HEADER_LEN: usize = 4;
 
-// `config::legacy()` with a limit: little-endian, integers of fixed width.
+// `config::legacy()` is little-endian with integers of fixed width.
 const REQUEST: Configuration<LittleEndian, Fixint, Limit<MAX_REQUEST_LEN>> =
     bincode::config::legacy().with_limit::<MAX_REQUEST_LEN>();
 const RESPONSE: Configuration<LittleEndian, Fixint, Limit<MAX_RESPONSE_LEN>> =
     bincode::config::legacy().with_limit::<MAX_RESPONSE_LEN>();
 
-/// A length above the limit: what follows cannot be trusted to be a message.
+/// A frame is longer than the limit. The rest of the stream cannot be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {len} bytes is longer than the limit of {limit}")]
 pub struct FrameError {
-    /// The length that the peer announced, in bytes.
+    /// The length in the header, in bytes.
     pub len: usize,
     /// The limit in bytes.
     pub limit: usize,
 }
 
-/// The body of a frame, and the bytes that follow it.
+/// The body of a frame, and the bytes after the frame.
 pub type Split<'a> = (&'a [u8], &'a [u8]);
 
-/// Takes the first whole frame off `buf`: its body and what follows it. `None` when more bytes
-/// have to arrive first.
+/// Splits the first frame off `buf`. Returns `None` if `buf` does not hold all of it yet.
 ///
 /// # Errors
-/// When the announced length is above `limit`, as soon as the header is there.
+/// If the length in the header is above `limit`, even before the body has arrived.
 #[inline]
 pub fn split_frame(buf: &[u8], limit: usize) -> Result<Option<Split<'_>>, FrameError> {
     let Some((header, rest)) = buf.split_first_chunk::<HEADER_LEN>() else {
@@ -47,20 +49,19 @@ pub fn split_frame(buf: &[u8], limit: usize) -> Result<Option<Split<'_>>, FrameE
     Ok(rest.split_at_checked(len))
 }
 
-/// A request that did not decode, with the ID to answer to ([`super::UNSOLICITED`] when not even
-/// that was there).
+/// The answer to a request that does not decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestError {
-    /// The request's ID.
+    /// The request's ID; [`super::UNSOLICITED`] if the body is too short for one.
     pub id: u64,
-    /// What to answer.
+    /// The error to send back.
     pub error: WireError,
 }
 
-/// Decodes the body of one request; the tag borrows from `body`.
+/// Decodes the body of a request. Its texts borrow from `body`.
 ///
 /// # Errors
-/// `UnknownCall` or `Malformed`, to be sent back as it is.
+/// `UnknownCall` or `Malformed`, ready to be sent back.
 #[inline]
 pub fn decode_request(body: &[u8]) -> Result<Request<'_>, Box<RequestError>> {
     match bincode::borrow_decode_from_slice::<Request<'_>, _>(body, REQUEST) {
@@ -78,15 +79,15 @@ pub fn decode_request(body: &[u8]) -> Result<Request<'_>, Box<RequestError>> {
 
 #[cold]
 fn explain(body: &[u8], error: &DecodeError) -> RequestError {
-    let id = body.first_chunk::<8>().map_or(super::UNSOLICITED, |id| u64::from_le_bytes(*id));
+    let id = body.first_chunk::<8>().map_or(UNSOLICITED, |id| u64::from_le_bytes(*id));
     let error = match error {
         DecodeError::UnexpectedVariant { found, type_name, .. } if *type_name == CALL => {
-            WireError::new(ErrorCode::UnknownCall, format!("call {found} is not known"))
+            WireError::new(ErrorCode::UnknownCall, format!("call {found} is unknown"))
                 .with_detail(u64::from(*found))
         }
         DecodeError::UnexpectedEnd { .. } => WireError::new(
             ErrorCode::Malformed,
-            format!("the message ends after {} bytes, in the middle of a field", body.len()),
+            format!("the message ends after {} bytes, within a field", body.len()),
         ),
         DecodeError::Utf8 { .. } => {
             WireError::new(ErrorCode::Malformed, "a text is not valid UTF-8")
@@ -96,15 +97,15 @@ fn explain(body: &[u8], error: &DecodeError) -> RequestError {
     RequestError { id, error }
 }
 
-/// A response that did not decode: the peer is not a leafd of a known version.
+/// A response does not decode: the peer is not a leafd of a known version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the daemon's answer does not decode: {0}")]
+#[error("the answer does not decode: {0}")]
 pub struct ResponseError(pub String);
 
-/// Decodes the body of one response.
+/// Decodes the body of a response.
 ///
 /// # Errors
-/// When the bytes are not a response of this version.
+/// If the bytes are not a response of this protocol version.
 #[inline]
 pub fn decode_response(body: &[u8]) -> Result<Response, ResponseError> {
     match bincode::decode_from_slice::<Response, _>(body, RESPONSE) {
@@ -114,12 +115,12 @@ pub fn decode_response(body: &[u8]) -> Result<Response, ResponseError> {
     }
 }
 
-/// Appends one request, header included, to `out`.
+/// Appends the frame of a request to `out`.
 pub fn encode_request(request: &Request<'_>, out: &mut Vec<u8>) {
     encode(request, out);
 }
 
-/// Appends one response, header included, to `out`. Allocates only where `out` has no room.
+/// Appends the frame of a response to `out`. Allocates only if `out` has no capacity left.
 #[inline]
 pub fn encode_response(response: &Response, out: &mut Vec<u8>) {
     encode(response, out);
@@ -130,8 +131,8 @@ fn encode<M: bincode::Encode>(message: &M, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);
     let mut writer = VecWriter(out);
-    // Writing to a vector cannot fail, and these messages hold nothing (no RefCell, no Mutex, no
-    // path) whose encoding could.
+    // Writing to a vector cannot fail, and no field of a message (such as a RefCell, a Mutex or a
+    // path) can fail to encode.
     let encoded = bincode::encode_into_writer(message, &mut writer, bincode::config::legacy());
     debug_assert!(encoded.is_ok());
     let len = u32::try_from(out.len() - start - HEADER_LEN).unwrap_or(u32::MAX);
@@ -140,6 +141,7 @@ fn encode<M: bincode::Encode>(message: &M, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends what bincode writes to a vector.
 struct VecWriter<'a>(&'a mut Vec<u8>);
 
 impl bincode::enc::write::Writer for VecWriter<'_> {

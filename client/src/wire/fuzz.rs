@@ -1,9 +1,10 @@
-//! Bytes from anyone: the decoders must neither panic nor read two messages out of one string of
-//! bytes. A failure prints its seed; `LEAF_FUZZ_SEED` runs it again.
+//! Fuzz tests of the decoders: no bytes make them panic, and no message decodes from two different
+//! strings of bytes. A failure prints its seed; set `LEAF_FUZZ_SEED` to run the same bytes again.
 
 use super::*;
 use fastrand::Rng;
 
+/// Prints the seed of the random numbers if the test fails.
 struct Seed(u64);
 
 impl Seed {
@@ -26,7 +27,7 @@ impl Drop for Seed {
 fn mutate(rng: &mut Rng, frame: &mut Vec<u8>, others: &[Vec<u8>]) {
     match rng.u8(..16) {
         0 => {
-            // Pure noise, with a plausible length half of the time.
+            // Noise, with a valid length half of the time.
             frame.resize(rng.usize(..64), 0);
             rng.fill(frame);
             if rng.bool() {
@@ -47,14 +48,14 @@ fn mutate(rng: &mut Rng, frame: &mut Vec<u8>, others: &[Vec<u8>]) {
             }
         }
         5 => {
-            // The head of one message and the tail of another.
+            // The start of one message and the end of another.
             let other = rng.choice(others).unwrap();
             frame.truncate(rng.usize(..=frame.len()));
             frame.extend_from_slice(&other[rng.usize(..=other.len())..]);
             relength(frame);
         }
         6 | 7 => {
-            // Eight bytes that look like a length, anywhere.
+            // Eight bytes that look like a length, at any position.
             let value = match rng.u8(..4) {
                 0 => rng.u64(..32),
                 1 => u64::MAX - rng.u64(..4),
@@ -96,7 +97,8 @@ fn relength(frame: &mut Vec<u8>) {
     frame[..HEADER_LEN].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Feeds `rounds` frames to `decode`, which says whether it took the body, and counts those.
+/// Passes `rounds` mutated frames to `decode`, which returns whether the body decoded. Returns how
+/// many did.
 fn feed(
     rounds: u32,
     valid: &[Vec<u8>],
@@ -118,7 +120,7 @@ fn feed(
 }
 
 #[test]
-fn no_bytes_make_the_request_decoder_panic_or_accept_two_forms_of_one_request() {
+fn no_bytes_make_the_request_decoder_panic_and_each_request_has_one_encoding() {
     let valid: Vec<_> = golden::requests().into_iter().map(|(golden, _)| golden).collect();
     let mut out = Vec::new();
     let decoded = feed(1_000_000, &valid, MAX_REQUEST_LEN, |body| match decode_request(body) {
@@ -141,8 +143,8 @@ fn no_bytes_make_the_request_decoder_panic_or_accept_two_forms_of_one_request() 
 }
 
 #[test]
-fn no_bytes_make_the_response_decoder_panic_or_accept_two_forms_of_one_response() {
-    let valid: Vec<_> = golden::replies().into_iter().map(|(golden, _)| golden).collect();
+fn no_bytes_make_the_response_decoder_panic_and_each_response_has_one_encoding() {
+    let valid: Vec<_> = golden::responses().into_iter().map(|(golden, _)| golden).collect();
     let mut out = Vec::new();
     let decoded = feed(300_000, &valid, MAX_RESPONSE_LEN, |body| match decode_response(body) {
         Ok(response) => {
@@ -157,7 +159,7 @@ fn no_bytes_make_the_response_decoder_panic_or_accept_two_forms_of_one_response(
 }
 
 #[test]
-fn a_length_above_the_limit_is_refused_as_soon_as_it_is_there() {
+fn a_length_above_the_limit_is_refused_at_the_header() {
     let error = split_frame(&[0xFF; 4], MAX_RESPONSE_LEN).unwrap_err();
     assert_eq!(error, FrameError { len: u32::MAX as usize, limit: MAX_RESPONSE_LEN });
     let (at, above) = (MAX_REQUEST_LEN as u32, MAX_REQUEST_LEN as u32 + 1);
@@ -166,8 +168,9 @@ fn a_length_above_the_limit_is_refused_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn a_count_of_elements_beyond_the_frame_is_refused_before_room_is_made_for_them() {
-    // Ids with `more` of 2^40 runs, Tags of 2^60, Workers of 2^60: none would fit into memory.
+fn a_list_longer_than_its_frame_is_refused_before_allocating() {
+    // Ids with 2^40 runs in `more`, and Tags and Workers of 2^60 elements: none would fit in
+    // memory.
     let head = |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0][..], &[]].concat();
     let ids = [head(2), [0; 12].to_vec(), (1u64 << 40).to_le_bytes().to_vec()].concat();
     assert!(decode_response(&ids).is_err());
@@ -183,9 +186,9 @@ mod interoperability {
     use tokio_util::codec::{Decoder, LengthDelimitedCodec};
 
     #[test]
-    fn frames_are_those_of_tokio_utils_length_delimited_codec() {
+    fn frames_are_split_as_by_tokio_utils_codec() {
         let (mut codec, mut all) = (LengthDelimitedCodec::new(), Vec::new());
-        let frames: Vec<_> = golden::replies().into_iter().map(|(golden, _)| golden).collect();
+        let frames: Vec<_> = golden::responses().into_iter().map(|(golden, _)| golden).collect();
         frames.iter().for_each(|frame| all.extend_from_slice(frame));
         let mut bytes = all.as_slice().into();
         for frame in &frames {
@@ -198,10 +201,10 @@ mod interoperability {
     }
 
     #[test]
-    fn tokio_utils_codec_writes_the_frames_that_we_read() {
+    fn tokio_utils_codec_writes_the_same_frames() {
         use tokio_util::codec::Encoder;
         let (mut codec, mut written) = (LengthDelimitedCodec::new(), Vec::new().as_slice().into());
-        for (golden, response) in golden::replies() {
+        for (golden, response) in golden::responses() {
             codec.encode(&golden[HEADER_LEN..], &mut written).unwrap();
             assert_eq!(written[..], golden, "{response:?}");
             written.clear();

@@ -1,203 +1,56 @@
-//! Golden vectors: every request and every reply as bytes, in both directions, and the numbers of
-//! the errors. They were written from the description of the protocol, not from this code. A
-//! change that makes one of them fail breaks clients in use.
+//! The golden vectors: every message as bytes, in both directions, and the numbers of the errors.
+//! They come from `protocol/vectors.json`, which was written by hand from `docs/protocol.md`. When
+//! a test here fails, the code is wrong: released clients speak those bytes.
 
-mod vectors;
+mod fields;
 
 use super::*;
-use vectors::*;
+use bincode::error::DecodeError;
+use fields::Fields;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Every request with its bytes, magic and version first.
+/// A link to the file in the folder `protocol`. Cargo packages the file in its place, so a packaged
+/// crate tests itself against the same vectors.
+const VECTORS: &str = include_str!("golden/vectors.json");
+
+/// The frames of one direction's vectors, each with what `read` makes of its ID, message and
+/// fields.
+fn vectors<T>(direction: &str, read: impl Fn(u64, &str, Fields) -> T) -> Vec<(Vec<u8>, T)> {
+    let all: Value = serde_json::from_str(VECTORS).expect(
+        "golden/vectors.json is a link to protocol/vectors.json: check out with symbolic links",
+    );
+    assert_eq!(all["protocol_version"], VERSION);
+    let (mut names, mut found) = (BTreeSet::new(), Vec::new());
+    for vector in all["vectors"].as_array().unwrap() {
+        let text = |key: &str| vector[key].as_str().unwrap_or_else(|| panic!("{key}: {vector}"));
+        assert!(names.insert(text("name")), "two vectors are called {}", text("name"));
+        assert!(["request", "response"].contains(&text("direction")), "{vector}");
+        if text("direction") == direction {
+            let lines = vector["hex"].as_array().unwrap().iter();
+            let frame = lines.flat_map(|line| bytes(line.as_str().unwrap())).collect();
+            let id = text("id").parse().unwrap();
+            found.push((frame, read(id, text("message"), Fields::new(&vector["fields"]))));
+        }
+    }
+    found
+}
+
+/// Every request, with its frame.
 pub(super) fn requests() -> Vec<(Vec<u8>, Request<'static>)> {
-    [
-        (HELLO, 1, Call::Hello { magic: *b"LEAF", version: 1 }),
-        (SEGMENT, 2, Call::Segment { tag: "order", count: 10, timeout_ms: 4950 }),
-        (SNOWFLAKE, 0x0102_0304_0506_0708, Call::Snowflake { count: 100_000, timeout_ms: 0 }),
-        (TIME, 4, Call::Time),
-        (STATUS, 5, Call::Status),
-        (TAG_LIST, 6, Call::TagList { after: "", limit: 100 }),
-        (TAG_SHOW, 7, Call::TagShow { tag: "größe" }),
-        (
-            TAG_CREATE,
-            8,
-            Call::TagCreate {
-                tag: "order",
-                step: 2000,
-                first: 1,
-                description: "orders of the shop",
-            },
-        ),
-        (TAG_SET_STEP, 9, Call::TagSetStep { tag: "order", step: 5000 }),
-        (WORKER_LIST, 10, Call::WorkerList { from: 513, limit: 100 }),
-        (WORKER_RELEASE, 11, Call::WorkerRelease { worker: 513, owner: "10.0.0.7:2182" }),
-        (TAG_DELETE, 12, Call::TagDelete { tag: "order" }),
-        (TAGS_USED, 13, Call::TagsUsed { after: "order", limit: 100 }),
-    ]
-    .map(|(hex, id, call)| (bytes(hex), Request { id, call }))
-    .into()
+    vectors("request", |id, message, fields| Request { id, call: fields::call(message, fields) })
 }
 
-/// Every reply with its bytes.
-pub(super) fn replies() -> Vec<(Vec<u8>, Response)> {
-    let run = |first, count| Run { first, count };
-    let refused = SnowflakeState::Refused { reason: "no worker ID".into() };
-    let behind = WireError { code: 304, retry_after_ms: 20, detail: 17, message: "behind".into() };
-    [
-        (REPLY_ERROR, 2, Reply::Error(behind)),
-        (REPLY_HELLO, 1, Reply::Hello { version: 1, max_count: 100_000, max_in_flight: 1024 }),
-        (REPLY_IDS_ONE_RUN, 2, Reply::Ids { first: run(1, 10), more: vec![] }),
-        (
-            REPLY_IDS_THREE_RUNS,
-            3,
-            Reply::Ids { first: run(2000, 1), more: vec![run(4001, 2), run(i64::MAX as u64, 1)] },
-        ),
-        (REPLY_TIME, 4, Reply::Time { unix_ms: 1_600_000_000_000 }),
-        (REPLY_STATUS_SERVING, 5, status(snowflake(SnowflakeState::Serving))),
-        (REPLY_STATUS_BEHIND, 5, status(snowflake(SnowflakeState::ClockBehind { behind_ms: 17 }))),
-        (REPLY_STATUS_REFUSED, 5, status(snowflake(refused))),
-        (REPLY_STATUS_STARTING, 5, status(unregistered())),
-        (REPLY_TAGS, 6, Reply::Tags(vec![leased_tag(), idle_tag()])),
-        (REPLY_GOODBYE, 0, Reply::Goodbye),
-        (
-            REPLY_WORKERS,
-            10,
-            Reply::Workers(vec![
-                own_worker(),
-                WorkerStatus { live: true, ..worker(514, "größe", "", WorkerState::Settling) },
-                worker(515, "a", "b", WorkerState::Released),
-                worker(516, "c", "d", WorkerState::JavaLeaf),
-            ]),
-        ),
-    ]
-    .map(|(hex, id, reply)| (bytes(hex), Response { id, reply }))
-    .into()
-}
-
-fn status(snowflake: SnowflakeStatus) -> Reply {
-    Reply::Status(Box::new(DaemonStatus {
-        version: "0.1.0".into(),
-        pid: 4711,
-        uptime_ms: 60_000,
-        connections: 3,
-        requests: 123_456,
-        state_dir: "/var/lib/leafd".into(),
-        segments: SegmentTotals {
-            store: "sqlite".into(),
-            store_error: "locked".into(),
-            tags: 2,
-            waiting: 1,
-            issued: 5000,
-            leases: 4,
-        },
-        snowflake,
-    }))
-}
-
-fn snowflake(state: SnowflakeState) -> SnowflakeStatus {
-    SnowflakeStatus {
-        state,
-        worker: Some(513),
-        registry: "zookeeper".into(),
-        layout: "41/10/12@1288834974657/1ms".into(),
-        ceiling_unix_ms: 1_600_000_003_000,
-        last_unix_ms: 1_600_000_000_001,
-        clock_unix_ms: 1_600_000_000_002,
-        issued: 77,
-        identity: "10.0.0.7:2182".into(),
-        last_report_ms_ago: Some(1500),
-        registry_error: String::new(),
-        limit_unix_ms: Some(1_600_043_200_000),
-        clock_offset_ms: Some(-12),
-        peers: 2,
-    }
-}
-
-fn unregistered() -> SnowflakeStatus {
-    SnowflakeStatus {
-        identity: String::new(),
-        last_report_ms_ago: None,
-        registry_error: "timed out".into(),
-        limit_unix_ms: None,
-        clock_offset_ms: None,
-        peers: 0,
-        ..snowflake(SnowflakeState::Starting { reason: "waits".into() })
-    }
-}
-
-fn own_worker() -> WorkerStatus {
-    WorkerStatus {
-        worker: 513,
-        owner: "10.0.0.7:2182".into(),
-        address: "10.0.0.7:2182".into(),
-        state: WorkerState::Held,
-        live: true,
-        own: true,
-        reported_unix_ms: 1_600_000_000_000,
-        age_ms: 1500,
-        ceiling_unix_ms: 1_600_000_003_000,
-        limit_unix_ms: Some(1_600_043_200_000),
-    }
-}
-
-fn worker(worker: u64, owner: &str, address: &str, state: WorkerState) -> WorkerStatus {
-    WorkerStatus {
-        worker,
-        owner: owner.into(),
-        address: address.into(),
-        state,
-        live: false,
-        own: false,
-        reported_unix_ms: 0,
-        age_ms: 0,
-        ceiling_unix_ms: 0,
-        limit_unix_ms: None,
-    }
-}
-
-fn leased_tag() -> TagStatus {
-    TagStatus {
-        tag: "order".into(),
-        row_step: 2000,
-        step: 4000,
-        max_id: 8001,
-        description: "orders".into(),
-        current: Some(Span { start: 2001, end: 4001 }),
-        next: Some(Span { start: 4001, end: 8001 }),
-        position: 3000,
-        remaining: 5001,
-        issued: 2999,
-        leases: 3,
-        last_lease_ms_ago: Some(1500),
-        last_lease_size: 4000,
-        waiting: 0,
-        lease_error: String::new(),
-        seconds_left: Some(25),
-    }
-}
-
-fn idle_tag() -> TagStatus {
-    TagStatus {
-        tag: "user".into(),
-        row_step: 1000,
-        step: 1000,
-        max_id: 1,
-        description: String::new(),
-        current: None,
-        next: None,
-        position: 0,
-        remaining: 0,
-        issued: 0,
-        leases: 0,
-        last_lease_ms_ago: None,
-        last_lease_size: 0,
-        waiting: 2,
-        lease_error: "timed out".into(),
-        seconds_left: None,
-    }
+/// Every response, with its frame.
+pub(super) fn responses() -> Vec<(Vec<u8>, Response)> {
+    vectors("response", |id, message, fields| Response {
+        id,
+        reply: fields::reply(message, fields),
+    })
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let digits: Vec<u8> = hex.bytes().filter(|byte| *byte != b' ').collect();
     digits
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
@@ -217,8 +70,8 @@ fn every_request_has_the_bytes_of_its_vector() {
 }
 
 #[test]
-fn every_reply_has_the_bytes_of_its_vector() {
-    for (golden, response) in replies() {
+fn every_response_has_the_bytes_of_its_vector() {
+    for (golden, response) in responses() {
         let mut out = vec![0xAA];
         encode_response(&response, &mut out);
         assert_eq!(out[1..], golden, "{response:?}");
@@ -229,26 +82,65 @@ fn every_reply_has_the_bytes_of_its_vector() {
 }
 
 #[test]
-fn no_call_and_no_reply_is_without_a_vector() {
-    // The variant's number follows length and ID.
-    let variants = |frames: Vec<Vec<u8>>| {
-        let mut found: Vec<u8> = frames.iter().map(|frame| frame[12]).collect();
-        found.dedup();
-        found
-    };
-    let calls = variants(requests().into_iter().map(|(golden, _)| golden).collect());
-    assert_eq!(calls, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
-    let replies = variants(replies().into_iter().map(|(golden, _)| golden).collect());
-    assert_eq!(replies, [0, 1, 2, 3, 4, 5, 6, 7]);
-
-    let one_more =
+fn every_call_and_every_reply_has_a_vector() {
+    /// The number of vectors for each variant. The variant's number follows header and ID.
+    fn counts<T>(vectors: &[(Vec<u8>, T)]) -> BTreeMap<u8, usize> {
+        let mut counts = BTreeMap::new();
+        for (frame, _) in vectors {
+            *counts.entry(frame[12]).or_default() += 1;
+        }
+        counts
+    }
+    let unknown =
         |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0], &[0; 64][..]].concat();
-    assert_eq!(
-        decode_request(&one_more(13)).unwrap_err().error.code(),
-        ErrorCode::UnknownCall,
-        "a new call needs a vector here"
-    );
-    assert!(decode_response(&one_more(8)).is_err(), "a new reply needs a vector here");
+
+    let calls = counts(&requests());
+    assert!(calls.keys().copied().eq(0..13), "a call lacks a vector: {calls:?}");
+    let refused = decode_request(&unknown(13)).unwrap_err().error;
+    assert_eq!(refused.code(), ErrorCode::UnknownCall, "the new call 13 needs a vector");
+
+    let replies = counts(&responses());
+    assert!(replies.keys().copied().eq(0..8), "a reply lacks a vector: {replies:?}");
+    // Not just any error: the zeros need not decode as the fields of a new reply.
+    let refused = decode_response(&unknown(8)).unwrap_err();
+    assert!(refused.0.contains("found: 8"), "the new reply 8 needs a vector: {refused}");
+}
+
+#[test]
+fn every_state_has_a_vector() {
+    let (mut snowflake, mut worker) = (BTreeSet::new(), BTreeSet::new());
+    for (_, response) in responses() {
+        match response.reply {
+            Reply::Status(status) => {
+                snowflake.insert(match status.snowflake.state {
+                    SnowflakeState::Serving => 0,
+                    SnowflakeState::ClockBehind { .. } => 1,
+                    SnowflakeState::Refused { .. } => 2,
+                    SnowflakeState::Starting { .. } => 3,
+                });
+            }
+            Reply::Workers(workers) => {
+                worker.extend(workers.iter().map(|worker| match worker.state {
+                    WorkerState::Held => 0,
+                    WorkerState::Settling => 1,
+                    WorkerState::Released => 2,
+                    WorkerState::JavaLeaf => 3,
+                }))
+            }
+            _ => {}
+        }
+    }
+    assert!(snowflake.into_iter().eq(0..4), "a snowflake state lacks a vector");
+    assert!(worker.into_iter().eq(0..4), "a worker state lacks a vector");
+
+    let unknown = [&[4, 0, 0, 0], &[0; 64][..]].concat();
+    let config = bincode::config::legacy();
+    let decoded = bincode::decode_from_slice::<SnowflakeState, _>(&unknown, config);
+    let refused = matches!(decoded, Err(DecodeError::UnexpectedVariant { found: 4, .. }));
+    assert!(refused, "the new snowflake state 4 needs a vector: {decoded:?}");
+    let decoded = bincode::decode_from_slice::<WorkerState, _>(&unknown, config);
+    let refused = matches!(decoded, Err(DecodeError::UnexpectedVariant { found: 4, .. }));
+    assert!(refused, "the new worker state 4 needs a vector: {decoded:?}");
 }
 
 #[test]

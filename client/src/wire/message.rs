@@ -1,160 +1,160 @@
-//! The messages. Variants are numbered by their order here, so new ones go at the end; the golden
-//! vectors fail when an old one moves.
+//! The messages. The order of the variants gives their numbers on the wire, so new variants go at
+//! the end. The golden vectors fail if an old one moves.
 
 use bincode::{BorrowDecode, Decode, Encode};
 
-use super::WireError;
+use super::error::WireError;
 
-/// What a client sends.
+/// A message from a client.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub struct Request<'a> {
-    /// Chosen by the client, not 0; the answer carries it. Answers may come in any order.
+    /// Chosen by the client, not 0. The answer carries the same ID. Answers come in any order.
     pub id: u64,
-    /// What is asked.
+    /// The call.
     pub call: Call<'a>,
 }
 
-/// What can be asked.
+/// A call to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 pub enum Call<'a> {
-    /// 0. The first message of a connection.
+    /// 0. The first message of a connection. Answer: `Hello`.
     Hello {
-        /// [`super::MAGIC`].
+        /// The magic, [`super::MAGIC`].
         magic: [u8; 4],
-        /// The newest version that the client speaks.
+        /// The newest protocol version that the client speaks.
         version: u16,
     },
-    /// 1. IDs of a biz tag. Answer: `Ids`.
+    /// 1. Issues IDs of a tag. Answer: `Ids`.
     Segment {
         /// The tag: 1 to 128 characters.
         tag: &'a str,
-        /// How many: 1 to the daemon's limit (`Hello` tells it).
+        /// The number of IDs: 1 to `max_count` of the `Hello` reply.
         count: u32,
-        /// How long the daemon may let the request wait, in ms; 0 is the daemon's default.
+        /// How long the request may wait in the daemon, in ms; 0 stands for the daemon's default.
         timeout_ms: u32,
     },
-    /// 2. Snowflake IDs. Answer: `Ids`.
+    /// 2. Issues snowflake IDs. Answer: `Ids`.
     Snowflake {
-        /// How many: 1 to the daemon's limit.
+        /// The number of IDs: 1 to `max_count` of the `Hello` reply.
         count: u32,
-        /// As in `Segment`.
+        /// How long the request may wait in the daemon, in ms; 0 stands for the daemon's default.
         timeout_ms: u32,
     },
-    /// 3. The host's clock. Answer: `Time`.
+    /// 3. Reads the clock of the daemon's host. Answer: `Time`.
     Time,
-    /// 4. How the daemon is. Answer: `Status`.
+    /// 4. Gets the daemon's status. Answer: `Status`.
     Status,
-    /// 5. The tags in byte order of their names. Answer: `Tags`.
+    /// 5. Lists the tags in byte order of their names. Answer: `Tags`.
     TagList {
         /// Only tags after this one; empty for the first page.
         after: &'a str,
-        /// At most so many: 1 to [`super::MAX_TAGS_PER_PAGE`].
+        /// The limit on the tags in the answer: 1 to [`super::MAX_TAGS_PER_PAGE`].
         limit: u32,
     },
-    /// 6. One tag. Answer: `Tags` with one element.
+    /// 6. Gets the status of one tag. Answer: `Tags` with one element.
     TagShow {
-        /// The tag.
+        /// The tag to show.
         tag: &'a str,
     },
-    /// 7. Makes a tag whose first ID is `first`. Answer: `Tags` with one element.
+    /// 7. Creates a tag. Answer: `Tags` with one element.
     TagCreate {
-        /// The tag.
+        /// The tag to create.
         tag: &'a str,
-        /// IDs per lease, 1 to the daemon's `max_step`; 0 is the daemon's default.
+        /// IDs per lease, 1 to the daemon's `max_step`; 0 stands for the daemon's default.
         step: u32,
-        /// The first ID that the tag will give, 1 in Leaf's convention.
+        /// The first ID of the tag, 1 by Leaf's convention.
         first: u64,
-        /// For people, up to 256 characters.
+        /// A description for people, up to 256 characters.
         description: &'a str,
     },
     /// 8. Changes the step of a tag. Answer: `Tags` with one element.
     TagSetStep {
-        /// The tag.
+        /// The tag to change.
         tag: &'a str,
         /// IDs per lease, 1 to the daemon's `max_step`.
         step: u32,
     },
-    /// 9. The worker IDs of the registry, ascending. Answer: `Workers`.
+    /// 9. Lists the worker IDs of the registry, ascending. Answer: `Workers`.
     WorkerList {
         /// Only worker IDs at or above this one; 0 for the first page.
         from: u64,
-        /// At most so many: 1 to [`super::MAX_WORKERS_PER_PAGE`].
+        /// The limit on the worker IDs in the answer: 1 to [`super::MAX_WORKERS_PER_PAGE`].
         limit: u32,
     },
-    /// 10. Frees a worker ID whose owner is gone for good. Answer: `Workers` with one element.
+    /// 10. Releases a worker ID whose owner is gone for good. Answer: `Workers` with one element.
     WorkerRelease {
-        /// The worker ID.
+        /// The worker ID to release.
         worker: u64,
-        /// Its present owner, up to [`super::MAX_OWNER_CHARS`] characters: an operator's word that
-        /// this one is gone. An ID that has changed hands meanwhile is not freed.
+        /// The owner that the operator knows to be gone, up to [`super::MAX_OWNER_CHARS`]
+        /// characters. The call fails if another owner has claimed the worker ID since.
         owner: &'a str,
     },
-    /// 11. Deletes a tag. Answer: `Tags` with one element; a new tag begins at its `max_id`.
+    /// 11. Deletes a tag. Answer: `Tags` with one element; a new tag starts at its `max_id`.
     TagDelete {
-        /// The tag.
+        /// The tag to delete.
         tag: &'a str,
     },
-    /// 12. The tags that the daemon has used, from its memory alone. Answer: `Tags`.
+    /// 12. Lists the tags that the daemon has used, from memory. Answer: `Tags`.
     TagsUsed {
         /// Only tags after this one; empty for the first page.
         after: &'a str,
-        /// At most so many: 1 to [`super::MAX_TAGS_PER_PAGE`].
+        /// The limit on the tags in the answer: 1 to [`super::MAX_TAGS_PER_PAGE`].
         limit: u32,
     },
 }
 
-/// What the daemon sends.
+/// A message from the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Response {
-    /// The request's ID, or [`super::UNSOLICITED`].
+    /// The ID of the request, or [`super::UNSOLICITED`].
     pub id: u64,
-    /// The answer.
+    /// The reply.
     pub reply: Reply,
 }
 
-/// What can be answered.
+/// A reply of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     /// 0. The call failed.
     Error(WireError),
-    /// 1. The answer to `Hello`.
+    /// 1. Completes the handshake.
     Hello {
-        /// The version in use from here on.
+        /// The protocol version of this connection.
         version: u16,
-        /// Largest `count` of one request.
+        /// The limit on the `count` of one request.
         max_count: u32,
-        /// Most requests without an answer on this connection.
+        /// The limit on requests in flight on this connection.
         max_in_flight: u32,
     },
-    /// 2. IDs: `first`, then `more`, which is empty in the common case.
+    /// 2. The IDs of `first`, then those of each run in `more`.
     Ids {
-        /// The first run; never empty.
+        /// The first run.
         first: Run,
-        /// Further runs in the order of issue; each begins above the end of the one before,
-        /// unless the store went to another range in between.
+        /// Further runs in the order of issue; usually none. Each starts above the end of the run
+        /// before it, unless the store moved to another range in between.
         more: Vec<Run>,
     },
-    /// 3. The host's clock.
+    /// 3. The clock of the daemon's host.
     Time {
         /// Milliseconds since 1970-01-01T00:00:00Z.
         unix_ms: u64,
     },
-    /// 4. How the daemon is.
+    /// 4. The daemon's status.
     Status(Box<DaemonStatus>),
     /// 5. Tags, in byte order of their names.
     Tags(Vec<TagStatus>),
-    /// 6. Unasked: the daemon stops; it answers what it has, then closes. Connect again.
+    /// 6. Unsolicited: the daemon is stopping. It sends the answers that it has, then closes.
     Goodbye,
     /// 7. Worker IDs, ascending.
     Workers(Vec<WorkerStatus>),
 }
 
-/// A run of IDs without a gap: `first`, `first + 1`, … `first + count - 1`.
+/// IDs without a gap: `first`, `first + 1`, … `first + count - 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Run {
     /// The lowest ID, at most `i64::MAX`.
     pub first: u64,
-    /// How many; never 0.
+    /// The number of IDs, never 0.
     pub count: u32,
 }
 
@@ -167,33 +167,33 @@ pub struct Span {
     pub end: u64,
 }
 
-/// How the daemon is.
+/// The status of a daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct DaemonStatus {
-    /// Version of the daemon, as in `0.1.0`.
+    /// The version of the daemon, as in `0.1.0`.
     pub version: String,
-    /// Its process ID, as it sees itself.
+    /// The daemon's process ID in its own PID namespace.
     pub pid: u32,
-    /// Milliseconds since it became ready.
+    /// Milliseconds since the daemon became ready.
     pub uptime_ms: u64,
     /// Open connections, this one included.
     pub connections: u32,
     /// Requests answered since the start.
     pub requests: u64,
-    /// Where it keeps its state.
+    /// The state directory.
     pub state_dir: String,
-    /// Segments over all tags.
+    /// The totals of all tags.
     pub segments: SegmentTotals,
-    /// The snowflake side.
+    /// The snowflake generator.
     pub snowflake: SnowflakeStatus,
 }
 
-/// Segments over all tags.
+/// The totals of all tags, and the state of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SegmentTotals {
-    /// The store in words, never with a password.
+    /// The store's kind and address, never with a password.
     pub store: String,
-    /// What the store said last when it failed; empty when its last call went well.
+    /// The error of the last call to the store; empty if it succeeded.
     pub store_error: String,
     /// Tags known to the daemon.
     pub tags: u64,
@@ -205,122 +205,124 @@ pub struct SegmentTotals {
     pub leases: u64,
 }
 
-/// The snowflake side.
+/// The status of the snowflake generator.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SnowflakeStatus {
-    /// Whether it issues, and if not, why.
+    /// Whether IDs are issued, and if not, why.
     pub state: SnowflakeState,
-    /// The worker ID, where there is one.
+    /// The worker ID; none before the daemon has one.
     pub worker: Option<u64>,
-    /// Where the worker ID comes from: `fixed`, `zookeeper`.
+    /// Where the worker ID comes from: `fixed` or `zookeeper`.
     pub registry: String,
-    /// The layout as configuration writes it.
+    /// The layout, in the form of [`crate::Layout`].
     pub layout: String,
-    /// Nothing is issued at or past this time (ms since 1970) before it is raised on disk.
+    /// The durable ceiling (ms since 1970): no ID gets this time or a later one before a higher
+    /// ceiling is on disk.
     pub ceiling_unix_ms: u64,
-    /// Time of the last ID issued (ms since 1970); 0 before the first.
+    /// The time of the last ID issued (ms since 1970); 0 before the first.
     pub last_unix_ms: u64,
     /// The daemon's clock (ms since 1970).
     pub clock_unix_ms: u64,
     /// IDs issued since the start.
     pub issued: u64,
-    /// Who the daemon is to the registry; empty where it need not be anyone.
+    /// The daemon's identity in the registry; empty if the registry needs none.
     pub identity: String,
-    /// Milliseconds since the registry last took a report; none before the first.
+    /// Milliseconds since the registry last accepted a report; none before the first.
     pub last_report_ms_ago: Option<u64>,
-    /// What the registry said last when it failed; empty when its last call went well.
+    /// The error of the last call to the registry; empty if it succeeded.
     pub registry_error: String,
-    /// Without another report, no ID is issued at or past this time (ms since 1970); none where
-    /// reports set no limit.
+    /// Without another report, no ID gets this time (ms since 1970) or a later one; none if reports
+    /// set no limit.
     pub limit_unix_ms: Option<u64>,
-    /// Mean of the live peers' clocks minus the daemon's own, at the last check; none when no peer
-    /// answered it, or there was none.
+    /// The mean of the live peers' clocks minus the daemon's clock, at the last check; none if no
+    /// peer answered it.
     pub clock_offset_ms: Option<i64>,
     /// Peers that answered the last check.
     pub peers: u32,
 }
 
-/// Whether snowflake IDs are issued.
+/// Whether the daemon issues snowflake IDs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum SnowflakeState {
-    /// 0. IDs are issued.
+    /// 0. The daemon issues snowflake IDs.
     Serving,
-    /// 1. The clock is behind what was used before; by so many ms. Ends by itself.
+    /// 1. The clock is behind the times already used. This passes once the clock has caught up.
     ClockBehind {
-        /// Distance in milliseconds.
+        /// How far the clock is behind, in milliseconds.
         behind_ms: u64,
     },
-    /// 2. No IDs, for the reason given.
+    /// 2. The daemon issues no snowflake IDs.
     Refused {
         /// What happened and what to do.
         reason: String,
     },
-    /// 3. The claim of the worker ID is under way; requests wait for it.
+    /// 3. The daemon is claiming a worker ID. Requests wait for it.
     Starting {
-        /// What it waits for.
+        /// What the claim waits for.
         reason: String,
     },
 }
 
-/// A worker ID, from the registry.
+/// The status of a worker ID, from the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct WorkerStatus {
     /// The worker ID.
     pub worker: u64,
-    /// The identity that has it, or had it last; up to [`super::MAX_OWNER_CHARS`] characters.
+    /// The identity of the present or last owner, up to [`super::MAX_OWNER_CHARS`] characters.
     pub owner: String,
-    /// The owner's `ip:port` as recorded, up to [`super::MAX_ADDRESS_CHARS`] characters.
+    /// The owner's recorded `ip:port`, up to [`super::MAX_ADDRESS_CHARS`] characters.
     pub address: String,
-    /// Who may use it.
+    /// Who may use the worker ID.
     pub state: WorkerState,
-    /// Whether an instance of the owner is connected to the registry now.
+    /// Whether an instance of the owner is connected to the registry now, or may be using the
+    /// worker ID without a connection.
     pub live: bool,
-    /// Whether it is that of the daemon that answers.
+    /// Whether the answering daemon is the owner.
     pub own: bool,
-    /// The registry's clock at the last report (ms since 1970).
+    /// The registry's clock at the owner's last report (ms since 1970).
     pub reported_unix_ms: u64,
     /// Milliseconds since the last report, by the registry's clock.
     pub age_ms: u64,
-    /// Nothing was issued at or past this time (ms since 1970) so far; 0 when that is not known.
+    /// No ID issued so far has this time (ms since 1970) or a later one; 0 if unknown.
     pub ceiling_unix_ms: u64,
-    /// Nothing at or past this time (ms since 1970) will come without another report; none when
-    /// that is not known.
+    /// Without another report, no ID gets this time (ms since 1970) or a later one; none if
+    /// unknown.
     pub limit_unix_ms: Option<u64>,
 }
 
 /// Who may use a worker ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub enum WorkerState {
-    /// 0. A leafd holds it.
+    /// 0. A leafd, its owner.
     Held,
-    /// 1. A leafd has just made it and does not issue yet.
+    /// 1. A leafd that has just claimed it and does not issue IDs yet.
     Settling,
-    /// 2. It is free for anybody.
+    /// 2. Any daemon may claim it.
     Released,
-    /// 3. A Java Leaf has written it, or a leafd that died while making it.
+    /// 3. A Java Leaf wrote it last, or a leafd that died while claiming it.
     JavaLeaf,
 }
 
-/// A tag, from the store and from memory.
+/// The status of a tag, from the store and from the daemon's memory.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct TagStatus {
-    /// Its name.
+    /// The name of the tag.
     pub tag: String,
-    /// The row's step.
+    /// The step in the tag's row.
     pub row_step: u64,
     /// The step of the next lease, adapted to the load.
     pub step: u64,
-    /// The row's `max_id` when it was last read.
+    /// `max_id` in the tag's row when it was last read.
     pub max_id: u64,
-    /// The row's description.
+    /// The description in the tag's row.
     pub description: String,
-    /// The range being issued, from its start; none before the first lease.
+    /// The range that IDs are issued from, in full; none before the first lease.
     pub current: Option<Span>,
-    /// The range that follows.
+    /// The range after it, if it is leased already.
     pub next: Option<Span>,
-    /// The next ID to be issued; 0 when memory is drained.
+    /// The next ID to issue; 0 if memory is drained.
     pub position: u64,
-    /// IDs in memory not yet issued.
+    /// IDs in memory that are not issued yet.
     pub remaining: u64,
     /// IDs issued since the start.
     pub issued: u64,
@@ -328,13 +330,13 @@ pub struct TagStatus {
     pub leases: u64,
     /// Milliseconds since the last lease; none before the first.
     pub last_lease_ms_ago: Option<u64>,
-    /// Size of the last lease; 0 before the first.
+    /// The size of the last lease in IDs; 0 before the first.
     pub last_lease_size: u64,
     /// Requests that wait for a range now.
     pub waiting: u64,
-    /// Why the last lease failed; empty when it went well.
+    /// Why the last lease failed; empty if it succeeded.
     pub lease_error: String,
-    /// How many whole seconds `remaining` lasts at the rate of the last seconds; none when nothing
-    /// is being asked for.
+    /// How many whole seconds `remaining` lasts at the recent rate; none if nobody is asking for
+    /// IDs.
     pub seconds_left: Option<u64>,
 }

@@ -1,6 +1,6 @@
-//! The protocol: messages, errors, framing, version. This room alone knows bincode, and it knows
-//! nothing of the daemon's or the client's types. `docs/protocol.md` describes the same bytes in
-//! prose; the golden vectors of the tests hold both to it.
+//! The protocol: messages, errors, framing, limits. Only this module uses bincode, and it uses no
+//! type of the daemon or the clients. `docs/protocol.md` describes the same bytes in prose; golden
+//! vectors keep the two equal.
 
 mod error;
 mod frame;
@@ -8,6 +8,7 @@ mod frame;
 mod fuzz;
 #[cfg(test)]
 mod golden;
+mod limits;
 mod message;
 
 pub use error::{ErrorCode, WireError};
@@ -15,42 +16,11 @@ pub use frame::{
     FrameError, HEADER_LEN, RequestError, ResponseError, Split, decode_request, decode_response,
     encode_request, encode_response, split_frame,
 };
+pub use limits::{
+    MAGIC, MAX_ADDRESS_CHARS, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS, MAX_REQUEST_LEN,
+    MAX_RESPONSE_LEN, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, UNSOLICITED, VERSION,
+};
 pub use message::{
     Call, DaemonStatus, Reply, Request, Response, Run, SegmentTotals, SnowflakeState,
     SnowflakeStatus, Span, TagStatus, WorkerState, WorkerStatus,
 };
-
-/// First bytes of every `Hello`: a peer that speaks something else is told so at once.
-pub const MAGIC: [u8; 4] = *b"LEAF";
-
-/// The version of the protocol that this crate speaks.
-pub const VERSION: u16 = 1;
-
-/// Most characters of a biz tag, from Leaf's `biz_tag varchar(128)`.
-pub const MAX_TAG_CHARS: usize = 128;
-
-/// Most characters of a description, from Leaf's `description varchar(256)`.
-pub const MAX_DESCRIPTION_CHARS: usize = 256;
-
-/// Most characters of the owner of a worker ID, which is an identity.
-pub const MAX_OWNER_CHARS: usize = 256;
-
-/// Most characters of the address of a worker ID's owner.
-pub const MAX_ADDRESS_CHARS: usize = 256;
-
-/// Largest request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
-/// description of 256 four-byte characters) has 1,576.
-pub const MAX_REQUEST_LEN: usize = 4096;
-
-/// Largest response body in bytes. The largest valid one is a full page of `Workers`.
-pub const MAX_RESPONSE_LEN: usize = 256 * 1024;
-
-/// Most tags in one `Tags` answer.
-pub const MAX_TAGS_PER_PAGE: u32 = 100;
-
-/// Most worker IDs in one `Workers` answer: with the longest owners and addresses they fill four
-/// fifths of the largest response.
-pub const MAX_WORKERS_PER_PAGE: u32 = 100;
-
-/// Request ID of what the daemon says unasked: an error about the connection, or `Goodbye`.
-pub const UNSOLICITED: u64 = 0;

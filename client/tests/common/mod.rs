@@ -1,4 +1,4 @@
-//! The two clients behind one face, since they make the same promises.
+//! Both clients behind one trait, because they make the same promises.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -53,10 +53,10 @@ api! {
     tags_used(after: &str, limit: u32) -> Vec<TagStatus>;
 }
 
-/// Makes a client.
+/// A function that makes one of the two clients.
 pub(crate) type Make = fn(Options) -> Box<dyn Api>;
 
-/// Runs a test with the one client and then with the other, each with a daemon of its own.
+/// Runs a test with each client, each time with a new daemon.
 pub(crate) fn with_both(test: impl Fn(FakeDaemon, Make)) {
     let clients: [Make; 2] = [
         |options| Box::new(blocking::Client::new(options)),
@@ -72,15 +72,15 @@ pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Options for calls that are meant to succeed: patient, so that a busy machine fails nothing.
+/// Options for calls that have to succeed. The timeout is long, so a busy machine fails no test.
 pub(crate) fn patient(daemon: &FakeDaemon) -> Options {
     Options::at(daemon.path()).timeout(Duration::from_secs(30))
 }
 
-/// Long enough for a busy machine to connect, short enough to wait for.
+/// A timeout that is long enough to connect on a busy machine and short enough to wait for.
 pub(crate) const SOON: Duration = Duration::from_millis(250);
 
-/// Options for calls that are meant to run into their timeout.
+/// Options for calls that have to reach their timeout.
 pub(crate) fn hasty(daemon: &FakeDaemon) -> Options {
     Options::at(daemon.path()).timeout(SOON)
 }

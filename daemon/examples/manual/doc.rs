@@ -6,38 +6,29 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders of the repository and what the package takes of them: files that end so.
-const TAKEN: [(&str, &str); 5] = [
+/// The documents of the package: folders of the repository, and how the names of the files end.
+const DOCUMENTS: [(&str, &str); 6] = [
     ("", "README.md"),
     ("", "SECURITY.md"),
     ("client", "README.md"),
     ("docs", ".md"),
     ("docs/decisions", ".md"),
+    ("protocol", "README.md"),
 ];
 
-/// Examples, as they are.
-const EXAMPLES: &str = "kubernetes";
+/// Examples and data, which are copied unchanged: folders and how the names of the files end.
+const COPIED: [(&str, &str); 2] = [("kubernetes", ""), ("protocol", ".json")];
 
 /// Documents that the package has under another name.
 const RENAMED: [(&str, &str); 1] = [("CHANGELOG.md", "changelog.gz")];
 
 /// Writes the documents of `repository` to `target`.
 pub(crate) fn write(repository: &Path, target: &Path) -> io::Result<()> {
-    let mut documents = BTreeSet::new();
-    for (folder, end) in TAKEN {
-        for file in files(&repository.join(folder))? {
-            if file.to_string_lossy().ends_with(end) {
-                documents.insert(Path::new(folder).join(file));
-            }
-        }
-    }
-    let examples = files(&repository.join(EXAMPLES))?;
-    let examples: BTreeSet<_> =
-        examples.iter().map(|file| Path::new(EXAMPLES).join(file)).collect();
-    for path in documents.iter().chain(&examples) {
+    let (documents, copied) = (found(repository, &DOCUMENTS)?, found(repository, &COPIED)?);
+    for path in documents.iter().chain(&copied) {
         let to = target.join(path);
         fs::create_dir_all(to.parent().unwrap_or(target))?;
-        if examples.contains(path) {
+        if copied.contains(path) {
             fs::copy(repository.join(path), &to)?;
             continue;
         }
@@ -49,7 +40,7 @@ pub(crate) fn write(repository: &Path, target: &Path) -> io::Result<()> {
                 let up = here.components().map(|_| "../").collect::<String>();
                 return Some(format!("{up}{new}"));
             }
-            let all = documents.iter().chain(&examples);
+            let all = documents.iter().chain(&copied);
             let is_there = link.starts_with('#')
                 || link.contains("://")
                 || all.clone().any(|path| path.starts_with(&there));
@@ -58,6 +49,19 @@ pub(crate) fn write(repository: &Path, target: &Path) -> io::Result<()> {
         fs::write(&to, relinked(&text, kept))?;
     }
     Ok(())
+}
+
+/// The files of `repository` in these folders whose names end so.
+fn found(repository: &Path, wanted: &[(&str, &str)]) -> io::Result<BTreeSet<PathBuf>> {
+    let mut found = BTreeSet::new();
+    for (folder, end) in wanted {
+        for file in files(&repository.join(folder))? {
+            if file.to_string_lossy().ends_with(end) {
+                found.insert(Path::new(folder).join(file));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The names of the files in a folder.

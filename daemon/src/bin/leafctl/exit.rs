@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_call_that_an_older_leafd_does_not_know_comes_with_the_remedy() {
-        let of = |code| Failure::refused(&WireError::new(code, "call 11 is not known")).to_string();
+        let of = |code| Failure::refused(&WireError::new(code, "call 11 is unknown")).to_string();
         assert!(of(ErrorCode::UnknownCall).contains("upgrade it"));
         assert!(!of(ErrorCode::Malformed).contains("upgrade it"));
     }

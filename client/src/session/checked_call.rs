@@ -1,5 +1,5 @@
-//! The calls as a client keeps them: checked, and ready to be sent more than once, each time with
-//! the time that is then left.
+//! A call as the clients keep it: its arguments are checked, and it can be sent more than once,
+//! each time with the timeout that is left.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::wire::{
     MAX_WORKERS_PER_PAGE, Request, encode_request,
 };
 
-/// The highest end of a range: IDs are positive as signed 64-bit numbers.
+/// The highest end of a range. IDs have to fit a signed 64-bit number.
 const MAX_END: u64 = i64::MAX as u64;
 
-/// A checked call; `S` is `&str`, or `Box<str>` where the call outlives its arguments.
+/// A call with valid arguments. `S` is `&str`, or `Box<str>` if the call outlives its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ask<S> {
+pub(crate) enum CheckedCall<S> {
     Segment { tag: S, count: u32 },
     Snowflake { count: u32 },
     Time,
@@ -29,7 +29,7 @@ pub(crate) enum Ask<S> {
     TagsUsed { after: S, limit: u32 },
 }
 
-impl<'a> Ask<&'a str> {
+impl<'a> CheckedCall<&'a str> {
     pub(crate) fn segment(tag: &'a str, count: u32) -> Result<Self, Invalid> {
         check_tag(tag)?;
         check_count(count)?;
@@ -61,7 +61,8 @@ impl<'a> Ask<&'a str> {
         description: &'a str,
     ) -> Result<Self, Invalid> {
         check_tag(tag)?;
-        // One step has to fit below the highest ID; where the daemon knows the step, it is 1 or more.
+        // At least one step has to fit below the highest ID. A step of 0 stands for the daemon's
+        // default, which is 1 or more.
         let fits = first.checked_add(u64::from(step.max(1))).is_some_and(|end| end <= MAX_END);
         if first == 0 || !fits {
             return Err(Invalid::FirstOutOfRange { first, step });
@@ -107,32 +108,35 @@ impl<'a> Ask<&'a str> {
         Ok(Self::TagDelete { tag })
     }
 
-    /// The same call with texts of its own.
+    /// Copies the texts, so that the call outlives its arguments.
     #[cfg(feature = "async")]
-    pub(crate) fn into_owned(self) -> Ask<Box<str>> {
+    pub(crate) fn into_owned(self) -> CheckedCall<Box<str>> {
         match self {
-            Self::Segment { tag, count } => Ask::Segment { tag: tag.into(), count },
-            Self::Snowflake { count } => Ask::Snowflake { count },
-            Self::Time => Ask::Time,
-            Self::Status => Ask::Status,
-            Self::TagList { after, limit } => Ask::TagList { after: after.into(), limit },
-            Self::TagShow { tag } => Ask::TagShow { tag: tag.into() },
-            Self::TagCreate { tag, step, first, description } => {
-                Ask::TagCreate { tag: tag.into(), step, first, description: description.into() }
-            }
-            Self::TagSetStep { tag, step } => Ask::TagSetStep { tag: tag.into(), step },
-            Self::WorkerList { from, limit } => Ask::WorkerList { from, limit },
+            Self::Segment { tag, count } => CheckedCall::Segment { tag: tag.into(), count },
+            Self::Snowflake { count } => CheckedCall::Snowflake { count },
+            Self::Time => CheckedCall::Time,
+            Self::Status => CheckedCall::Status,
+            Self::TagList { after, limit } => CheckedCall::TagList { after: after.into(), limit },
+            Self::TagShow { tag } => CheckedCall::TagShow { tag: tag.into() },
+            Self::TagCreate { tag, step, first, description } => CheckedCall::TagCreate {
+                tag: tag.into(),
+                step,
+                first,
+                description: description.into(),
+            },
+            Self::TagSetStep { tag, step } => CheckedCall::TagSetStep { tag: tag.into(), step },
+            Self::WorkerList { from, limit } => CheckedCall::WorkerList { from, limit },
             Self::WorkerRelease { worker, owner } => {
-                Ask::WorkerRelease { worker, owner: owner.into() }
+                CheckedCall::WorkerRelease { worker, owner: owner.into() }
             }
-            Self::TagDelete { tag } => Ask::TagDelete { tag: tag.into() },
-            Self::TagsUsed { after, limit } => Ask::TagsUsed { after: after.into(), limit },
+            Self::TagDelete { tag } => CheckedCall::TagDelete { tag: tag.into() },
+            Self::TagsUsed { after, limit } => CheckedCall::TagsUsed { after: after.into(), limit },
         }
     }
 }
 
-impl<S: AsRef<str>> Ask<S> {
-    /// The call's name in the protocol.
+impl<S: AsRef<str>> CheckedCall<S> {
+    /// The name of the call, as `docs/protocol.md` gives it.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::Segment { .. } => "Segment",
@@ -150,7 +154,7 @@ impl<S: AsRef<str>> Ask<S> {
         }
     }
 
-    /// Appends the request to `out`; `remaining` is the time until the caller gives up.
+    /// Appends the request to `out`. `remaining` is the time until the caller's deadline.
     pub(crate) fn encode(&self, id: u64, remaining: Duration, out: &mut Vec<u8>) {
         let timeout_ms = daemon_timeout_ms(remaining);
         let call = match self {
@@ -184,19 +188,19 @@ impl<S: AsRef<str>> Ask<S> {
     }
 }
 
-/// How long the daemon may let a request wait: the time that is left, less a little for the way
-/// back. So the daemon's own answer, which tells the cause, comes before the caller's patience
-/// ends. Never 0, which would mean the daemon's default.
+/// The timeout to send with a request: a little less than the time left, so that the daemon's
+/// error, which names the cause, arrives before the caller's deadline. Never 0, which stands for
+/// the daemon's default.
 fn daemon_timeout_ms(remaining: Duration) -> u32 {
-    let way_back = (remaining / 10).min(Duration::from_millis(50));
-    u32::try_from(remaining.saturating_sub(way_back).as_millis()).unwrap_or(u32::MAX).max(1)
+    let margin = (remaining / 10).min(Duration::from_millis(50));
+    u32::try_from(remaining.saturating_sub(margin).as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 fn check_tag(tag: &str) -> Result<(), Invalid> {
     if tag.is_empty() {
         return Err(Invalid::EmptyTag);
     }
-    // A character takes at least a byte, so that short tags need not be counted.
+    // A character takes at least one byte, so short tags need no counting.
     if tag.len() > MAX_TAG_CHARS {
         let chars = tag.chars().count();
         if chars > MAX_TAG_CHARS {
@@ -220,39 +224,42 @@ mod tests {
     use crate::wire::{HEADER_LEN, MAX_REQUEST_LEN, decode_request};
 
     #[test]
-    fn arguments_that_can_never_be_right_are_found_before_sending() {
-        assert_eq!(Ask::segment("", 1), Err(Invalid::EmptyTag));
-        assert_eq!(Ask::segment("a\nb", 1), Err(Invalid::ControlInTag('\n')));
-        assert_eq!(Ask::segment(&"ä".repeat(129), 1), Err(Invalid::TagTooLong(129)));
-        assert_eq!(Ask::segment("a", 0), Err(Invalid::CountZero));
-        assert_eq!(Ask::snowflake(0), Err(Invalid::CountZero));
-        assert_eq!(Ask::tag_list("", 0), Err(Invalid::PageSize(0)));
-        assert_eq!(Ask::tag_list("", 101), Err(Invalid::PageSize(101)));
-        assert_eq!(Ask::tag_show(""), Err(Invalid::EmptyTag));
+    fn invalid_arguments_are_found_before_sending() {
+        assert_eq!(CheckedCall::segment("", 1), Err(Invalid::EmptyTag));
+        assert_eq!(CheckedCall::segment("a\nb", 1), Err(Invalid::ControlInTag('\n')));
+        assert_eq!(CheckedCall::segment(&"ä".repeat(129), 1), Err(Invalid::TagTooLong(129)));
+        assert_eq!(CheckedCall::segment("a", 0), Err(Invalid::CountZero));
+        assert_eq!(CheckedCall::snowflake(0), Err(Invalid::CountZero));
+        assert_eq!(CheckedCall::tag_list("", 0), Err(Invalid::PageSize(0)));
+        assert_eq!(CheckedCall::tag_list("", 101), Err(Invalid::PageSize(101)));
+        assert_eq!(CheckedCall::tag_show(""), Err(Invalid::EmptyTag));
         let end = i64::MAX as u64;
         for (first, step) in
             [(0, 10), (1 << 63, 0), (u64::MAX, u32::MAX), (end, 0), (end - 9, 10), (end - 1, 2)]
         {
             let refused = Err(Invalid::FirstOutOfRange { first, step });
-            assert_eq!(Ask::tag_create("a", step, first, ""), refused);
+            assert_eq!(CheckedCall::tag_create("a", step, first, ""), refused);
         }
         for (first, step) in [(1, 0), (end - 1, 0), (end - 1, 1), (end - 10, 10)] {
-            assert!(Ask::tag_create("a", step, first, "").is_ok(), "{first} {step}");
+            assert!(CheckedCall::tag_create("a", step, first, "").is_ok(), "{first} {step}");
         }
         let long = "x".repeat(257);
-        assert_eq!(Ask::tag_create("a", 0, 1, &long), Err(Invalid::DescriptionTooLong(257)));
-        assert_eq!(Ask::tag_set_step("a", 0), Err(Invalid::StepZero));
+        assert_eq!(
+            CheckedCall::tag_create("a", 0, 1, &long),
+            Err(Invalid::DescriptionTooLong(257))
+        );
+        assert_eq!(CheckedCall::tag_set_step("a", 0), Err(Invalid::StepZero));
         for limit in [0, MAX_WORKERS_PER_PAGE + 1] {
-            assert_eq!(Ask::worker_list(0, limit), Err(Invalid::PageSize(limit)));
+            assert_eq!(CheckedCall::worker_list(0, limit), Err(Invalid::PageSize(limit)));
         }
-        assert_eq!(Ask::worker_release(1, &long), Err(Invalid::OwnerTooLong(257)));
-        assert!(Ask::worker_release(u64::MAX, &"ä".repeat(256)).is_ok());
+        assert_eq!(CheckedCall::worker_release(1, &long), Err(Invalid::OwnerTooLong(257)));
+        assert!(CheckedCall::worker_release(u64::MAX, &"ä".repeat(256)).is_ok());
     }
 
     #[test]
-    fn the_largest_valid_request_fits_into_a_frame() {
+    fn the_largest_valid_request_fits_a_frame() {
         let (tag, description) = ("\u{10348}".repeat(128), "\u{10348}".repeat(256));
-        let ask = Ask::tag_create(&tag, u32::MAX, 1, &description).unwrap();
+        let ask = CheckedCall::tag_create(&tag, u32::MAX, 1, &description).unwrap();
         let mut out = Vec::new();
         ask.encode(7, Duration::from_secs(1), &mut out);
         assert!(out.len() - HEADER_LEN <= MAX_REQUEST_LEN);
@@ -263,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_is_given_the_time_that_is_left_less_the_way_back() {
+    fn the_daemons_timeout_is_a_little_less_than_the_time_left() {
         assert_eq!(daemon_timeout_ms(Duration::from_secs(5)), 4950);
         assert_eq!(daemon_timeout_ms(Duration::from_millis(100)), 90);
         assert_eq!(daemon_timeout_ms(Duration::ZERO), 1);

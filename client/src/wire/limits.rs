@@ -1,0 +1,37 @@
+//! The constants of the protocol: the magic, the version, and every limit that both sides check.
+
+/// The first field of every `Hello`. It lets the daemon refuse a peer that speaks another protocol.
+pub const MAGIC: [u8; 4] = *b"LEAF";
+
+/// The protocol version of this crate.
+pub const VERSION: u16 = 1;
+
+/// The limit on the characters of a tag, from Leaf's `biz_tag varchar(128)`.
+pub const MAX_TAG_CHARS: usize = 128;
+
+/// The limit on the characters of a description, from Leaf's `description varchar(256)`.
+pub const MAX_DESCRIPTION_CHARS: usize = 256;
+
+/// The limit on the characters of a worker ID's owner.
+pub const MAX_OWNER_CHARS: usize = 256;
+
+/// The limit on the characters of the address of a worker ID's owner.
+pub const MAX_ADDRESS_CHARS: usize = 256;
+
+/// The limit on a request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
+/// description of 256 four-byte characters) has 1,576.
+pub const MAX_REQUEST_LEN: usize = 4096;
+
+/// The limit on a response body in bytes. The largest valid one is a full page of `Workers`.
+pub const MAX_RESPONSE_LEN: usize = 256 * 1024;
+
+/// The limit on the tags in one `Tags` reply.
+pub const MAX_TAGS_PER_PAGE: u32 = 100;
+
+/// The limit on the worker IDs in one `Workers` reply. With the longest owners and addresses they
+/// fill four fifths of [`MAX_RESPONSE_LEN`].
+pub const MAX_WORKERS_PER_PAGE: u32 = 100;
+
+/// The ID of unsolicited responses: `Goodbye`, and errors about the connection or about a request
+/// without a usable ID.
+pub const UNSOLICITED: u64 = 0;
