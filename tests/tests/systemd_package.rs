@@ -143,7 +143,7 @@ fn manual_pages_completions_and_examples_are_in_their_places() {
         container.ok(&format!("test -s /usr/share/zsh/vendor-completions/_{program}"));
         container.ok(&format!("test -s /usr/share/fish/vendor_completions.d/{program}.fish"));
     }
-    for file in ["copyright", "changelog.gz", "README.md", "docs/operations.md"] {
+    for file in ["copyright", "changelog.gz", "README.md", "docs/operations/README.md"] {
         container.ok(&format!("test -s /usr/share/doc/leafd/{file}"));
     }
     let (check, conffiles) =

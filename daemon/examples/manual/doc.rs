@@ -7,12 +7,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// Folders of the repository and what the package takes of them: files that end so.
-const TAKEN: [(&str, &str); 5] = [
+const TAKEN: [(&str, &str); 6] = [
     ("", "README.md"),
     ("", "SECURITY.md"),
     ("client", "README.md"),
     ("docs", ".md"),
     ("docs/decisions", ".md"),
+    ("docs/operations", ".md"),
 ];
 
 /// Examples, as they are.
