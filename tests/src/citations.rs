@@ -34,7 +34,7 @@ pub fn missing(folder: &Path, document: &str) -> Vec<String> {
 }
 
 /// The Rust files below `folder`, with their texts, without those that are built.
-fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
+pub(crate) fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -66,7 +66,7 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether `name` is `pattern`, in which `…` stands for anything.
-fn fits(name: &str, pattern: &str) -> bool {
+pub(crate) fn fits(name: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('…') else { return name == pattern };
     let Some(mut name) = name.strip_prefix(first) else { return false };
     let mut parts: Vec<&str> = rest.split('…').collect();

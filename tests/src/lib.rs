@@ -16,11 +16,13 @@ mod instance;
 pub mod java_leaf;
 mod keeper;
 pub mod links;
+pub mod literals;
 pub mod load;
 pub mod log;
 pub mod malformed;
 pub mod manager;
 pub mod manifest;
+pub mod manual;
 pub mod nspawn;
 #[cfg(feature = "pod")]
 pub mod pod;

@@ -1,9 +1,10 @@
 //! What is written for people holds together.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
+use leaf_client::wire::ErrorCode;
 use leafd_tests::binaries::workspace;
-use leafd_tests::{citations, links};
+use leafd_tests::{citations, links, literals, manual};
 
 fn document(path: &str) -> String {
     std::fs::read_to_string(workspace().join(path)).unwrap()
@@ -83,5 +84,67 @@ fn the_changelog_has_no_heading_and_no_entry_twice_in_a_version() {
         {
             assert!(seen.insert(line), "{line:?} is there twice");
         }
+    }
+}
+
+#[test]
+fn the_manual_has_every_key_with_its_variable_and_its_default_and_no_other() {
+    let written = manual::keys(&document("docs/operations/configure.md"));
+    let known: BTreeSet<_> = manual::keys_of_file(leafd::config::DEFAULT).into_iter().collect();
+    let rows: BTreeSet<_> = written.iter().cloned().collect();
+    let missing: Vec<_> = known.difference(&rows).collect();
+    let wrong: Vec<_> = rows.difference(&known).collect();
+    assert!(missing.is_empty() && wrong.is_empty(), "missing: {missing:#?}\nwrong: {wrong:#?}");
+    assert_eq!(written.len(), rows.len(), "a key has two rows");
+}
+
+#[test]
+fn the_runbook_has_every_error_by_its_number_and_name_and_no_other() {
+    let runbook = document("docs/operations/runbook.md");
+    let is_numbered = |entry: &&str| {
+        let number = entry.split(' ').next().unwrap_or_default();
+        number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let entries = runbook.lines().filter_map(|line| line.strip_prefix("### "));
+    let entries: Vec<_> = entries.filter(is_numbered).collect();
+    let all = ErrorCode::ALL.iter().map(|code| format!("{} {}", code.number(), code.name()));
+    assert_eq!(entries, all.collect::<Vec<_>>());
+}
+
+const ERRORS: &str = "Log lines: ERROR";
+const WARNINGS: &str = "Log lines: WARN";
+
+#[test]
+fn the_runbook_has_every_line_of_level_warn_and_error_under_its_level() {
+    let runbook = document("docs/operations/runbook.md");
+    let logged = literals::logged(&workspace().join("daemon/src"));
+    assert!(logged.len() > 40, "only {} lines", logged.len());
+    let missing = logged.iter().filter(|line| {
+        let section = if line.level == "error" { ERRORS } else { WARNINGS };
+        let entries = manual::entries(&runbook, section);
+        // A line that is nothing but a value has its text from elsewhere.
+        line.text != "…" && !entries.iter().any(|entry| literals::fits(&line.text, entry))
+    });
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn leafd_says_what_the_runbook_explains() {
+    // From the database's library.
+    let elsewhere = "slow statement: execution time exceeded alert threshold";
+    let runbook = document("docs/operations/runbook.md");
+    let texts = literals::texts(&workspace().join("daemon/src"));
+    for section in ["Starts that fail", ERRORS, WARNINGS, "no snowflake IDs"] {
+        let entries = manual::entries(&runbook, section);
+        assert!(entries.len() > 5, "{section}: {entries:?}");
+        let is_said = |entry: &str| {
+            let part = format!("…{entry}…");
+            let mut texts = texts.iter();
+            texts.any(|text| literals::fits(text, &part) || literals::fits(entry, text))
+        };
+        let unsaid: Vec<_> =
+            entries.iter().filter(|entry| **entry != elsewhere && !is_said(entry)).collect();
+        assert!(unsaid.is_empty(), "{section}: {unsaid:#?}");
     }
 }

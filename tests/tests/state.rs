@@ -300,7 +300,7 @@ fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_b
 
 /// The commands of the manual's section on a lost state directory.
 fn commands_of_the_manual() -> String {
-    let manual = leafd_tests::binaries::workspace().join("docs/operations.md");
+    let manual = leafd_tests::binaries::workspace().join("docs/operations/state.md");
     let manual = std::fs::read_to_string(manual).unwrap();
     let section = manual.split("### The state directory is lost").nth(1).unwrap();
     section.split("```").nth(1).unwrap().trim_start_matches("sh").to_owned()

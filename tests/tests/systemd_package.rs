@@ -147,7 +147,7 @@ fn manual_pages_completions_and_examples_are_in_their_places() {
         "copyright",
         "changelog.gz",
         "README.md",
-        "docs/operations.md",
+        "docs/operations/README.md",
         "protocol/README.md",
         "protocol/vectors.json",
         "protocol/malformed.json",

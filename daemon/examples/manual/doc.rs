@@ -7,13 +7,14 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The documents of the package: folders of the repository, and how the names of the files end.
-const DOCUMENTS: [(&str, &str); 6] = [
+const DOCUMENTS: [(&str, &str); 7] = [
     ("", "README.md"),
     ("", "SECURITY.md"),
     ("client", "README.md"),
     ("docs", ".md"),
     ("docs/decisions", ".md"),
     ("protocol", "README.md"),
+    ("docs/operations", ".md"),
 ];
 
 /// Examples and data, which are copied unchanged: folders and how the names of the files end.

@@ -1,0 +1,79 @@
+//! What the operator's manual says in a form that can be compared with the code.
+
+/// A row of a table of keys.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// The key with its section.
+    pub name: String,
+    /// The variable that sets it.
+    pub variable: String,
+    /// Its default, as it is written in the file.
+    pub default: String,
+}
+
+const HEAD: &str = "| key | variable | default | range | meaning |";
+
+/// The rows of all tables of keys in `page`.
+#[must_use]
+pub fn keys(page: &str) -> Vec<Key> {
+    let mut keys = Vec::new();
+    let mut lines = page.lines();
+    while lines.any(|line| line == HEAD) {
+        for row in lines.by_ref().skip(1).take_while(|line| line.starts_with('|')) {
+            let mut cells = row.split('|').skip(1).map(|cell| cell.trim().trim_matches('`'));
+            let mut next = || cells.next().unwrap_or_default().to_owned();
+            keys.push(Key { name: next(), variable: next(), default: next() });
+        }
+    }
+    keys
+}
+
+/// The keys of a configuration file in which each has its default.
+#[must_use]
+pub fn keys_of_file(text: &str) -> Vec<Key> {
+    let mut section = "";
+    let mut keys = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if let Some((key, default)) = line.split_once(" = ") {
+            let name = format!("{section}.{key}");
+            let variable = format!("LEAFD_{name}").to_uppercase().replace(['.', '-'], "_");
+            keys.push(Key { name, variable, default: default.to_owned() });
+        }
+    }
+    keys
+}
+
+/// The entries `### …` of the section `## SECTION` of `page`.
+#[must_use]
+pub fn entries<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
+    let lines = page.lines().skip_while(|line| line.strip_prefix("## ") != Some(section)).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("## "));
+    lines.filter_map(|line| line.strip_prefix("### ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_from_every_table_of_keys_and_from_a_file() {
+        let row = "| `a.b-c` | `LEAFD_A_B_C` | `\"5s\"` | 1s to 2s | x |";
+        let page = format!(
+            "# K\n{HEAD}\n|---|\n{row}\n\ntext\n\n| key | default |\n|---|---|\n| `x` | `1` |\n\n\
+             {HEAD}\n|---|\n{}\n",
+            row.replace("a.b-c", "d.e")
+        );
+        let names: Vec<_> = keys(&page).into_iter().map(|key| key.name).collect();
+        assert_eq!(names, ["a.b-c", "d.e"]);
+        assert_eq!(keys(&page)[0], keys_of_file("# c\n[a]\nb-c = \"5s\"\n")[0]);
+    }
+
+    #[test]
+    fn entries_are_those_of_their_section() {
+        let page = "## A\n### one\ntext\n### two\n## B\n### three\n";
+        assert_eq!(entries(page, "A"), ["one", "two"]);
+        assert_eq!(entries(page, "B"), ["three"]);
+    }
+}
