@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use leafd::ids::BizTag;
 use leafd::segment::store::{
     Address, Embedded, Guard, IfMissing, Leased, Limits, Server, Store, mysql, postgres, schema,
     sqlite,
 };
-use leafd::segment::tag::BizTag;
 use leafd::segment::terms::LeaseAsk;
 use leafd::state::mark::Inodes;
 use tempfile::TempDir;

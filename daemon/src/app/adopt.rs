@@ -11,8 +11,8 @@ use super::serve::{embedded, inodes, owner};
 use super::{load, paths, print};
 use crate::clock::Clock;
 use crate::config::Loaded;
+use crate::ids::BizTag;
 use crate::segment::store::{Embedded, Guard, IfMissing, Store, is_a_copy, sqlite, take_over};
-use crate::segment::tag::BizTag;
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::dir::StateDir;
 

@@ -19,6 +19,7 @@ use super::snowflake::Snowflake;
 use super::{found, hint, load, paths};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded, Registry as RegistryKind};
+use crate::ids::BizTag;
 use crate::listen::Service;
 use crate::listen::accept::accept;
 use crate::listen::inherited::Inherited;
@@ -36,7 +37,6 @@ use crate::segment::store::{
     Address, Embedded, Guard, IfMissing, Limits as StoreLimits, Server, Store, Unusable,
     may_be_another, mysql, postgres, sqlite,
 };
-use crate::segment::tag::BizTag;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::lease_log::LeaseLog;

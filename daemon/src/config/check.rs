@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use super::{Config, StoreKind};
+use crate::ids::MAX_STEP;
 use crate::rfc3339::rfc3339;
-use crate::segment::range::MAX_STEP;
 
 /// A value that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,9 +18,9 @@ use super::hello::Greeting;
 use super::terms::Limits;
 use super::{MOST_WAITING, Service};
 use crate::access::ledger::User;
-use crate::runs::Runs;
+use crate::ids::Runs;
+use crate::ids::{BadTag, BizTag};
 use crate::segment::service::{Asker, Outcome as SegmentOutcome, Tag};
-use crate::segment::tag::{BadTag, BizTag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
 /// What a status costs beside the bytes of its answer, in bytes of answers.

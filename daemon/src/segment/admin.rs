@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use leaf_client::wire::{ErrorCode, MAX_DESCRIPTION_CHARS, Span, TagStatus, WireError};
 
-use super::range::{MAX_END, Range};
 use super::service::{Segments, Tag, lock};
 use super::store::{Made, NewTag, Row, StoreError};
-use super::tag::BizTag;
+use crate::ids::BizTag;
+use crate::ids::{MAX_END, Range};
 
 /// Longest text of an error within a status, in bytes: a full page has to fit into an answer.
 const MOST_ERROR_TEXT: usize = 300;

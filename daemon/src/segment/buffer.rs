@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
-use crate::runs::Runs;
-use crate::segment::range::{Queue, Range};
+use crate::ids::Runs;
+use crate::ids::{Range, RangeQueue};
 use crate::segment::rate::Rate;
 use crate::segment::step::{StepRule, USUAL_MOST};
 use crate::segment::terms::{
@@ -69,9 +69,9 @@ const LOOKED_AT: usize = 4096;
 #[derive(Debug)]
 pub struct Segment {
     rules: Rules,
-    ready: Queue,
-    granting: Queue,
-    reserve: Queue,
+    ready: RangeQueue,
+    granting: RangeQueue,
+    reserve: RangeQueue,
     /// The ranges as they were leased, the one being issued first.
     leases: VecDeque<Range>,
     floor: u64,
@@ -105,9 +105,9 @@ impl Segment {
     pub fn new(rules: Rules, seed: u64) -> Self {
         Self {
             rules,
-            ready: Queue::default(),
-            granting: Queue::default(),
-            reserve: Queue::default(),
+            ready: RangeQueue::default(),
+            granting: RangeQueue::default(),
+            reserve: RangeQueue::default(),
             leases: VecDeque::new(),
             floor: 0,
             alarm: 0,
@@ -384,7 +384,7 @@ impl Segment {
         (self.ready, self.granting, self.reserve) = Default::default();
         self.leases.clear();
         self.news();
-        (dropped, Record { floor: self.floor, left: Queue::default() })
+        (dropped, Record { floor: self.floor, left: RangeQueue::default() })
     }
 
     /// The tag was made or seen in the store: look it up again at once.

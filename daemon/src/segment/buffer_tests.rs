@@ -564,7 +564,7 @@ fn a_restart_serves_what_is_left_without_the_store() {
 
 #[test]
 fn a_recent_tag_with_nothing_left_is_leased_at_start_before_anybody_asks() {
-    let left = Queue::default();
+    let left = RangeQueue::default();
     let mut segment = Segment::restored(RULES, 1, Record { floor: 2001, left });
     assert_eq!(segment.poll_lease(T0), None);
     segment.prepare();
@@ -816,7 +816,7 @@ proptest! {
             row_step,
             asked: None,
             writing: None,
-            disk: Record { floor: 0, left: Queue::default() },
+            disk: Record { floor: 0, left: RangeQueue::default() },
             issued: BTreeMap::new(),
             seen: 0,
             leased: 0,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::service::{Segments, lock};
 use super::store::{Guard, Recorded, Recorder, StoreError, Unusable, Witness};
-use super::tag::BizTag;
-use crate::segment::range::Queue;
+use crate::ids::BizTag;
+use crate::ids::RangeQueue;
 use crate::segment::store::BoxFuture;
 use crate::state::database;
 use crate::state::journal::TagRecord;
@@ -94,7 +94,7 @@ impl Segments {
             let (had, record) = inner.segment.give_up_ranges();
             dropped += had;
             if record.floor > 0 {
-                let left = Queue::default();
+                let left = RangeQueue::default();
                 let used_s = inner.used_s;
                 records.push((tag.name.clone(), TagRecord { floor: record.floor, used_s, left }));
             }

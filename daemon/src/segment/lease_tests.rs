@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::segment::range::{Queue, Range};
+use crate::ids::BizTag;
+use crate::ids::{Range, RangeQueue};
 use crate::segment::service::{Asker, Outcome, Settings, unix_seconds};
 use crate::segment::store::{BoxFuture, Deleted, Made, Row, Store};
-use crate::segment::tag::BizTag;
 use crate::segment::terms::Rules;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
@@ -156,7 +156,7 @@ impl Host {
             refresh: Duration::from_secs(3600),
             store_calls: 8,
         };
-        let used = TagRecord { floor: 1001, used_s: unix_seconds(), left: Queue::default() };
+        let used = TagRecord { floor: 1001, used_s: unix_seconds(), left: RangeQueue::default() };
         let remembered: HashMap<_, _> = (0..tags)
             .map(|tag| (BizTag::new(&format!("tag {tag}")).unwrap(), used.clone()))
             .collect();

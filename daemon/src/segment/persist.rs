@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::{Segments, Tag, lock, unix_seconds};
-use super::tag::BizTag;
+use crate::ids::BizTag;
 use crate::state::journal::TagRecord;
 
 type Named = (BizTag, TagRecord);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::health::Check;
 use super::service::{Segments, Tag, lock};
 use super::store::StoreError;
-use super::tag::BizTag;
+use crate::ids::BizTag;
 
 /// Probes that may be without an answer at the same time. The next one does not wait for the last,
 /// which may hang on a connection that leads nowhere.

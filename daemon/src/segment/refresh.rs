@@ -10,11 +10,11 @@ use tokio::time::MissedTickBehavior;
 use super::buffer::Segment;
 use super::lease::{report_backwards, report_gone};
 use super::list::Walk;
-use super::range::Queue;
 use super::service::{Segments, Tag, lock, unix_seconds};
 use super::store::{FIND_AT_ONCE, Row, StoreError};
-use super::tag::BizTag;
 use super::terms::{Record, View};
+use crate::ids::BizTag;
+use crate::ids::RangeQueue;
 
 /// What the list says of a tag that memory knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Segments {
                 // It knows the mark too, and may be about to lease.
                 lookup.lock().segment.appeared();
             } else if mark > 0 {
-                let known = Record { floor: mark, left: Queue::default() };
+                let known = Record { floor: mark, left: RangeQueue::default() };
                 let segment = Segment::restored(self.0.settings.rules, fastrand::u64(..), known);
                 let tag = Arc::new(Tag::new(name.clone(), segment, unix_seconds(), None));
                 table.insert(name.clone(), Arc::clone(&tag));

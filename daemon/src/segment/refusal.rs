@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 
-use super::tag::BizTag;
 use super::terms::Refusal;
+use crate::ids::BizTag;
 
 /// What to wait at the least before trying again, so that refused callers do not rush.
 const LEAST_RETRY: Duration = Duration::from_millis(50);

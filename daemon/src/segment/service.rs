@@ -16,13 +16,13 @@ use tokio_util::task::TaskTracker;
 use super::buffer::Segment;
 use super::deadlines::Watch;
 use super::health::Health;
-use super::range::Queue;
 use super::store::Store;
 pub use super::table::Asker;
 use super::table::{Entry, Full, Lane, Table};
-use super::tag::BizTag;
 use super::terms::{Answer, LeaseAsk, Record, Refusal, Rules, Ticket};
-use crate::runs::Runs;
+use crate::ids::BizTag;
+use crate::ids::RangeQueue;
+use crate::ids::Runs;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
 use crate::supervise;
@@ -299,7 +299,7 @@ impl Segments {
     fn find_or_look_up(&self, name: &BizTag, asker: Asker) -> Result<Arc<Tag>, Refusal> {
         let rules = self.0.settings.rules;
         let make = |mark, lane| {
-            let known = Record { floor: mark, left: Queue::default() };
+            let known = Record { floor: mark, left: RangeQueue::default() };
             let segment = Segment::restored(rules, fastrand::u64(..), known);
             Tag::new(name.clone(), segment, unix_seconds(), Some(lane))
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::tag::BizTag;
+use crate::ids::BizTag;
 
 /// Names that are looked up at the same time, of all askers. One asker may hold as many of them as
 /// are left, so there is always room for others.

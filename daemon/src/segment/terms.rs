@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::range::{Queue, Range};
-use crate::runs::Runs;
+use crate::ids::Runs;
+use crate::ids::{Range, RangeQueue};
 
 /// Names a waiting request; given by the caller, unique within the tag.
 pub type Ticket = u64;
@@ -25,7 +25,7 @@ pub struct Record {
     /// The highest end of a range that this host has seen for the tag.
     pub floor: u64,
     /// What is leased and above the durable ceiling.
-    pub left: Queue,
+    pub left: RangeQueue,
 }
 
 /// What to ask of the store.

@@ -19,7 +19,7 @@ use super::life::{Begin, Phase, Progress, Registration, refusal};
 use super::queue::Queue;
 use super::sequencer::{Sequencer, Stop};
 use crate::clock::Clock;
-use crate::runs::Runs;
+use crate::ids::Runs;
 use crate::state::worker_file::{SharedClaim, WorkerRecord};
 use crate::state::writer::Writer;
 use crate::supervise;

@@ -9,7 +9,7 @@ use std::collections::binary_heap::PeekMut;
 use leaf_client::wire::WireError;
 use tokio::sync::oneshot;
 
-use crate::runs::Runs;
+use crate::ids::Runs;
 
 /// From so many on, those whose callers are gone are looked for.
 const SWEPT: usize = 1024;

@@ -7,7 +7,7 @@
 
 use leaf_client::Layout;
 
-use crate::runs::Runs;
+use crate::ids::Runs;
 
 /// What shapes the sequence, apart from its ceiling.
 #[derive(Debug, Clone, Copy)]

@@ -19,9 +19,9 @@ use super::mark::{Inodes, Mark};
 use super::owner::{self, Owner, OwnerFile};
 use super::properties::Properties;
 use super::worker_file::{self, WorkerRecord};
-use crate::segment::range::Queue;
+use crate::ids::BizTag;
+use crate::ids::RangeQueue;
 use crate::segment::store::Recorded;
-use crate::segment::tag::BizTag;
 
 const LOCK: &str = "lock";
 
@@ -683,7 +683,7 @@ const OLD_COPY: &str = "it is older than owner.properties, as when an old copy w
 const COPY: &str = "is another directory's, of which this one is a copy; its worker ID stays there";
 
 pub(super) fn floors_only(floors: &HashMap<BizTag, u64>) -> HashMap<BizTag, TagRecord> {
-    let record = |floor: &u64| TagRecord { floor: *floor, used_s: 0, left: Queue::default() };
+    let record = |floor: &u64| TagRecord { floor: *floor, used_s: 0, left: RangeQueue::default() };
     floors.iter().map(|(tag, floor)| (tag.clone(), record(floor))).collect()
 }
 

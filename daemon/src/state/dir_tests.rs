@@ -1,5 +1,5 @@
 use super::*;
-use crate::segment::range::Range;
+use crate::ids::Range;
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::durable::replace;
 use crate::state::journal::TagRecord;

@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use super::durable;
 use super::mark::Mark;
 use super::properties::Damage;
-use crate::segment::range::{Queue, Range};
-use crate::segment::tag::BizTag;
+use crate::ids::BizTag;
+use crate::ids::{Range, RangeQueue};
 
 /// Its name in the state directory.
 pub const FILE: &str = "segments.journal";
@@ -48,7 +48,7 @@ pub struct TagRecord {
     /// When it was last written, in seconds since 1970, by the host's clock.
     pub used_s: u64,
     /// The ranges above the durable ceiling.
-    pub left: Queue,
+    pub left: RangeQueue,
 }
 
 /// What the first line says of the whole.
@@ -195,7 +195,7 @@ impl Journal {
     pub fn raise(&mut self, marks: Vec<(BizTag, u64)>) -> io::Result<()> {
         let records = marks.into_iter().filter_map(|(tag, mark)| {
             let known = self.tags.get(&tag).cloned();
-            let unused = || TagRecord { floor: 0, used_s: 0, left: Queue::default() };
+            let unused = || TagRecord { floor: 0, used_s: 0, left: RangeQueue::default() };
             let record = known.unwrap_or_else(unused);
             (record.floor < mark).then_some((tag, TagRecord { floor: mark, ..record }))
         });
@@ -287,7 +287,7 @@ fn take_in_rest(rest: &[u8], tags: &mut HashMap<BizTag, TagRecord>) -> Doubt {
     let mut doubtful = Vec::new();
     for (tag, record) in tags.iter_mut() {
         if name.may_be(tag) {
-            record.left = Queue::default();
+            record.left = RangeQueue::default();
             doubtful.push(tag.as_str());
         }
     }
@@ -392,8 +392,8 @@ fn parse_line(line: &str) -> Option<(BizTag, TagRecord)> {
     let floor = fields.next()?.parse().ok()?;
     let used_s = fields.next()?.parse().ok()?;
     let left = match fields.next()? {
-        "-" => Queue::default(),
-        ranges => ranges.split(',').map(parse_range).collect::<Option<Queue>>()?,
+        "-" => RangeQueue::default(),
+        ranges => ranges.split(',').map(parse_range).collect::<Option<RangeQueue>>()?,
     };
     fields.next().is_none().then_some((tag, TagRecord { floor, used_s, left }))
 }

@@ -16,7 +16,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::journal::{checked, decode_tag, encode_tag, push_checked};
-use crate::segment::range::Range;
+use crate::ids::Range;
 use crate::segment::store::Identity;
 
 /// Its name in the state directory; older files have `.1`, `.2`, … behind it.

@@ -13,7 +13,7 @@ use super::durable;
 use super::journal::{Journal, TagRecord};
 use super::lease_log::{Entry, LeaseLog};
 use super::worker_file::WorkerRecord;
-use crate::segment::tag::BizTag;
+use crate::ids::BizTag;
 
 enum Job {
     Segments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),

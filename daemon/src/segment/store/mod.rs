@@ -18,8 +18,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::segment::range::Range;
-use crate::segment::tag::BizTag;
+use crate::ids::BizTag;
+use crate::ids::Range;
 use crate::segment::terms::{Lease, LeaseAsk, LeaseFailure};
 
 pub use address::{Address, BadAddress, Server};

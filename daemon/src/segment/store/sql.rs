@@ -13,7 +13,7 @@ use super::{
     BoxFuture, Deleted, FIND_AT_ONCE, LONG_READ, Leased, Limits, Made, NewTag, Row, Store,
     StoreError, plan_creation, plan_deletion,
 };
-use crate::segment::tag::BizTag;
+use crate::ids::BizTag;
 use crate::segment::terms::LeaseAsk;
 
 /// Set before a statement that may fail without ending the transaction.

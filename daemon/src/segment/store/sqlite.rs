@@ -341,8 +341,8 @@ impl Dialect for Sqlite {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::BizTag;
     use crate::segment::store::{NewTag, StoreError};
-    use crate::segment::tag::BizTag;
     use crate::segment::terms::LeaseAsk;
 
     const SECOND: Duration = Duration::from_secs(1);

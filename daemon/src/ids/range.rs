@@ -45,12 +45,12 @@ impl Range {
 /// Ranges in the order of issue, with their total at hand. Ranges that touch become one. There are
 /// rarely more than two: they lie within, so that the fast path has nothing to look up elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Queue {
+pub struct RangeQueue {
     ranges: SmallVec<[Range; 2]>,
     total: u64,
 }
 
-impl Queue {
+impl RangeQueue {
     /// Number of IDs.
     #[must_use]
     pub const fn total(&self) -> u64 {
@@ -119,7 +119,7 @@ impl Queue {
     }
 }
 
-impl FromIterator<Range> for Queue {
+impl FromIterator<Range> for RangeQueue {
     fn from_iter<I: IntoIterator<Item = Range>>(ranges: I) -> Self {
         let mut queue = Self::default();
         for range in ranges {
@@ -133,7 +133,7 @@ impl FromIterator<Range> for Queue {
 mod tests {
     use super::*;
 
-    fn queue(ranges: &[(u64, u64)]) -> Queue {
+    fn queue(ranges: &[(u64, u64)]) -> RangeQueue {
         ranges.iter().map(|&(start, end)| Range::new(start, end).unwrap()).collect()
     }
 
