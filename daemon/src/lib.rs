@@ -21,5 +21,6 @@ pub mod segment;
 pub mod snowflake;
 pub mod state;
 pub mod stdout;
+pub mod store;
 pub mod supervise;
 pub mod worker;

@@ -14,9 +14,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use leafd::segment::store::{Address, Server};
 use leafd::state::mark::Mark;
 use leafd::state::properties::Properties;
+use leafd::store::{Address, Server};
 
 use crate::Ensemble;
 use crate::binaries::workspace;

@@ -11,12 +11,12 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use leafd::ids::BizTag;
-use leafd::segment::store::{
-    Address, Embedded, Guard, IfMissing, Leased, Limits, Server, Store, mysql, postgres, schema,
-    sqlite,
-};
-use leafd::segment::terms::LeaseAsk;
 use leafd::state::mark::Inodes;
+use leafd::store::LeaseAsk;
+use leafd::store::{
+    Address, Embedded, Guard, IfMissing, Leased, Limits, Server, Shared, Source, Store, open,
+    schema,
+};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
@@ -134,14 +134,8 @@ pub const fn span(leased: &Leased) -> (u64, u64) {
 pub fn open_at(server: Server, url: &str, verify: bool, limits: Limits) -> Arc<dyn Store> {
     let address = Address::new(server, url, verify).expect("an address");
     let _within = RUNTIME.enter();
-    match server {
-        Server::MySql => {
-            Arc::new(mysql(&address, None, limits, Guard::unrecorded()).expect("a store"))
-        }
-        Server::Postgres => {
-            Arc::new(postgres(&address, None, limits, Guard::unrecorded()).expect("a store"))
-        }
-    }
+    let source = Source::Shared(Shared { address, password: None, limits });
+    open(source, Guard::unrecorded()).expect("a store")
 }
 
 /// The embedded store in a file.
@@ -149,10 +143,10 @@ pub fn open_at(server: Server, url: &str, verify: bool, limits: Limits) -> Arc<d
 /// # Panics
 /// When it cannot be made.
 #[must_use]
-pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> impl Store + use<> {
+pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> Arc<dyn Store> {
     let path = path.to_owned();
     let place = Embedded { path, timeout, if_missing, inodes: Inodes::Stable };
-    sqlite(place, Guard::unrecorded()).expect("a store")
+    open(Source::Embedded(place), Guard::unrecorded()).expect("a store")
 }
 
 /// One store, with nothing in it yet.
@@ -264,7 +258,7 @@ impl Bench {
         match &self.0 {
             Place::File(_) => {
                 let _within = RUNTIME.enter();
-                Arc::new(embedded(&self.path(), limits.timeout, IfMissing::Create))
+                embedded(&self.path(), limits.timeout, IfMissing::Create)
             }
             Place::Server(database) => open_at(self.speaks(), &database.url(), true, limits),
         }

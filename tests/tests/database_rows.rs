@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::ErrorCode;
-use leafd::segment::store::schema;
+use leafd::store::schema;
 use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;

@@ -5,7 +5,7 @@ use std::fs;
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, TagStatus, blocking};
-use leafd::segment::store::NewTag;
+use leafd::store::NewTag;
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{Bench, run, tag};

@@ -1,8 +1,8 @@
 //! What every store promises of its rows: Leaf's convention, administration, and rows that make no
 //! sense.
 
-use leafd::segment::store::{NewTag, Row, StoreError};
-use leafd::segment::terms::LeaseAsk;
+use leafd::store::LeaseAsk;
+use leafd::store::{NewTag, Row, StoreError};
 use leafd_tests::on_every_store;
 use leafd_tests::stores::{ASK, Bench, run, span, tag};
 

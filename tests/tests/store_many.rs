@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use leafd::segment::store::{Leased, NewTag, Store, StoreError};
-use leafd::segment::terms::LeaseAsk;
+use leafd::store::LeaseAsk;
+use leafd::store::{Leased, NewTag, Store, StoreError};
 use leafd_tests::database::{Database, Extra, Kind};
 use leafd_tests::on_every_store;
 use leafd_tests::stores::{Bench, run, span, spawn, tag};

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use leafd::secret::Secret;
-use leafd::segment::store::{
-    Address, Guard, IfMissing, NewTag, Server, Store, StoreError, mysql, postgres,
-};
+use leafd::store::{Address, Guard, IfMissing, NewTag, Shared, Source, Store, StoreError, open};
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{ASK, Bench, LIMITS, embedded, open_at, run, span, tag};
 use leafd_tests::{on_every_server, on_every_store};
@@ -189,15 +187,10 @@ fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &Bench) {
     ] {
         let url = bench.database().url().replace("leaf:secret", who);
         let address = Address::new(bench.speaks(), &url, true).unwrap();
-        let password = password.map(Secret::new);
+        let source = Shared { address, password: password.map(Secret::new), limits: LIMITS };
         let outcome = run(async {
-            let (password, guard) = (password.as_ref(), Guard::unrecorded());
-            match bench.speaks() {
-                Server::MySql => mysql(&address, password, LIMITS, guard).unwrap().probe().await,
-                Server::Postgres => {
-                    postgres(&address, password, LIMITS, guard).unwrap().probe().await
-                }
-            }
+            let source = Source::Shared(source);
+            open(source, Guard::unrecorded()).unwrap().probe().await
         });
         assert_eq!(outcome.is_ok(), works, "{who} {password:?}: {outcome:?}");
     }

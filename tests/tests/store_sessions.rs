@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafd::segment::store::{Limits, NewTag, StoreError};
+use leafd::store::{Limits, NewTag, StoreError};
 use leafd_tests::database::{Database, Kind, Session};
 use leafd_tests::stores::{ASK, Bench, LIMITS, PATIENCE, run, span, spawn, tag, wait_until};
 use leafd_tests::{on_every_server, on_every_store};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use leafd::segment::store::{NewTag, StoreError};
+use leafd::store::{NewTag, StoreError};
 use leafd_tests::database::Kind;
 use leafd_tests::on_every_store;
 use leafd_tests::stores::{ASK, Bench, run, span, tag};

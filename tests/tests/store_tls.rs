@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use leafd::segment::store::{Server, StoreError};
+use leafd::store::{Server, StoreError};
 use leafd_tests::database::{Database, Extra, Kind, Session};
 use leafd_tests::stores::{ASK, Bench, LIMITS, open_at, run, tag, wait_until};
 use tempfile::TempDir;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, TagStatus};
-use leafd::segment::store::{NewTag, Server, Store, StoreError};
-use leafd::segment::terms::LeaseAsk;
+use leafd::store::LeaseAsk;
+use leafd::store::{NewTag, Server, Store, StoreError};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{ASK, Bench, run, span, spawn, tag};

@@ -12,9 +12,9 @@ use super::{load, paths, print};
 use crate::clock::Clock;
 use crate::config::Loaded;
 use crate::ids::BizTag;
-use crate::segment::store::{Embedded, Guard, IfMissing, Store, is_a_copy, sqlite, take_over};
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::dir::StateDir;
+use crate::store::{self, Embedded, Guard, IfMissing, Location, Source, is_a_copy, take_over};
 
 /// No ceiling is ever further ahead of the clock than this, so IDs that were issued before lie
 /// below it, if the clock is right.
@@ -39,14 +39,14 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
         )));
     }
     let directory = paths::state_dir(&config);
-    let address = config.store_address()?;
-    is_there_or_lost(&directory, address.is_none(), known.is_given(), is_lost)?;
+    let store = config.store_location()?;
+    is_there_or_lost(&directory, store.is_embedded(), known.is_given(), is_lost)?;
     let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
-    let here = owner(&config, address.as_ref());
+    let here = owner(&config, &store);
     let database = paths::database(&config);
-    let from = match address {
-        Some(_) => LeasedFrom::Shared,
-        None => {
+    let from = match store {
+        Location::Shared(_) => LeasedFrom::Shared,
+        Location::Embedded => {
             // An operator's word counts whatever the database says.
             let place = embedded(&config, IfMissing::Refuse);
             let recorded = state.database(&here.store)?;
@@ -147,7 +147,7 @@ fn take_database(place: &Embedded, adopted: &Adopted) -> Result<bool, Failure> {
 const PAGE: usize = 1000;
 
 async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
-    let store = sqlite(place.clone(), Guard::unrecorded())?;
+    let store = store::open(Source::Embedded(place.clone()), Guard::unrecorded())?;
     let mut after = String::new();
     loop {
         let rows = store.page(&after, PAGE).await.map_err(|error| error.to_string())?;

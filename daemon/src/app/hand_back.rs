@@ -44,8 +44,7 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
     let directory = paths::state_dir(&config);
     is_ours(&directory)?;
     let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
-    let address = config.store_address()?;
-    let here = owner(&config, address.as_ref());
+    let here = owner(&config, &config.store_location()?);
     let contents = state.open(&here, ForeignPolicy::Refuse)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;

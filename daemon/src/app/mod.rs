@@ -94,7 +94,7 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
 pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
     let (Loaded { config, .. }, from) = load(path)?;
     access::access(&config)?;
-    paths::check_certificates(config.store_address()?.as_ref())?;
+    paths::check_certificates(&config.store_location()?)?;
     if secrets {
         paths::store_password(&config)?;
         paths::zookeeper_auth(&config)?;

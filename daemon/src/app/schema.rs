@@ -4,7 +4,8 @@ use clap::ValueEnum;
 
 use super::Failure;
 use super::print;
-use crate::segment::store::{Identity, Server, schema};
+use crate::state::database::Identity;
+use crate::store::{Server, schema};
 
 /// The databases that the table can be made in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -33,16 +33,16 @@ use crate::manager::{Manager, report, watchdog, words};
 use crate::secret::Secret;
 use crate::segment::elsewhere::{InState, give_up, report_other};
 use crate::segment::service::{Segments, Settings as SegmentSettings};
-use crate::segment::store::{
-    Address, Embedded, Guard, IfMissing, Limits as StoreLimits, Server, Store, Unusable,
-    may_be_another, mysql, postgres, sqlite,
-};
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::lease_log::LeaseLog;
 use crate::state::mark::Inodes;
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
+use crate::store::{
+    self, Address, Embedded, Guard, IfMissing, Limits as StoreLimits, Location, Shared, Source,
+    Store, Unusable, may_be_another,
+};
 use crate::worker::peers::MAX_AT_ONCE;
 
 /// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
@@ -242,10 +242,10 @@ fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Fa
 async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?.with_inodes(inodes(config));
     // Before the directory is touched: a wrong configuration changes nothing.
-    let address = config.store_address()?;
-    paths::check_certificates(address.as_ref())?;
+    let location = config.store_location()?;
+    paths::check_certificates(&location)?;
     let password = paths::store_password(config)?;
-    let here = owner(config, address.as_ref());
+    let here = owner(config, &location);
     if here.is_anonymous() {
         tracing::warn!(
             "this machine has no ID, so a copy of its state directory would not be recognised; \
@@ -253,7 +253,7 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
         );
     }
     let Contents { journal, journal_is_whole, worker, generation, base, warnings, notes } =
-        state.open(&here, foreign_policy(config, address.as_ref()))?;
+        state.open(&here, foreign_policy(config, &location))?;
     for warning in warnings {
         tracing::error!("state directory {}: {warning}", state.path().display());
     }
@@ -277,9 +277,11 @@ async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Fai
     let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
     let recorder = InState { writer: writer.clone(), place: here.store.clone() };
     let guard = Guard::new(recorded, Arc::new(recorder));
-    let store =
-        store(config, address.as_ref(), password.as_ref(), nothing_leased, Arc::clone(&guard))?;
-    if address.is_none() {
+    let is_embedded = location.is_embedded();
+    let source = source(config, location, password, nothing_leased);
+    let store = store::open(source, Arc::clone(&guard))
+        .map_err(|error| Failure::config(format!("the store: {error}")))?;
+    if is_embedded {
         if guard.recorded().identity.is_none() {
             forget_origin(&paths::database(config), &mut remembered, &writer).await?;
         }
@@ -352,16 +354,16 @@ fn not_given_up(error: String) -> Failure {
 }
 
 /// Whose state this is when it is this host's.
-pub(super) fn owner(config: &Config, address: Option<&Address>) -> Owner {
+pub(super) fn owner(config: &Config, store: &Location) -> Owner {
     let identity = config.worker.identity.as_deref().unwrap_or_default();
-    let shared = address.map(Address::identity);
+    let shared = store.address().map(Address::identity);
     Owner::here(config.state.machine_id.as_deref(), identity, shared.as_deref())
 }
 
 /// An embedded store is copied together with the directory; a shared one knows of the host that
 /// the directory comes from. Of a worker ID that is fixed nobody knows.
-fn foreign_policy(config: &Config, address: Option<&Address>) -> ForeignPolicy {
-    if address.is_none() {
+fn foreign_policy(config: &Config, store: &Location) -> ForeignPolicy {
+    if store.is_embedded() {
         return ForeignPolicy::Refuse;
     }
     let fixed_worker = match config.worker.registry {
@@ -371,29 +373,20 @@ fn foreign_policy(config: &Config, address: Option<&Address>) -> ForeignPolicy {
     ForeignPolicy::SetAside { fixed_worker }
 }
 
-fn store(
+/// Where ranges come from.
+fn source(
     config: &Config,
-    address: Option<&Address>,
-    password: Option<&Secret>,
+    location: Location,
+    password: Option<Secret>,
     nothing_leased: bool,
-    guard: Arc<Guard>,
-) -> Result<Arc<dyn Store>, Failure> {
-    let timeout = config.store.timeout;
-    let limits = StoreLimits { timeout, connections: config.store.max_connections };
-    let store: Result<Arc<dyn Store>, String> =
-        match address.map(|address| (address.server(), address)) {
-            None => {
-                let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
-                sqlite(embedded(config, if_missing), guard).map(|store| Arc::new(store) as _)
-            }
-            Some((Server::MySql, address)) => {
-                mysql(address, password, limits, guard).map(|store| Arc::new(store) as _)
-            }
-            Some((Server::Postgres, address)) => {
-                postgres(address, password, limits, guard).map(|store| Arc::new(store) as _)
-            }
-        };
-    store.map_err(|error| Failure::config(format!("the store: {error}")))
+) -> Source {
+    let Location::Shared(address) = location else {
+        let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
+        return Source::Embedded(embedded(config, if_missing));
+    };
+    let limits =
+        StoreLimits { timeout: config.store.timeout, connections: config.store.max_connections };
+    Source::Shared(Shared { address, password, limits })
 }
 
 /// Where the embedded store is.

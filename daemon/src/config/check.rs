@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Config, StoreKind};
 use crate::ids::MAX_STEP;
 use crate::rfc3339::rfc3339;
+use crate::store::Address;
 
 /// A value that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,11 +115,11 @@ impl Config {
         let shortest = if store.kind == StoreKind::MySql { 1500 * MS } else { 10 * MS };
         problems.duration("store.timeout", store.timeout, shortest, 600_000 * MS);
         problems.range("store.max-connections", store.max_connections as u64, 5, 1000);
-        let address = match self.store_address() {
-            Ok(address) => address,
+        let location = match self.store_location() {
+            Ok(location) => location,
             Err(problem) => return problems.0.push(problem),
         };
-        if address.is_none() {
+        if location.is_embedded() {
             // Somebody means a shared store, and would have got one for this host alone.
             let meant = "is set, and store.kind is sqlite; say which kind the database is of";
             for (key, set) in [
@@ -133,7 +134,7 @@ impl Config {
         } else if store.path.is_some() {
             problems.add("store.path", "is set, and is for store.kind sqlite alone".into());
         }
-        let in_url = address.is_some_and(|address| address.has_password());
+        let in_url = location.address().is_some_and(Address::has_password);
         let places = [in_url, store.password.is_some(), store.password_file.is_some()];
         if places.iter().filter(|set| **set).count() > 1 {
             let text = "the password is set more than once, among store.url, store.password and \

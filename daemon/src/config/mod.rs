@@ -16,7 +16,7 @@ use leaf_client::Layout;
 use serde::{Deserialize, Deserializer};
 
 use crate::secret::Secret;
-use crate::segment::store::{Address, Server};
+use crate::store::{Address, Location, Server};
 
 pub use access::{Access, AccessRule, Principal, Quota, TagQuota};
 pub use check::Problem;
@@ -278,13 +278,13 @@ impl Config {
         }
     }
 
-    /// The shared database, checked; none with the embedded store.
+    /// The store, with the checked address of a shared one.
     ///
     /// # Errors
     /// When its address is missing or cannot be meant.
-    pub fn store_address(&self) -> Result<Option<Address>, Problem> {
+    pub fn store_location(&self) -> Result<Location, Problem> {
         let server = match self.store.kind {
-            StoreKind::Sqlite => return Ok(None),
+            StoreKind::Sqlite => return Ok(Location::Embedded),
             StoreKind::MySql => Server::MySql,
             StoreKind::Postgres => Server::Postgres,
         };
@@ -293,7 +293,7 @@ impl Config {
         let url =
             url.ok_or_else(|| problem(format!("is missing; write it as in {}", server.example())))?;
         let address = Address::new(server, url.expose(), self.store.tls_verify);
-        address.map(Some).map_err(|error| problem(error.to_string()))
+        address.map(Location::Shared).map_err(|error| problem(error.to_string()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Config, Registry};
 use crate::input;
 use crate::secret::Secret;
+use crate::store::{Address, Location};
 
 /// The credential's name: `LoadCredential=store-password:…` in the unit.
 const CREDENTIAL: &str = "store-password";
@@ -58,8 +59,9 @@ impl Config {
         if let Some(path) = &self.store.password_file {
             return read("store.password-file", path, credentials).map(Some);
         }
-        let address = self.store_address().ok().flatten();
-        if address.is_none_or(|address| address.has_password()) {
+        let location = self.store_location().ok();
+        let address = location.as_ref().and_then(Location::address);
+        if address.is_none_or(Address::has_password) {
             return Ok(None);
         }
         credential(credentials, CREDENTIAL)

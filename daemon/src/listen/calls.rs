@@ -18,8 +18,7 @@ use super::hello::Greeting;
 use super::terms::Limits;
 use super::{MOST_WAITING, Service};
 use crate::access::ledger::User;
-use crate::ids::Runs;
-use crate::ids::{BadTag, BizTag};
+use crate::ids::{BadTag, BizTag, Runs};
 use crate::segment::service::{Asker, Outcome as SegmentOutcome, Tag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 

@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use leaf_client::wire::{ErrorCode, MAX_DESCRIPTION_CHARS, Span, TagStatus, WireError};
 
 use super::service::{Segments, Tag, lock};
-use super::store::{Made, NewTag, Row, StoreError};
-use crate::ids::BizTag;
-use crate::ids::{MAX_END, Range};
+use crate::ids::{BizTag, MAX_END, Range};
+use crate::store::{Made, NewTag, Row, StoreError};
 
 /// Longest text of an error within a status, in bytes: a full page has to fit into an answer.
 const MOST_ERROR_TEXT: usize = 300;

@@ -11,14 +11,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::backoff::Backoff;
-use crate::ids::Runs;
-use crate::ids::{Range, RangeQueue};
+use crate::ids::{Range, RangeQueue, Runs};
 use crate::segment::rate::Rate;
 use crate::segment::step::{StepRule, USUAL_MOST};
-use crate::segment::terms::{
-    Answer, Figures, Lease, LeaseAsk, LeaseFailure, Record, Refusal, Rules, Ticket, View,
-};
+use crate::segment::terms::{Answer, Figures, LeaseFailure, Record, Refusal, Rules, Ticket, View};
 use crate::segment::window::Window;
+use crate::store::{Lease, LeaseAsk};
 
 #[derive(Debug)]
 struct Waiter {

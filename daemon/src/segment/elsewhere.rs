@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::{Segments, lock};
-use super::store::{Guard, Recorded, Recorder, StoreError, Unusable, Witness};
-use crate::ids::BizTag;
-use crate::ids::RangeQueue;
-use crate::segment::store::BoxFuture;
+use crate::ids::{BizTag, RangeQueue};
 use crate::state::database;
+use crate::state::database::Recorded;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
+use crate::store::BoxFuture;
+use crate::store::{Guard, Recorder, StoreError, Unusable, Witness};
 
 /// Pause before a disk that refused is tried again.
 const AGAIN: Duration = Duration::from_secs(1);

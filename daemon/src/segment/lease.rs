@@ -9,10 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::service::{Segments, Tag, lock};
-use super::store::{Leased, NewTag, StoreError};
 use super::table::{Full, Lane};
-use super::terms::{Lease, LeaseAsk, LeaseFailure, View};
+use super::terms::{LeaseFailure, View};
 use crate::state::lease_log::Entry;
+use crate::store::{Lease, LeaseAsk};
+use crate::store::{Leased, NewTag, StoreError};
 
 /// People are told of requests that had to wait not more often than this, over all tags.
 const STARVATION_TOLD: Duration = Duration::from_secs(10);

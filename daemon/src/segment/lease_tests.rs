@@ -4,15 +4,14 @@ use std::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::ids::BizTag;
-use crate::ids::{Range, RangeQueue};
+use crate::ids::{BizTag, Range, RangeQueue};
 use crate::segment::service::{Asker, Outcome, Settings, unix_seconds};
-use crate::segment::store::{BoxFuture, Deleted, Made, Row, Store};
 use crate::segment::terms::Rules;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
+use crate::store::{BoxFuture, Deleted, Made, Row, Store};
 
 /// A store that takes its time, and remembers the order in which it was asked.
 struct Slow {

@@ -7,8 +7,8 @@ use leaf_client::wire::{ErrorCode, SegmentTotals, TagStatus, WireError};
 
 use super::admin::has_something;
 use super::service::{Segments, Tag, lock};
-use super::store::{FIND_AT_ONCE, Row, StoreError};
 use crate::ids::BizTag;
+use crate::store::{FIND_AT_ONCE, Row, StoreError};
 
 /// Names that are looked at under one lock of the table.
 const AT_ONCE: usize = FIND_AT_ONCE;

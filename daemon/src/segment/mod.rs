@@ -1,7 +1,7 @@
 //! Segment IDs: ranges leased per biz tag from a store and served from memory. [`buffer`],
 //! [`step`] and [`window`] decide, without a clock and without IO; [`rate`] is for people.
 //! [`service`] executes what they say, with a room for each kind of work: leasing, persisting, and
-//! the list of tags. [`store`] is where ranges come from.
+//! the list of tags. [`crate::store`] is where ranges come from.
 
 pub mod admin;
 pub mod buffer;
@@ -17,7 +17,6 @@ mod refresh;
 mod refusal;
 pub mod service;
 pub mod step;
-pub mod store;
 mod table;
 pub mod terms;
 pub mod window;

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::health::Check;
 use super::service::{Segments, Tag, lock};
-use super::store::StoreError;
 use crate::ids::BizTag;
+use crate::store::StoreError;
 
 /// Probes that may be without an answer at the same time. The next one does not wait for the last,
 /// which may hang on a connection that leads nowhere.

@@ -11,10 +11,9 @@ use super::buffer::Segment;
 use super::lease::{report_backwards, report_gone};
 use super::list::Walk;
 use super::service::{Segments, Tag, lock, unix_seconds};
-use super::store::{FIND_AT_ONCE, Row, StoreError};
 use super::terms::{Record, View};
-use crate::ids::BizTag;
-use crate::ids::RangeQueue;
+use crate::ids::{BizTag, RangeQueue};
+use crate::store::{FIND_AT_ONCE, Row, StoreError};
 
 /// What the list says of a tag that memory knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

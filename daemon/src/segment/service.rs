@@ -16,15 +16,14 @@ use tokio_util::task::TaskTracker;
 use super::buffer::Segment;
 use super::deadlines::Watch;
 use super::health::Health;
-use super::store::Store;
 pub use super::table::Asker;
 use super::table::{Entry, Full, Lane, Table};
-use super::terms::{Answer, LeaseAsk, Record, Refusal, Rules, Ticket};
-use crate::ids::BizTag;
-use crate::ids::RangeQueue;
-use crate::ids::Runs;
+use super::terms::{Answer, Record, Refusal, Rules, Ticket};
+use crate::ids::{BizTag, RangeQueue, Runs};
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
+use crate::store::LeaseAsk;
+use crate::store::Store;
 use crate::supervise;
 
 /// Tags used within this are leased again at start.

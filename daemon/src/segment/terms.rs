@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::ids::Runs;
-use crate::ids::{Range, RangeQueue};
+use crate::ids::{Range, RangeQueue, Runs};
+use crate::store::StoreError;
 
 /// Names a waiting request; given by the caller, unique within the tag.
 pub type Ticket = u64;
@@ -26,24 +26,6 @@ pub struct Record {
     pub floor: u64,
     /// What is leased and above the durable ceiling.
     pub left: RangeQueue,
-}
-
-/// What to ask of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeaseAsk {
-    /// The lease is of the row's step or of this, whichever is larger.
-    pub at_least: u64,
-    /// A lease that starts below this is a repetition; the row has to be moved forward first.
-    pub floor: u64,
-}
-
-/// What the store gave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lease {
-    /// The leased range.
-    pub range: Range,
-    /// The row's step.
-    pub row_step: u64,
 }
 
 /// Why the store gave nothing.
@@ -69,6 +51,18 @@ pub enum LeaseFailure {
         /// Removed tags whose high-water marks are kept.
         removed: usize,
     },
+}
+
+impl From<StoreError> for LeaseFailure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoSuchTag => Self::UnknownTag,
+            StoreError::BadRow(error) | StoreError::NotSetUp(error) => Self::BadRow(error),
+            StoreError::Exists | StoreError::Down(_) | StoreError::Busy(_) => {
+                Self::Unavailable(error.to_string())
+            }
+        }
+    }
 }
 
 /// Why a request got nothing.

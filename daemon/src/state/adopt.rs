@@ -8,8 +8,7 @@ use super::dir::{Files, Marked, StateDir, StateError, WorkerPast, floors_only};
 use super::journal::{self, Reading};
 use super::owner::{self, Owner, OwnerFile};
 use super::worker_file::{self, WorkerRecord};
-use crate::ids::BizTag;
-use crate::ids::{MAX_END, MAX_STEP};
+use crate::ids::{BizTag, MAX_END, MAX_STEP};
 
 /// So many tags are named in an error.
 const NAMED: usize = 8;

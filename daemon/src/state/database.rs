@@ -1,11 +1,66 @@
 //! Which database the ranges in the journal were leased from.
 
+use std::fmt;
+use std::io::Read as _;
+use std::str::FromStr;
+
 use super::mark::Mark;
 use super::properties::{Damage, Properties};
-use crate::segment::store::{Identity, Recorded};
 
 /// Its name in the state directory.
 pub const FILE: &str = "database.properties";
+
+/// Identifies one database: 128 random bits, written into it when its tables were made. As text, 32
+/// hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity(u128);
+
+impl Identity {
+    /// One that no other database has.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn random() -> std::io::Result<Self> {
+        let mut bytes = [0; 16];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(Self(u128::from_be_bytes(bytes)))
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn of_number(number: u128) -> Self {
+        Self(number)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A text that is no identity.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not 32 hexadecimal digits")]
+pub struct NoIdentity(String);
+
+impl FromStr for Identity {
+    type Err = NoIdentity;
+
+    fn from_str(text: &str) -> Result<Self, NoIdentity> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = if digits { u128::from_str_radix(text, 16).ok() } else { None };
+        number.map(Self).ok_or_else(|| NoIdentity(text.chars().take(40).collect()))
+    }
+}
+
+/// What is recorded of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recorded {
+    /// Who it said it is; none for a shared one without the table.
+    pub identity: Option<Identity>,
+    /// The file of an embedded one.
+    pub file: Option<Mark>,
+}
 
 /// The file's content. `place` is where the database was found, as in the owner file.
 #[must_use]
@@ -45,6 +100,19 @@ pub fn read(content: &[u8], place: &str) -> Result<Recorded, Damage> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_identity_is_written_and_read() {
+        for number in [0, 1, u128::MAX] {
+            let identity = Identity(number);
+            assert_eq!(identity.to_string().parse(), Ok(identity));
+        }
+        for text in ["", "1", "+0000000000000000000000000000001", &"0".repeat(33), &"é".repeat(16)]
+        {
+            assert!(text.parse::<Identity>().is_err(), "{text}");
+        }
+        assert_ne!(Identity::random().unwrap(), Identity::random().unwrap());
+    }
 
     #[test]
     fn a_record_is_read_for_its_own_place_alone() {

@@ -13,15 +13,14 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::adopt::Advice;
 use super::database;
+use super::database::Recorded;
 use super::durable::{self, keep_aside, replace_marked, set_aside, sync_parent};
 use super::journal::{self, Header, Journal, Reading, TagRecord};
 use super::mark::{Inodes, Mark};
 use super::owner::{self, Owner, OwnerFile};
 use super::properties::Properties;
 use super::worker_file::{self, WorkerRecord};
-use crate::ids::BizTag;
-use crate::ids::RangeQueue;
-use crate::segment::store::Recorded;
+use crate::ids::{BizTag, RangeQueue};
 
 const LOCK: &str = "lock";
 

@@ -25,8 +25,7 @@ use std::path::{Path, PathBuf};
 use super::durable;
 use super::mark::Mark;
 use super::properties::Damage;
-use crate::ids::BizTag;
-use crate::ids::{Range, RangeQueue};
+use crate::ids::{BizTag, Range, RangeQueue};
 
 /// Its name in the state directory.
 pub const FILE: &str = "segments.journal";

@@ -15,9 +15,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::database::Identity;
 use super::journal::{checked, decode_tag, encode_tag, push_checked};
 use crate::ids::Range;
-use crate::segment::store::Identity;
 
 /// Its name in the state directory; older files have `.1`, `.2`, … behind it.
 pub const FILE: &str = "leases.log";

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use leafd::segment::store::schema;
+use leafd::store::schema;
 
 use super::product::{Product, encode};
 

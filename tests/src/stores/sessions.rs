@@ -1,7 +1,7 @@
 //! What is to be seen of leafd from the side of the database: its connections, and what they wait for
 //! or hold.
 
-use leafd::segment::store::Server;
+use leafd::store::Server;
 
 use super::{Bench, Place};
 

@@ -13,8 +13,8 @@ use sqlx::Connection as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::Limits;
-use super::guard::Guard;
+use crate::store::Limits;
+use crate::store::guard::Guard;
 
 /// Idle for this long, a connection is asked whether it still works before it is used.
 const FRESH: Duration = Duration::from_secs(1);

@@ -11,13 +11,13 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 
+use super::Sql;
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use super::guard::{Guard, Unusable};
-use super::identity::{Identity, NoIdentity};
-use super::sql::Sql;
-use super::{Limits, Store, schema};
+use crate::state::database::{Identity, NoIdentity};
 use crate::state::mark::{Inodes, Mark};
+use crate::store::guard::{Guard, Unusable};
+use crate::store::{Limits, Store, schema};
 
 /// SQLITE_BUSY and SQLITE_LOCKED, in the low byte of the code: another process has the lock. A
 /// probe would not wait for it.
@@ -58,7 +58,10 @@ struct Sqlite {
 ///
 /// # Errors
 /// When the pool cannot be built.
-pub fn sqlite(place: Embedded, guard: Arc<Guard>) -> Result<impl Store + use<>, String> {
+pub(in crate::store) fn open(
+    place: Embedded,
+    guard: Arc<Guard>,
+) -> Result<impl Store + use<>, String> {
     let described = format!("sqlite {}", place.path.display());
     let timeout = place.timeout;
     let dialect = Sqlite { options: options(&place), place, guard, opened: Mutex::default() };
@@ -342,8 +345,8 @@ impl Dialect for Sqlite {
 mod tests {
     use super::*;
     use crate::ids::BizTag;
-    use crate::segment::store::{NewTag, StoreError};
-    use crate::segment::terms::LeaseAsk;
+    use crate::store::LeaseAsk;
+    use crate::store::{NewTag, StoreError};
 
     const SECOND: Duration = Duration::from_secs(1);
     const ASK: LeaseAsk = LeaseAsk { at_least: 0, floor: 0 };
@@ -358,7 +361,7 @@ mod tests {
     }
 
     fn opened(place: Embedded) -> impl Store + use<> {
-        sqlite(place, Guard::unrecorded()).unwrap()
+        open(place, Guard::unrecorded()).unwrap()
     }
 
     fn store(dir: &tempfile::TempDir) -> impl Store + use<> {

@@ -12,12 +12,11 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
+use super::Sql;
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use super::guard::{Guard, check_shared};
-use super::sql::Sql;
-use super::{Address, IDLE, LONG_READ, Limits, Store};
-use crate::secret::Secret;
+use crate::store::guard::{Guard, check_shared};
+use crate::store::{IDLE, LONG_READ, Shared, Store};
 
 /// What no call goes well with, by the beginning of its code: connection, authorization, a database
 /// or schema that is not there, resources, a server that stops, the system, a defect; and a server
@@ -38,15 +37,14 @@ struct Postgres {
 ///
 /// # Panics
 /// Outside of a runtime.
-pub fn postgres(
-    address: &Address,
-    password: Option<&Secret>,
-    limits: Limits,
+pub(in crate::store) fn open(
+    shared: &Shared,
     guard: Arc<Guard>,
 ) -> Result<impl Store + use<>, String> {
-    let options = address.postgres(password).map_err(|error| error.to_string())?;
+    let Shared { address, password, limits } = shared;
+    let options = address.postgres(password.as_ref()).map_err(|error| error.to_string())?;
     let dialect = Postgres { options, timeout: limits.timeout, guard };
-    Sql::new(address.to_string(), dialect, limits, Some(IDLE))
+    Sql::new(address.to_string(), dialect, *limits, Some(IDLE))
 }
 
 impl Postgres {

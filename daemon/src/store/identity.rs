@@ -1,47 +1,8 @@
-//! Which database this is. Each one holds 128 random bits, written when its tables were made, and a
-//! host records whose ranges it has: a path, a URL or a kind can lead somewhere else tomorrow. Here
-//! is what follows from a comparison, without IO; [`super::guard`] carries it out.
+//! What follows when leafd compares the identity that a database says with the one that this host has
+//! recorded: a path, a URL or a kind can lead somewhere else tomorrow. No IO; [`super::guard`] carries
+//! it out.
 
-use std::fmt;
-use std::io::Read;
-use std::str::FromStr;
-
-/// 128 random bits; written as 32 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity(u128);
-
-impl Identity {
-    /// One that no other database has.
-    ///
-    /// # Errors
-    /// When the system has no random bytes.
-    pub fn random() -> std::io::Result<Self> {
-        let mut bytes = [0; 16];
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-        Ok(Self(u128::from_be_bytes(bytes)))
-    }
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-/// A text that is no identity.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not 32 hexadecimal digits")]
-pub struct NoIdentity(String);
-
-impl FromStr for Identity {
-    type Err = NoIdentity;
-
-    fn from_str(text: &str) -> Result<Self, NoIdentity> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let number = if digits { u128::from_str_radix(text, 16).ok() } else { None };
-        number.map(Self).ok_or_else(|| NoIdentity(text.chars().take(40).collect()))
-    }
-}
+use crate::state::database::Identity;
 
 /// What this process has seen of its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,21 +50,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_identity_is_written_and_read() {
-        for number in [0, 1, u128::MAX] {
-            let identity = Identity(number);
-            assert_eq!(identity.to_string().parse(), Ok(identity));
-        }
-        for text in ["", "1", "+0000000000000000000000000000001", &"0".repeat(33), &"é".repeat(16)]
-        {
-            assert!(text.parse::<Identity>().is_err(), "{text}");
-        }
-        assert_ne!(Identity::random().unwrap(), Identity::random().unwrap());
-    }
-
-    #[test]
     fn only_the_first_look_of_a_process_may_accept_another_database() {
-        let [a, b] = [1, 2].map(Identity);
+        let [a, b] = [1, 2].map(Identity::of_number);
         for (recorded, seen, found, finding) in [
             (None, Seen::Nothing, None, Finding::Same),
             (None, Seen::Nothing, Some(a), Finding::Record(a)),
@@ -124,7 +72,7 @@ mod tests {
         fn a_database_is_used_only_if_it_is_the_recorded_one_or_none_was_recorded(
             recorded in proptest::option::of(0..3_u128), found in proptest::option::of(0..3_u128),
         ) {
-            let [recorded, found] = [recorded, found].map(|number| number.map(Identity));
+            let [recorded, found] = [recorded, found].map(|number| number.map(Identity::of_number));
             let finding = judge(recorded, Seen::Nothing, found);
             let usable = !matches!(finding, Finding::Other | Finding::Swapped);
             prop_assert_eq!(usable, recorded.is_none() || recorded == found);

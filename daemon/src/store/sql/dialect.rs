@@ -6,7 +6,7 @@ use std::future::Future;
 use sqlx::error::{DatabaseError, ErrorKind};
 
 use super::connections::Connect;
-use super::{Number, Row};
+use crate::store::{Number, Row};
 
 /// The statements of a database. A row is read as `biz_tag`, `max_id`, `step`, `description`, all
 /// of them as text.
@@ -162,10 +162,10 @@ macro_rules! calls_by_sqlx {
     ($dialect:ty, $connection:ty, keep_statements: $keep:literal) => {
         fn find(few: bool) -> &'static str {
             use std::sync::LazyLock;
-            use $crate::segment::store::dialect::{FIND_FEW, find_statement};
+            use $crate::store::sql::dialect::{FIND_FEW, find_statement};
             static FEW: LazyLock<String> = LazyLock::new(|| find_statement::<$dialect>(FIND_FEW));
             static MANY: LazyLock<String> =
-                LazyLock::new(|| find_statement::<$dialect>($crate::segment::store::FIND_AT_ONCE));
+                LazyLock::new(|| find_statement::<$dialect>($crate::store::FIND_AT_ONCE));
             if few { &FEW } else { &MANY }
         }
 
@@ -180,24 +180,24 @@ macro_rules! calls_by_sqlx {
         async fn read(
             connection: &mut $connection,
             statement: &'static str,
-            values: &[$crate::segment::store::dialect::Value<'_>],
-        ) -> Result<Vec<$crate::segment::store::Row>, sqlx::Error> {
-            use $crate::segment::store::dialect::Value;
+            values: &[$crate::store::sql::dialect::Value<'_>],
+        ) -> Result<Vec<$crate::store::Row>, sqlx::Error> {
+            use $crate::store::sql::dialect::Value;
             let query = sqlx::query(statement).persistent($keep);
             let query = values.iter().fold(query, |query, value| match *value {
                 Value::Text(text) => query.bind(text),
                 Value::Number(number) => query.bind(number),
             });
             let rows = query.fetch_all(connection).await?;
-            rows.iter().map($crate::segment::store::dialect::read_row).collect()
+            rows.iter().map($crate::store::sql::dialect::read_row).collect()
         }
 
         async fn change(
             connection: &mut $connection,
             statement: &'static str,
-            values: &[$crate::segment::store::dialect::Value<'_>],
+            values: &[$crate::store::sql::dialect::Value<'_>],
         ) -> Result<u64, sqlx::Error> {
-            use $crate::segment::store::dialect::Value;
+            use $crate::store::sql::dialect::Value;
             let query = sqlx::query(statement).persistent($keep);
             let query = values.iter().fold(query, |query, value| match *value {
                 Value::Text(text) => query.bind(text),

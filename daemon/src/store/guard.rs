@@ -7,17 +7,9 @@ use sqlx::error::DatabaseError;
 use tokio::sync::watch;
 
 use super::BoxFuture;
-use super::identity::{Finding, Identity, Seen, judge};
+use super::identity::{Finding, Seen, judge};
+use crate::state::database::{Identity, Recorded};
 use crate::state::mark::Mark;
-
-/// What is recorded of a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Recorded {
-    /// Who it said it is; none for a shared one without the table.
-    pub identity: Option<Identity>,
-    /// The file of an embedded one.
-    pub file: Option<Mark>,
-}
 
 /// Records on disk which database the ranges come from.
 pub trait Recorder: Send + Sync {

@@ -1,20 +1,28 @@
 //! What all databases have in common: every call is one transaction on a connection that is used
 //! again only after a good end. What differs is in a [`Dialect`].
 
+mod checkpoints;
+mod connections;
+mod dialect;
+pub(super) mod mysql;
+pub(super) mod postgres;
+pub mod schema;
+pub(super) mod sqlite;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checkpoints::Checkpoints;
-use super::connections::{Connections, Lent};
-use super::dialect::{Blame, Dialect, FIND_FEW, Lack, Value};
-use super::guard::Guard;
-use super::{
-    BoxFuture, Deleted, FIND_AT_ONCE, LONG_READ, Leased, Limits, Made, NewTag, Row, Store,
-    StoreError, plan_creation, plan_deletion,
-};
+use self::checkpoints::Checkpoints;
+use self::connections::{Connections, Lent};
+use self::dialect::{Blame, Dialect, FIND_FEW, Lack, Value};
 use crate::ids::BizTag;
-use crate::segment::terms::LeaseAsk;
+use crate::store::guard::Guard;
+use crate::store::plan::{plan_creation, plan_deletion};
+use crate::store::{
+    BoxFuture, Deleted, FIND_AT_ONCE, LONG_READ, LeaseAsk, Leased, Limits, Made, NewTag, Row,
+    Store, StoreError,
+};
 
 /// Set before a statement that may fail without ending the transaction.
 const SAVE: &str = "SAVEPOINT leafd";
@@ -42,7 +50,7 @@ impl Tombstone {
 }
 
 /// A store in a database.
-pub(super) struct Sql<D: Dialect> {
+struct Sql<D: Dialect> {
     /// For people; never with a password.
     described: String,
     begin_writing: String,

@@ -2,7 +2,8 @@
 //! collation is such that tags which differ in a byte are two tags. Beside it is a table of leafd's
 //! own, which Java Leaf does not touch: where deleted tags ended.
 
-use super::{Identity, Server};
+use crate::state::database::Identity;
+use crate::store::Server;
 
 /// SQLite; leafd makes it itself.
 pub const SQLITE: &str = "\

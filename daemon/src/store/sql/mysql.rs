@@ -13,12 +13,11 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
+use super::Sql;
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Order, Statements, calls_by_sqlx};
-use super::guard::{Guard, check_shared};
-use super::sql::Sql;
-use super::{Address, IDLE, Limits, Store};
-use crate::secret::Secret;
+use crate::store::guard::{Guard, check_shared};
+use crate::store::{IDLE, Shared, Store};
 
 /// What no call goes well with: too many connections, of all or of this user; no access to the
 /// server, database, table or column; a table or column that is not there; a server that stops, is
@@ -55,13 +54,12 @@ struct MySql {
 ///
 /// # Panics
 /// Outside of a runtime.
-pub fn mysql(
-    address: &Address,
-    password: Option<&Secret>,
-    limits: Limits,
+pub(in crate::store) fn open(
+    shared: &Shared,
     guard: Arc<Guard>,
 ) -> Result<impl Store + use<>, String> {
-    let options = address.mysql(password).map_err(|error| error.to_string())?;
+    let Shared { address, password, limits } = shared;
+    let options = address.mysql(password.as_ref()).map_err(|error| error.to_string())?;
     // The server gives up a lock before leafd gives up the call, and says so.
     let lock_wait = (limits.timeout.as_millis() * 4 / 5 / 1000).max(1);
     let silence = SILENCE.max(limits.timeout * 3).as_secs();
@@ -74,7 +72,7 @@ pub fn mysql(
          SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"
     );
     let dialect = MySql { options, session, guard };
-    Sql::new(address.to_string(), dialect, limits, Some(IDLE))
+    Sql::new(address.to_string(), dialect, *limits, Some(IDLE))
 }
 
 impl Connect for MySql {

@@ -1,0 +1,78 @@
+//! A row of Leaf's table as a database hands it over.
+
+use super::plan::plan_lease;
+use super::{LeaseAsk, Leased, StoreError};
+
+/// A row of `leaf_alloc`, as it stands there. Databases hand its values over as text, since a
+/// column may be of any type; what is no number fails where the number is needed, and no sooner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// `biz_tag`.
+    pub tag: String,
+    /// `max_id`: the start of the next lease.
+    pub max_id: Number,
+    /// `step`.
+    pub step: Number,
+    /// `description`.
+    pub description: String,
+}
+
+/// A value of a row that should be a whole number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number(Option<String>);
+
+impl Number {
+    /// The value as the database writes it; none is NULL.
+    #[must_use]
+    pub const fn new(text: Option<String>) -> Self {
+        Self(text)
+    }
+
+    /// The number, if it is one.
+    #[must_use]
+    pub fn get(&self) -> Option<i64> {
+        self.0.as_deref()?.parse().ok()
+    }
+
+    /// The number for people and comparisons: one that is none, or negative, counts as 0.
+    #[must_use]
+    pub fn natural(&self) -> u64 {
+        self.get().and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+    }
+
+    /// The number, which the call cannot do without.
+    pub(super) fn required(&self, column: &str) -> Result<i64, StoreError> {
+        self.get().ok_or_else(|| {
+            let text = self.text();
+            StoreError::BadRow(format!("{column} is {text}, not a whole number below 2^63"))
+        })
+    }
+
+    /// The value as it stands in the row.
+    pub(super) fn text(&self) -> &str {
+        self.0.as_deref().unwrap_or("NULL")
+    }
+}
+
+impl From<i64> for Number {
+    fn from(number: i64) -> Self {
+        Self(Some(number.to_string()))
+    }
+}
+
+impl Row {
+    /// Where the next lease starts, when the row can give one.
+    #[must_use]
+    pub fn leasable(&self) -> Option<u64> {
+        let ask = LeaseAsk { at_least: 0, floor: 0 };
+        Some(self.plan(ask).ok()?.lease.range.start())
+    }
+
+    /// [`plan_lease`] for this row.
+    ///
+    /// # Errors
+    /// `BadRow` when its values make no range of positive IDs.
+    pub fn plan(&self, ask: LeaseAsk) -> Result<Leased, StoreError> {
+        plan_lease(self.max_id.required("max_id")?, self.step.required("step")?, ask)
+    }
+}
