@@ -19,6 +19,7 @@ const FEW: usize = 64;
 #[derive(Debug, Default)]
 pub struct Ledger {
     users: Mutex<Kept<u32, User>>,
+    connections: Arc<AtomicUsize>,
     tags: Mutex<Kept<Box<str>, Bucket>>,
 }
 
@@ -31,7 +32,7 @@ pub struct User {
     /// Its requests that wait.
     pub waiting: AtomicUsize,
     /// What it has used of the serving thread.
-    pub share: Share,
+    pub share: Arc<Share>,
     /// One who is always over a quota is not to hide what else it tries.
     forbidden: Mutex<Refusals>,
     over: Mutex<Refusals>,
@@ -57,11 +58,13 @@ struct Refusals {
 pub struct Visit {
     /// Whose.
     pub user: Arc<User>,
+    all: Arc<AtomicUsize>,
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
         self.user.connections.fetch_sub(1, Ordering::Relaxed);
+        self.all.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -77,7 +80,13 @@ impl Ledger {
             return Err(user);
         }
         user.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(Visit { user })
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Ok(Visit { user, all: Arc::clone(&self.connections) })
+    }
+
+    /// Open connections of all users.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// The user `uid`, without a connection.

@@ -7,7 +7,7 @@ use leaf_client::wire::{ErrorCode, WireError};
 use wildmatch::WildMatch;
 
 use super::bucket::Rate;
-use super::peer::Peer;
+use super::principal::Principal;
 
 /// Whom a rule is for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,8 +21,8 @@ pub struct Who {
 }
 
 impl Who {
-    fn names(&self, peer: &Peer) -> bool {
-        self.everyone || self.users.contains(&peer.uid) || peer.is_in(&self.groups)
+    fn names(&self, principal: &Principal) -> bool {
+        self.everyone || self.users.contains(&principal.uid) || principal.is_in(&self.groups)
     }
 }
 
@@ -108,15 +108,15 @@ enum By {
 }
 
 impl Access {
-    /// What `peer` may.
+    /// What `principal` may.
     #[must_use]
-    pub fn grant(&self, peer: &Peer) -> Grant {
-        let rule = || self.rules.iter().find(|rule| rule.who.names(peer));
-        let by = if peer.uid == 0 || peer.uid == self.own_uid {
+    pub fn grant(&self, principal: &Principal) -> Grant {
+        let rule = || self.rules.iter().find(|rule| rule.who.names(principal));
+        let by = if principal.uid == 0 || principal.uid == self.own_uid {
             By::Owner
         } else if self.rules.is_empty() {
             By::NoRules
-        } else if peer.others.is_none() && self.name_groups() {
+        } else if principal.others.is_none() && self.name_groups() {
             // One that shuts a group out would be passed over.
             By::GroupsUnknown
         } else {
@@ -133,7 +133,7 @@ impl Access {
             By::Rule(rule) => (rule.connect, rule.snowflake),
             By::NoRule | By::GroupsUnknown => (false, false),
         };
-        Grant { uid: peer.uid, by, quota, connect, snowflake }
+        Grant { uid: principal.uid, by, quota, connect, snowflake }
     }
 
     fn name_groups(&self) -> bool {
@@ -255,8 +255,8 @@ mod tests {
         Access { rules, own_uid: LEAFD, quota: Quota::default() }
     }
 
-    fn peer(uid: u32, groups: &[u32]) -> Peer {
-        Peer { uid, gid: uid, others: Some(groups.to_vec()) }
+    fn principal(uid: u32, groups: &[u32]) -> Principal {
+        Principal { uid, gid: uid, others: Some(groups.to_vec()) }
     }
 
     fn told<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> String {
@@ -268,12 +268,12 @@ mod tests {
     #[test]
     fn without_rules_everybody_may_have_ids_and_only_root_and_leafd_may_administer() {
         let access = access(vec![]);
-        let grant = access.grant(&peer(1000, &[1000]));
+        let grant = access.grant(&principal(1000, &[1000]));
         assert!(grant.connect().is_ok() && grant.tag("any").is_ok() && grant.snowflake().is_ok());
         let text = told(grant.administer());
         assert!(text.starts_with("uid 1000 may not administer: ") && text.contains("own user"));
         for uid in [0, LEAFD] {
-            assert!(access.grant(&peer(uid, &[5])).administer().is_ok());
+            assert!(access.grant(&principal(uid, &[5])).administer().is_ok());
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
         let mut strict = rule("strict", &[1001], &[], &["orders"]);
         strict.snowflake = false;
         let access = access(vec![strict, rule("apps", &[], &[50], &["*"])]);
-        let both = access.grant(&peer(1001, &[50]));
+        let both = access.grant(&principal(1001, &[50]));
         assert!(both.tag("orders").is_ok());
         assert_eq!(
             told(both.tag("bills")),
@@ -290,9 +290,9 @@ mod tests {
              (access.rules)"
         );
         assert!(told(both.snowflake()).contains("rule \"strict\""));
-        let member = access.grant(&peer(1002, &[1002, 50]));
+        let member = access.grant(&principal(1002, &[1002, 50]));
         assert!(member.tag("bills").is_ok() && member.snowflake().is_ok());
-        let stranger = access.grant(&peer(1002, &[1002]));
+        let stranger = access.grant(&principal(1002, &[1002]));
         assert!(told(stranger.connect()).contains("uid 1002 may not connect: no rule names"));
     }
 
@@ -303,8 +303,10 @@ mod tests {
         let mut all = rule("all", &[], &[], &["*"]);
         all.who.everyone = true;
         let access = access(vec![out, all]);
-        assert!(told(access.grant(&peer(1003, &[1])).connect()).contains("rule \"out\" forbids"));
-        assert!(access.grant(&peer(1004, &[1])).connect().is_ok());
+        assert!(
+            told(access.grant(&principal(1003, &[1])).connect()).contains("rule \"out\" forbids")
+        );
+        assert!(access.grant(&principal(1004, &[1])).connect().is_ok());
     }
 
     #[test]
@@ -313,7 +315,7 @@ mod tests {
         none.connect = false;
         let access = access(vec![none]);
         for uid in [0, LEAFD] {
-            let grant = access.grant(&peer(uid, &[]));
+            let grant = access.grant(&principal(uid, &[]));
             assert!(grant.connect().is_ok() && grant.tag("x").is_ok());
             assert!(grant.snowflake().is_ok() && grant.administer().is_ok());
         }
@@ -325,8 +327,8 @@ mod tests {
         own.quota = Quota { rate: None, connections: Some(9) };
         let quota = Quota { rate: Rate::new(5), connections: None };
         let access = Access { quota, ..access(vec![own.clone()]) };
-        assert_eq!(access.grant(&peer(0, &[])).quota(), own.quota);
-        assert_eq!(access.grant(&peer(LEAFD, &[])).quota(), quota);
+        assert_eq!(access.grant(&principal(0, &[])).quota(), own.quota);
+        assert_eq!(access.grant(&principal(LEAFD, &[])).quota(), quota);
     }
 
     #[test]
@@ -335,7 +337,7 @@ mod tests {
         out.connect = false;
         let mut all = rule("all", &[], &[], &["*"]);
         all.who.everyone = true;
-        let unknown = Peer { others: None, ..peer(1000, &[]) };
+        let unknown = Principal { others: None, ..principal(1000, &[]) };
         let grant = access(vec![out, all.clone()]).grant(&unknown);
         assert!(told(grant.connect()).contains("does not tell"));
         assert!(grant.administer().is_err());
@@ -347,8 +349,8 @@ mod tests {
         let mut admins = rule("admins", &[], &[27], &[]);
         admins.administer = true;
         let access = access(vec![admins, rule("apps", &[], &[50], &["*"])]);
-        assert!(access.grant(&peer(1000, &[27])).administer().is_ok());
-        assert!(told(access.grant(&peer(1000, &[50])).administer()).contains("rule \"apps\""));
+        assert!(access.grant(&principal(1000, &[27])).administer().is_ok());
+        assert!(told(access.grant(&principal(1000, &[50])).administer()).contains("rule \"apps\""));
     }
 
     #[test]
@@ -357,7 +359,7 @@ mod tests {
         shop.quota = Quota { rate: Rate::new(5), connections: Some(2) };
         let access =
             Access { quota: Quota { rate: Rate::new(9), connections: None }, ..access(vec![shop]) };
-        let grant = access.grant(&peer(7, &[]));
+        let grant = access.grant(&principal(7, &[]));
         for (tag, may) in [
             ("orders", true),
             ("orders2", false),
@@ -380,6 +382,6 @@ mod tests {
         assert_eq!(TagQuota::of(&quotas, "c"), Rate::new(2));
         assert_eq!(TagQuota::of(&quotas, "d"), None);
         assert_eq!(grant.quota().rate, Rate::new(5));
-        assert_eq!(access.grant(&peer(8, &[])).quota().rate, Rate::new(9));
+        assert_eq!(access.grant(&principal(8, &[])).quota().rate, Rate::new(9));
     }
 }

@@ -14,8 +14,6 @@ use std::task::Poll;
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use super::ledger::User;
-
 /// What a user may spend in a round, in bytes of answers: some 2,000 answers with one ID each, or
 /// about half a millisecond.
 const SHARE: usize = 64 * 1024;
@@ -28,11 +26,11 @@ const GRANTS: usize = 32;
 #[derive(Debug, Default)]
 pub struct Share {
     spent: AtomicUsize,
-    queue: Mutex<Queue>,
+    queue: Mutex<Places>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct Places {
     /// Connections that nobody has answered yet.
     fresh: VecDeque<Arc<Place>>,
     others: VecDeque<Arc<Place>>,
@@ -47,10 +45,10 @@ pub struct Place {
     waker: AtomicWaker,
 }
 
-/// The users whose connections queue.
+/// The shares of the users whose connections queue.
 #[derive(Debug, Default)]
 pub struct Turns {
-    users: Mutex<Vec<Arc<User>>>,
+    shares: Mutex<Vec<Arc<Share>>>,
     first_came: Notify,
 }
 
@@ -85,7 +83,7 @@ impl Share {
     }
 }
 
-impl Queue {
+impl Places {
     fn is_empty(&self) -> bool {
         self.fresh.is_empty() && self.others.is_empty()
     }
@@ -99,10 +97,10 @@ impl Queue {
 }
 
 impl Turns {
-    /// Waits until a connection of `user` may go on. With `is_fresh`, it goes ahead of those that
+    /// Waits until a connection of the user with this share may go on. With `is_fresh`, it goes ahead of those that
     /// were answered before.
-    pub async fn wait(&self, user: &Arc<User>, place: &Arc<Place>, is_fresh: bool) {
-        self.enter(user, place, is_fresh);
+    pub async fn wait(&self, share: &Arc<Share>, place: &Arc<Place>, is_fresh: bool) {
+        self.enter(share, place, is_fresh);
         poll_fn(|cx| {
             place.waker.register(cx.waker());
             if place.granted.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
@@ -110,15 +108,15 @@ impl Turns {
         .await;
     }
 
-    fn enter(&self, user: &Arc<User>, place: &Arc<Place>, is_fresh: bool) {
+    fn enter(&self, share: &Arc<Share>, place: &Arc<Place>, is_fresh: bool) {
         place.granted.store(false, Ordering::Relaxed);
-        let mut queue = lock(&user.share.queue);
+        let mut queue = lock(&share.queue);
         let is_first = queue.is_empty();
-        let Queue { fresh, others, .. } = &mut *queue;
+        let Places { fresh, others, .. } = &mut *queue;
         if is_fresh { fresh } else { others }.push_back(Arc::clone(place));
         drop(queue);
         if is_first {
-            lock(&self.users).push(Arc::clone(user));
+            lock(&self.shares).push(Arc::clone(share));
             self.first_came.notify_one();
         }
     }
@@ -139,10 +137,10 @@ impl Turns {
 
     /// Gives each user its share. Returns whether anybody still queues.
     fn round(&self) -> bool {
-        let mut users = std::mem::take(&mut *lock(&self.users));
-        users.retain(|user| user.share.grant());
-        let mut all = lock(&self.users);
-        all.append(&mut users);
+        let mut shares = std::mem::take(&mut *lock(&self.shares));
+        shares.retain(|share| share.grant());
+        let mut all = lock(&self.shares);
+        all.append(&mut shares);
         !all.is_empty()
     }
 }
@@ -158,20 +156,20 @@ mod tests {
 
     struct Rig {
         turns: Turns,
-        users: Vec<Arc<User>>,
+        shares: Vec<Arc<Share>>,
     }
 
     impl Rig {
         /// Users who have used up their shares.
         fn of(users: usize) -> Self {
-            let users: Vec<_> = (0..users).map(|_| Arc::<User>::default()).collect();
-            users.iter().for_each(|user| user.share.spend(SHARE));
-            Self { turns: Turns::default(), users }
+            let shares: Vec<_> = (0..users).map(|_| Arc::<Share>::default()).collect();
+            shares.iter().for_each(|share| share.spend(SHARE));
+            Self { turns: Turns::default(), shares }
         }
 
         fn enter(&self, user: usize, is_fresh: bool) -> Arc<Place> {
             let place = Arc::new(Place::default());
-            self.turns.enter(&self.users[user], &place, is_fresh);
+            self.turns.enter(&self.shares[user], &place, is_fresh);
             place
         }
     }
@@ -187,9 +185,9 @@ mod tests {
         let alone = rig.enter(1, false);
         assert!(rig.turns.round());
         assert!(goes_on(&alone));
-        assert!(!rig.users[1].share.is_used_up());
+        assert!(!rig.shares[1].is_used_up());
         assert_eq!(crowd.iter().filter(|place| goes_on(place)).count(), GRANTS);
-        assert!(rig.users[0].share.is_used_up());
+        assert!(rig.shares[0].is_used_up());
     }
 
     #[test]
@@ -201,7 +199,7 @@ mod tests {
             let gone = places.iter().take_while(|place| goes_on(place)).count();
             assert_eq!(gone, (round * GRANTS).min(places.len()));
         }
-        assert!(!rig.users[0].share.is_used_up());
+        assert!(!rig.shares[0].is_used_up());
         assert!(!rig.turns.round());
     }
 
@@ -219,12 +217,12 @@ mod tests {
     #[tokio::test]
     async fn whoever_waits_is_woken_by_the_rounds() {
         let rig = Rig::of(1);
-        let (turns, user) = (Arc::new(rig.turns), Arc::clone(&rig.users[0]));
+        let (turns, share) = (Arc::new(rig.turns), Arc::clone(&rig.shares[0]));
         let running = Arc::clone(&turns);
         let rounds = tokio::spawn(async move { running.run().await });
         for _ in 0..3 {
-            user.share.spend(SHARE);
-            turns.wait(&user, &Arc::default(), false).await;
+            share.spend(SHARE);
+            turns.wait(&share, &Arc::default(), false).await;
         }
         rounds.abort();
     }

@@ -97,7 +97,7 @@ fn number(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::peer::Peer;
+    use crate::access::principal::Principal;
 
     fn made(toml: &str) -> Result<Access, String> {
         let config: Config = toml::from_str(toml).unwrap();
@@ -126,7 +126,7 @@ mod tests {
              [[access.rules]]\nusers = [3]\nids-per-second = 0\nmax-connections = 0\n",
         )
         .unwrap();
-        let of = |uid| access.grant(&Peer { uid, gid: uid, others: Some(vec![]) }).quota();
+        let of = |uid| access.grant(&Principal { uid, gid: uid, others: Some(vec![]) }).quota();
         assert_eq!(of(1), Quota { rate: Rate::new(10), connections: Some(3) });
         assert_eq!(of(2), Quota { rate: Rate::new(20), connections: Some(5) });
         assert_eq!(of(3), Quota { rate: None, connections: None });

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::config::{ConfigError, NoPassword, Problem};
-use crate::listen::inherited::InheritError;
-use crate::listen::socket::SocketError;
+use crate::transport::inherited::InheritError;
+use crate::transport::unix::socket::SocketError;
 use crate::patience::within;
 use crate::state::dir::StateError;
 

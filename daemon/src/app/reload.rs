@@ -11,11 +11,11 @@ use super::load;
 use super::serve::room_for;
 use crate::config::{Config, ConfigError, Loaded};
 use crate::input;
-use crate::listen::Service;
-use crate::listen::terms::{Limits, Terms};
 use crate::log;
 use crate::manager::Manager;
 use crate::segment::service::Segments;
+use crate::service::Service;
+use crate::service::terms::{Limits, Terms};
 
 /// Keys and, with a dot at the end, sections that a reload changes. `segment.*` is not among them
 /// but for the waits: the others are part of the state of each tag.

@@ -20,19 +20,12 @@ use super::{found, hint, load, paths};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded, Registry as RegistryKind};
 use crate::ids::BizTag;
-use crate::listen::Service;
-use crate::listen::accept::accept;
-use crate::listen::inherited::Inherited;
-use crate::listen::linger::MAX_LINGERING;
-use crate::listen::peer;
-use crate::listen::serving::Serving;
-use crate::listen::socket::Socket;
-use crate::listen::watched::watched;
 use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::secret::Secret;
 use crate::segment::elsewhere::{InState, give_up, report_other};
 use crate::segment::service::{Segments, Settings as SegmentSettings};
+use crate::service::Service;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::lease_log::LeaseLog;
@@ -43,6 +36,13 @@ use crate::store::{
     self, Address, Embedded, Guard, IfMissing, Limits as StoreLimits, Location, Shared, Source,
     Store, Unusable, may_be_another,
 };
+use crate::transport::inherited::Inherited;
+use crate::transport::peer;
+use crate::transport::unix::accept::accept;
+use crate::transport::unix::linger::MAX_LINGERING;
+use crate::transport::unix::serving::Serving;
+use crate::transport::unix::socket::Socket;
+use crate::transport::unix::watched::watched;
 use crate::worker::peers::MAX_AT_ONCE;
 
 /// Descriptors that are not connections: files, sockets, the event queue, and what the writing of

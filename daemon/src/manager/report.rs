@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Manager, words};
-use crate::listen::Service;
+use crate::service::Service;
 
 /// Between two looks at how leafd is.
 const INTERVAL: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Manager;
-use crate::listen::serving::Probe;
+use crate::transport::unix::serving::Probe;
 
 /// How often the service manager wants to hear from this process (`WATCHDOG_USEC`), if at all.
 #[must_use]
@@ -30,8 +30,8 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::listen::serving::Serving;
     use crate::manager::tests::Listener;
+    use crate::transport::unix::serving::Serving;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 

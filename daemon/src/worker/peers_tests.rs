@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
-use crate::listen::peer::PeerListener;
+use crate::transport::peer::PeerListener;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 

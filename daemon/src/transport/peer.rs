@@ -16,8 +16,8 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::accept::{REST, Seldom};
-use super::hello::{Answer, Greeting, no_room};
+use super::greeting::{Answer, Greeting, no_room};
+use super::throttle::{LogThrottle, PAUSE};
 use crate::clock::Clock;
 use crate::frame::{ReadError, read_frame};
 
@@ -102,25 +102,25 @@ async fn accept_all<F>(accept: impl Fn() -> F, bounds: Bounds, clock: &Clock)
 where
     F: Future<Output = io::Result<TcpStream>>,
 {
-    let mut log = Seldom::default();
+    let mut log = LogThrottle::default();
     let mut open = JoinSet::new();
     loop {
         let stream = match accept().await {
             Ok(stream) => stream,
             Err(error) => {
-                if log.may_tell() {
+                if log.may_log() {
                     tracing::warn!(
                         "cannot accept a connection on the peer port, going on: {error}"
                     );
                 }
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
         while open.try_join_next().is_some() {}
         let limit = bounds.connections;
         if open.len() >= limit {
-            if log.may_tell() {
+            if log.may_log() {
                 tracing::warn!(limit, "refusing connections on the peer port");
             }
             // A new socket has room for it; if not, the close says enough.

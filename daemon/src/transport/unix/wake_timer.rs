@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct WakeTimer {
     began: Instant,
     /// Wake it from this on, in ms after `began`.
     due_ms: AtomicU64,
@@ -26,7 +26,7 @@ pub(super) struct Pulse {
     waker: AtomicWaker,
 }
 
-impl Pulse {
+impl WakeTimer {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -66,11 +66,11 @@ const NOW: u64 = 0;
 
 /// All connections. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pulses(Arc<All>);
+pub(super) struct WakeTimers(Arc<All>);
 
 #[derive(Debug, Default)]
 struct All {
-    open: Mutex<HashMap<u64, Arc<Pulse>>>,
+    open: Mutex<HashMap<u64, Arc<WakeTimer>>>,
     last: AtomicU64,
     first_came: Notify,
 }
@@ -78,35 +78,35 @@ struct All {
 /// Takes a connection out of the list when it ends.
 #[derive(Debug)]
 pub(super) struct Listed {
-    pulses: Pulses,
+    timers: WakeTimers,
     key: u64,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) timer: Arc<WakeTimer>,
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.pulses.lock().remove(&self.key);
+        self.timers.lock().remove(&self.key);
     }
 }
 
-impl Pulses {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Pulse>>> {
+impl WakeTimers {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<WakeTimer>>> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new connection, to be woken at `due` at first.
     pub(super) fn add(&self, due: Instant) -> Listed {
-        let pulse = Arc::new(Pulse {
+        let timer = Arc::new(WakeTimer {
             began: Instant::now(),
             due_ms: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
-        pulse.wake_at(due);
+        timer.wake_at(due);
         let key = self.0.last.fetch_add(1, Ordering::Relaxed);
-        self.lock().insert(key, Arc::clone(&pulse));
+        self.lock().insert(key, Arc::clone(&timer));
         self.0.first_came.notify_one();
-        Listed { pulses: self.clone(), key, pulse }
+        Listed { timers: self.clone(), key, timer }
     }
 
     /// Number of open connections.
@@ -126,17 +126,17 @@ impl Pulses {
                 () = tokio::time::sleep(interval()), if !nobody => {}
             }
             let open: Vec<_> = self.lock().values().cloned().collect();
-            for pulse in open {
-                pulse.look();
+            for timer in open {
+                timer.look();
             }
         }
     }
 
-    /// Wakes all to say goodbye. There must not come any more.
+    /// Wakes all to say goodbye. No connection may be added after this.
     pub(super) fn stop(&self) {
-        for pulse in self.lock().values() {
-            pulse.stopping.store(true, Ordering::Release);
-            pulse.waker.wake();
+        for timer in self.lock().values() {
+            timer.stopping.store(true, Ordering::Release);
+            timer.waker.wake();
         }
     }
 }
@@ -145,29 +145,29 @@ impl Pulses {
 mod tests {
     use super::*;
 
-    async fn due(pulse: &Pulse) {
-        std::future::poll_fn(|cx| pulse.poll_due(cx)).await;
+    async fn due(timer: &WakeTimer) {
+        std::future::poll_fn(|cx| timer.poll_due(cx)).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_woken_when_its_time_has_come_and_not_before() {
-        let pulses = Pulses::default();
+        let timers = WakeTimers::default();
         let stop = CancellationToken::new();
-        tokio::spawn(pulses.clone().watch(|| Duration::from_millis(100), stop.clone()));
+        tokio::spawn(timers.clone().watch(|| Duration::from_millis(100), stop.clone()));
         let began = Instant::now();
-        let listed = pulses.add(began + Duration::from_secs(10));
-        due(&listed.pulse).await;
+        let listed = timers.add(began + Duration::from_secs(10));
+        due(&listed.timer).await;
         assert!(began.elapsed() >= Duration::from_secs(10));
-        listed.pulse.wake_at(Instant::now() + Duration::from_secs(5));
-        due(&listed.pulse).await;
+        listed.timer.wake_at(Instant::now() + Duration::from_secs(5));
+        due(&listed.timer).await;
         assert!(began.elapsed() >= Duration::from_secs(15));
-        assert!(!listed.pulse.is_stopping());
-        listed.pulse.wake_at(Instant::now() + Duration::from_secs(3600));
+        assert!(!listed.timer.is_stopping());
+        listed.timer.wake_at(Instant::now() + Duration::from_secs(3600));
         stop.cancel();
-        pulses.stop();
-        assert!(listed.pulse.is_stopping());
-        assert_eq!(pulses.count(), 1);
+        timers.stop();
+        assert!(listed.timer.is_stopping());
+        assert_eq!(timers.count(), 1);
         drop(listed);
-        assert_eq!(pulses.count(), 0);
+        assert_eq!(timers.count(), 0);
     }
 }

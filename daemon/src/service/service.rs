@@ -1,47 +1,21 @@
-//! Connections in, calls out. [`socket`] makes the listening socket or [`inherited`] brings it from
-//! the service manager, [`accept`] takes connections within bounds, `connection` moves bytes, and
-//! `calls` and `administration` answer the requests. `admission` decides who may connect, and `linger`
-//! ends the connections that are refused. [`peer`] is the port for other leafd daemons, and `hello` is
-//! how a connection begins on either.
+//! What every caller is served from, and what the daemon says about itself.
 
-pub mod accept;
-mod administration;
-mod admission;
-mod calls;
-mod connection;
-mod hello;
-pub mod inherited;
-pub(crate) mod linger;
-pub mod peer;
-mod pulse;
-mod scratch;
-pub mod serving;
-pub mod socket;
-pub mod terms;
-pub(crate) mod watched;
-
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use leaf_client::wire::{DaemonStatus, SegmentTotals};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use self::administration::Turns as AdministrationTurns;
-use self::linger::Lingering;
-use self::pulse::Pulses;
-use self::terms::{Current, Terms};
+use super::room::Room;
+use super::terms::{Current, Known, Terms};
+use super::turns::AdministrationTurns;
 use crate::access::ledger::Ledger;
-use crate::access::turns::Turns;
 use crate::clock::Clock;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
 use crate::worker::admin::Workers;
-
-/// Requests that may wait, of all connections together: each holds a kilobyte or so. One user has
-/// at most half of them.
-const MOST_WAITING: usize = 100_000;
 
 /// What every connection serves from.
 pub struct Service {
@@ -55,19 +29,15 @@ pub struct Service {
     pub clock: Clock,
     /// For status.
     pub state_dir: String,
-    terms: Current,
-    ledger: Ledger,
+    pub(super) terms: Current,
+    pub(super) ledger: Ledger,
     /// Where timers, the store and the disk are waited for.
-    background: Handle,
-    pulses: Pulses,
+    pub(super) background: Handle,
     started: Instant,
     requests: AtomicU64,
     /// Requests that wait, of all connections.
-    waiting: Arc<AtomicUsize>,
-    /// Whose requests are served next.
-    turns: Turns,
-    administration: AdministrationTurns,
-    lingering: Lingering,
+    pub(super) room: Room,
+    pub(super) administration: AdministrationTurns,
     /// The totals over many tags, as last added up.
     totals: Mutex<Option<Totals>>,
 }
@@ -107,13 +77,10 @@ impl Service {
             terms: Current::new(terms),
             ledger: Ledger::default(),
             background: Handle::current(),
-            pulses: Pulses::default(),
             started: Instant::now(),
             requests: AtomicU64::new(0),
-            waiting: Arc::default(),
-            turns: Turns::default(),
+            room: Room::default(),
             administration: AdministrationTurns::default(),
-            lingering: Lingering::new(Handle::current()),
             totals: Mutex::default(),
         }
     }
@@ -123,9 +90,25 @@ impl Service {
         self.terms.change(terms);
     }
 
+    /// The terms in force.
+    pub(crate) fn terms(&self) -> Known {
+        self.terms.get()
+    }
+
+    /// Counts requests that were answered.
+    #[inline]
+    pub(crate) fn count_requests(&self, requests: u64) {
+        self.requests.fetch_add(requests, Ordering::Relaxed);
+    }
+
+    /// The clock of quotas began here.
+    pub(super) const fn started(&self) -> Instant {
+        self.started
+    }
+
     /// The clock of quotas.
     #[inline]
-    fn since_start(&self, now: Instant) -> Duration {
+    pub(super) fn since_start(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)
     }
 
@@ -151,7 +134,7 @@ impl Service {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            connections: u32::try_from(self.pulses.count()).unwrap_or(u32::MAX),
+            connections: u32::try_from(self.ledger.connections()).unwrap_or(u32::MAX),
             requests: self.requests.load(Ordering::Relaxed),
             state_dir: self.state_dir.clone(),
             segments,

@@ -8,7 +8,6 @@ use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use futures_util::StreamExt;
@@ -21,12 +20,13 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-use super::admission::Visitor;
-use super::calls::{Caller, Later};
-use super::pulse::Listed;
+use super::calls::{Caller, Pending};
+use super::scratch;
+use super::server::UnixServer;
+use super::wake_timer::Listed;
 use super::watched::watched;
-use super::{Service, scratch};
 use crate::access::turns::Place;
+use crate::service::session::Session;
 
 /// After so many bytes of answers without a pause, it is somebody else's turn.
 const TURN: usize = 2 * 1024;
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     /// Watched for input alone, while there may be some: a peer that reads its answers would
     /// otherwise wake us each time. None once it has failed.
     stream: Option<AsyncFd<UnixStream>>,
-    service: Arc<Service>,
+    server: Arc<UnixServer>,
     caller: Caller,
     /// Bytes read and not yet looked at: the beginning of a request, or what came after the bound
     /// of answers was reached.
@@ -60,7 +60,7 @@ pub(super) struct Connection {
     /// The last read got all that was there.
     drained: bool,
     /// Requests that wait.
-    later: FuturesUnordered<Later>,
+    later: FuturesUnordered<Pending>,
     state: State,
     /// The hello or a request has begun and not ended.
     unfinished: bool,
@@ -103,14 +103,14 @@ impl Connection {
     pub(super) fn new(
         stream: UnixStream,
         listed: Listed,
-        visitor: Visitor,
-        service: Arc<Service>,
+        session: Session,
+        server: Arc<UnixServer>,
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
             stream: Some(watched(stream, Interest::READABLE)?),
-            caller: Caller::new(Arc::clone(&service), visitor),
-            service,
+            caller: Caller::new(session),
+            server,
             input: Vec::new(),
             output: Vec::new(),
             busy: 0,
@@ -150,7 +150,7 @@ impl Connection {
                     tokio::task::yield_now().await;
                 }
             }
-            if self.state == State::Open && self.listed.pulse.is_stopping() {
+            if self.state == State::Open && self.listed.timer.is_stopping() {
                 // Whoever asks without a pause is never found with nothing to do.
                 self.say_goodbye();
                 continue;
@@ -172,16 +172,16 @@ impl Connection {
         self.granted = true;
         scratch::give_output(std::mem::take(&mut self.output));
         let place = Arc::clone(self.place.get_or_insert_default());
-        let (service, user) = (Arc::clone(&self.service), Arc::clone(self.caller.user()));
+        let (server, share) = (Arc::clone(&self.server), Arc::clone(&self.caller.user().share));
         let is_fresh = !self.caller.has_said_hello();
-        async move { service.turns.wait(&user, &place, is_fresh).await }
+        async move { server.turns.wait(&share, &place, is_fresh).await }
     }
 
     fn end(self) {
         let Some(stream) = self.stream else { return };
         let stream = stream.into_inner();
         if self.state == State::ThrownOut {
-            self.service.lingering.end(stream);
+            self.server.lingering.end(stream);
         } else {
             let _ = stream.shutdown(Shutdown::Write);
         }
@@ -229,10 +229,10 @@ impl Connection {
         if self.state == State::Finishing && self.poll_hang_up(cx).is_ready() {
             return Poll::Ready(Wake::Gone);
         }
-        if self.listed.pulse.poll_due(cx).is_ready() {
+        if self.listed.timer.poll_due(cx).is_ready() {
             return Poll::Ready(Wake::Timer);
         }
-        if self.state == State::Open && self.listed.pulse.is_stopping() {
+        if self.state == State::Open && self.listed.timer.is_stopping() {
             return Poll::Ready(Wake::Stop);
         }
         self.busy = 0;
@@ -376,7 +376,7 @@ impl Connection {
             self.busy += cost;
             self.caller.user().share.spend(cost);
         }
-        self.service.requests.fetch_add(requests, Ordering::Relaxed);
+        self.server.service.count_requests(requests);
         if requests > 0 || !self.unfinished {
             self.since = now;
         }
@@ -384,7 +384,7 @@ impl Connection {
         if self.state == State::Open && !input.is_empty() {
             self.input = input.to_vec();
             // A request that has begun has to end.
-            self.listed.pulse.wake_at(self.since + self.caller.limits().request_timeout);
+            self.listed.timer.wake_at(self.since + self.caller.limits().request_timeout);
         }
     }
 
@@ -403,9 +403,9 @@ impl Connection {
         let due = self.since + allowed;
         if !self.later.is_empty() {
             // It waits for us, not we for it.
-            self.listed.pulse.wake_at(Instant::now() + allowed);
+            self.listed.timer.wake_at(Instant::now() + allowed);
         } else if due > Instant::now() {
-            self.listed.pulse.wake_at(due);
+            self.listed.timer.wake_at(due);
         } else {
             self.state = State::Closing;
         }
@@ -438,17 +438,17 @@ impl Connection {
         // In turn and not beside: a second descriptor could be one that others need.
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
         let room = watched(stream.into_inner(), Interest::WRITABLE)?;
-        let pulse = &self.listed.pulse;
+        let timer = &self.listed.timer;
         let now = Instant::now();
-        pulse.wake_at(now + self.caller.limits().write_timeout);
+        timer.wake_at(now + self.caller.limits().write_timeout);
         poll_fn(|cx| match room.poll_write_ready(cx) {
             Poll::Ready(ready) => Poll::Ready(ready.map(drop)),
-            Poll::Pending => pulse.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => timer.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
         })
         .await?;
         self.stream = Some(watched(room.into_inner(), self.interest())?);
         // From here on it is about requests again.
-        pulse.wake_at(now + self.caller.limits().request_timeout);
+        timer.wake_at(now + self.caller.limits().request_timeout);
         Ok(())
     }
 }

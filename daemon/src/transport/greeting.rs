@@ -33,18 +33,6 @@ impl Greeting {
         self.said_hello
     }
 
-    /// What was told holds as long as the connection.
-    #[inline]
-    pub(super) const fn max_count(&self) -> u32 {
-        self.max_count
-    }
-
-    /// As above.
-    #[inline]
-    pub(super) const fn max_in_flight(&self) -> u32 {
-        self.max_in_flight
-    }
-
     /// The request in `body`, once hello has been said.
     ///
     /// # Errors

@@ -44,15 +44,15 @@ pub struct Terms {
 
 /// The terms in force.
 #[derive(Debug)]
-pub(super) struct Current {
+pub(crate) struct Current {
     terms: RwLock<Arc<Terms>>,
     edition: AtomicU64,
 }
 
 /// The terms as somebody knows them.
 #[derive(Debug, Clone)]
-pub(super) struct Known {
-    pub(super) terms: Arc<Terms>,
+pub(crate) struct Known {
+    pub(crate) terms: Arc<Terms>,
     edition: u64,
 }
 

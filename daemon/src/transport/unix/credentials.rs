@@ -1,4 +1,4 @@
-//! Who has connected, as the kernel noted it when they did: user, group, and the other groups.
+//! Who has connected, as the kernel noted it at that moment: user, group, and the other groups.
 
 use std::io;
 use std::mem::size_of;
@@ -7,44 +7,26 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 
-/// The credentials of the process that connected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// Effective user.
-    pub uid: u32,
-    /// Effective group.
-    pub gid: u32,
-    /// The other groups; none when the kernel does not tell them.
-    pub others: Option<Vec<u32>>,
+use crate::access::principal::Principal;
+
+/// Asks the kernel who is connected to `socket`.
+///
+/// # Errors
+/// When it does not say; nothing may be assumed about the caller then.
+pub(super) fn principal_of(socket: BorrowedFd<'_>) -> io::Result<Principal> {
+    let credentials = getsockopt(&socket, PeerCredentials)?;
+    let others = match supplementary(socket) {
+        Ok(groups) => Some(groups),
+        // Not every kernel has it; gVisor's does not.
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Principal { uid: credentials.uid(), gid: credentials.gid(), others })
 }
 
-impl Peer {
-    /// Asks the kernel for the credentials of who is connected to `socket`.
-    ///
-    /// # Errors
-    /// When it does not tell; nothing may be assumed of them then.
-    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        let credentials = getsockopt(&socket, PeerCredentials)?;
-        let others = match supplementary(socket) {
-            Ok(groups) => Some(groups),
-            // Kernels that are none, as gVisor's, may lack it.
-            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
-            Err(error) => return Err(error),
-        };
-        Ok(Self { uid: credentials.uid(), gid: credentials.gid(), others })
-    }
-
-    /// The user who is connected to `socket`, if the kernel tells.
-    #[must_use]
-    pub fn uid_of(socket: BorrowedFd<'_>) -> Option<u32> {
-        getsockopt(&socket, PeerCredentials).ok().map(|credentials| credentials.uid())
-    }
-
-    /// Whether it is known to be in one of `groups`.
-    pub(super) fn is_in(&self, groups: &[u32]) -> bool {
-        let others = self.others.iter().flatten();
-        std::iter::once(&self.gid).chain(others).any(|group| groups.contains(group))
-    }
+/// The user who is connected to `socket`, if the kernel says.
+pub(super) fn uid_of(socket: BorrowedFd<'_>) -> Option<u32> {
+    getsockopt(&socket, PeerCredentials).ok().map(|credentials| credentials.uid())
 }
 
 /// A process may have this many groups on Linux (`NGROUPS_MAX`).
@@ -106,12 +88,11 @@ mod tests {
     #[test]
     fn the_kernel_tells_user_and_all_groups() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let peer = Peer::of(ours.as_fd()).unwrap();
-        assert_eq!(peer.uid, geteuid().as_raw());
-        assert_eq!(peer.gid, getegid().as_raw());
-        assert!(peer.is_in(&[getegid().as_raw()]));
+        let principal = principal_of(ours.as_fd()).unwrap();
+        assert_eq!(principal.uid, geteuid().as_raw());
+        assert_eq!(principal.gid, getegid().as_raw());
         let groups: Vec<_> = getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
-        assert_eq!(peer.others, Some(groups));
+        assert_eq!(principal.others, Some(groups));
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The calls that are not about IDs. They are done one at a time, so that they cannot crowd out who
-//! wants IDs, and connections take turns, so that one with many such calls cannot crowd out others.
+//! The calls that are not about IDs. leafd does them one at a time, so that they cannot crowd out
+//! requests for IDs, and connections take turns, so that one with many such calls cannot crowd out
+//! others.
 
 use std::sync::Arc;
 
@@ -9,22 +10,9 @@ use leaf_client::wire::{
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::Service;
-use super::calls::{Counted, Later, in_background};
-
-/// Whose turn it is, once per connection and once for all of them. Who has the turn of its
-/// connection queues for that of all, so that a connection has one place in that queue.
-pub(super) struct Turns {
-    /// What memory answers does not wait for what the store answers.
-    memory: Semaphore,
-    store: Semaphore,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self { memory: Semaphore::new(1), store: Semaphore::new(1) }
-    }
-}
+use super::room::{Later, Taken, in_background};
+use super::service::Service;
+use super::turns::AdministrationTurns;
 
 enum Task {
     Status,
@@ -59,7 +47,7 @@ impl Task {
         }
     }
 
-    const fn turn<'a>(&self, turns: &'a Turns) -> &'a Semaphore {
+    const fn turn<'a>(&self, turns: &'a AdministrationTurns) -> &'a Semaphore {
         match self {
             Self::Status | Self::Used { .. } => &turns.memory,
             _ => &turns.store,
@@ -114,19 +102,18 @@ fn bad_limit(limit: u32, most: u32) -> Reply {
 /// Does `call` when it is its turn. `turns` are those of its connection.
 pub(super) fn administrate(
     service: Arc<Service>,
-    counted: Counted,
-    turns: Arc<Turns>,
-    id: u64,
+    taken: Taken,
+    turns: Arc<AdministrationTurns>,
     call: &Call<'_>,
 ) -> Later {
     let task = Task::of(call);
-    let due = Instant::now() + service.terms.get().terms.limits.wait;
+    let due = Instant::now() + service.terms().terms.limits.wait;
     Box::pin(async move {
-        let _counted = counted;
+        let _taken = taken;
         // Until the connection has taken the answer: one whose peer does not read gathers none.
         let _own = task.turn(&turns).acquire().await;
-        let reply = in_background(&service, reply_by(due, Arc::clone(&service), task)).await;
-        (id, reply)
+        let background = service.background.clone();
+        in_background(&background, reply_by(due, service, task)).await
     })
 }
 

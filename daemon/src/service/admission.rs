@@ -1,25 +1,22 @@
-//! Who has connected, what they may do, and how much of it they have had: asked of the kernel once,
-//! judged by the terms in force.
+//! What a caller may do, and how much of it the caller has had, judged by the terms in force.
 
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 
-use super::Service;
+use super::service::Service;
 use super::terms::Known;
 use crate::access::bucket::{Bucket, Over, Rate, Reserved};
 use crate::access::ledger::{Kind, User, Visit};
-use crate::access::peer::Peer;
+use crate::access::principal::Principal;
 use crate::access::rules::{Grant, TagQuota};
 
 /// A caller that has been let in.
 #[derive(Debug)]
 pub(super) struct Visitor {
-    peer: Peer,
+    principal: Principal,
     visit: Visit,
     known: Known,
     grant: Grant,
@@ -37,29 +34,24 @@ pub(super) struct Allowance {
 const PLACE_MS: u32 = 100;
 
 impl Visitor {
-    /// Lets in whoever is connected to `stream`, if the rules and their quota allow it.
+    /// Lets a caller in, if the rules and its quota allow it.
     ///
     /// # Errors
-    /// With what to tell them; the log has been told, now and then.
-    pub(super) fn admit(service: &Service, stream: &UnixStream) -> Result<Self, WireError> {
+    /// With the answer for the caller. The log has been told, at most every so often.
+    pub(super) fn admit(service: &Service, principal: Principal) -> Result<Self, WireError> {
         let now = service.since_start(Instant::now());
-        let peer = Peer::of(stream.as_fd()).map_err(|error| {
-            tracing::error!("the kernel does not tell who has connected: {error}");
-            let text = format!("the kernel does not tell who connects: {error}");
-            WireError::new(ErrorCode::Forbidden, text)
-        })?;
         let known = service.terms.get();
-        let grant = known.terms.access.grant(&peer);
+        let grant = known.terms.access.grant(&principal);
         if let Err(refused) = grant.connect() {
-            log(&service.ledger.user(peer.uid, now), &refused, now);
+            log(&service.ledger.user(principal.uid, now), &refused, now);
             return Err(refused);
         }
         let most = grant.quota().connections;
-        let visit = service.ledger.visit(peer.uid, most, now).map_err(|user| {
+        let visit = service.ledger.visit(principal.uid, most, now).map_err(|user| {
             let most = most.unwrap_or_default();
             let text = format!(
                 "uid {} has {most} connections already (max-connections in quota or access.rules)",
-                peer.uid
+                principal.uid
             );
             let refused = WireError::new(ErrorCode::TooManyConnections, text)
                 .with_detail(u64::from(most))
@@ -67,7 +59,7 @@ impl Visitor {
             log(&user, &refused, now);
             refused
         })?;
-        Ok(Self { peer, visit, known, grant })
+        Ok(Self { principal, visit, known, grant })
     }
 
     /// The terms as last looked at.
@@ -89,7 +81,7 @@ impl Visitor {
         let changed = !service.terms.are(&self.known);
         if changed {
             self.known = service.terms.get();
-            self.grant = self.known.terms.access.grant(&self.peer);
+            self.grant = self.known.terms.access.grant(&self.principal);
         }
         changed
     }
@@ -179,7 +171,7 @@ impl Visitor {
         let of_tag = tag.map(|Allowance { bucket, rate, .. }| {
             (Arc::clone(bucket), bucket.reserve(count, *rate))
         });
-        Reservation { of_user, of_tag, started: service.started }
+        Reservation { of_user, of_tag, started: service.started() }
     }
 }
 

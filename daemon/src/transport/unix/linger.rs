@@ -14,8 +14,8 @@ use tokio::io::Interest;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::credentials::uid_of;
 use super::watched::watched;
-use crate::access::peer::Peer;
 
 /// Connections that linger at once. Each has a descriptor.
 pub(crate) const MAX_LINGERING: usize = 256;
@@ -46,7 +46,7 @@ impl Lingering {
 
     /// Ends a non-blocking connection that has been told why.
     pub(super) fn end(&self, stream: UnixStream) {
-        let user = Peer::uid_of(stream.as_fd());
+        let user = uid_of(stream.as_fd());
         if let Some(place) = Place::take(&self.users, user)
             && stream.shutdown(Shutdown::Write).is_ok()
         {
