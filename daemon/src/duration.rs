@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Units by name, in milliseconds, the largest first.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
+/// Whole milliseconds, rounded down.
+#[must_use]
+pub fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Reads whole numbers with a unit each, the larger unit first, as in `1h30m`.
 ///
 /// # Errors

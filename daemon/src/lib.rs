@@ -15,6 +15,7 @@ pub mod log;
 pub mod manager;
 mod patience;
 pub mod rfc3339;
+pub mod safety;
 pub mod secret;
 pub mod segment;
 pub mod service;

@@ -7,18 +7,16 @@ use std::path::Path;
 use nix::unistd::Uid;
 
 use super::failure::Failure;
-use super::serve::{embedded, inodes, owner};
+use super::owner::owner;
+use super::store::{embedded, inodes};
 use super::{load, paths, print};
 use crate::clock::Clock;
 use crate::config::Loaded;
 use crate::ids::BizTag;
+use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::dir::StateDir;
 use crate::store::{self, Embedded, Guard, IfMissing, Location, Source, is_a_copy, take_over};
-
-/// No ceiling is ever further ahead of the clock than this, so IDs that were issued before lie
-/// below it, if the clock is right.
-const MARGIN_MS: u64 = 11_000;
 
 /// Takes the state directory over for this host. `above` has numbers, for all tags or as
 /// `TAG=NUMBER`, that no ID has passed; `is_lost` confirms that a missing directory was lost.
@@ -56,7 +54,7 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
             LeasedFrom::Embedded { is_there }
         }
     };
-    let adopted = state.adopt(&here, now_ms + MARGIN_MS, from, &known)?;
+    let adopted = state.adopt(&here, now_ms + UNKNOWN_CEILING_MS, from, &known)?;
     for line in &adopted.done {
         print(&format!("{line}\n"))?;
     }

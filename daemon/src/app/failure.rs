@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::config::{ConfigError, NoPassword, Problem};
-use crate::transport::inherited::InheritError;
-use crate::transport::unix::socket::SocketError;
 use crate::patience::within;
 use crate::state::dir::StateError;
+use crate::transport::inherited::InheritError;
+use crate::transport::unix::socket::SocketError;
 
 /// The command line is wrong.
 pub const EX_USAGE: u8 = 64;

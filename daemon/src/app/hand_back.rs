@@ -8,11 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::adopt::is_ours;
 use super::failure::Failure;
-use super::serve::{inodes, owner};
-use super::snowflake::{LOST_MS, access};
+use super::owner::owner;
+use super::snowflake::access;
+use super::store::inodes;
 use super::{load, paths, print};
 use crate::clock::Clock;
 use crate::config::{Config, Loaded};
+use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::state::writer::Writer;
@@ -79,9 +81,10 @@ impl Giving {
         let clock = Clock::system();
         let file = match worker {
             WorkerPast::Known(record) => record,
-            WorkerPast::Lost { .. } => {
-                WorkerRecord { ceiling_ms: clock.now_ms() + LOST_MS, ..WorkerRecord::fresh() }
-            }
+            WorkerPast::Lost { .. } => WorkerRecord {
+                ceiling_ms: clock.now_ms() + UNKNOWN_CEILING_MS,
+                ..WorkerRecord::fresh()
+            },
         };
         let identity = config.worker.identity.clone().unwrap_or_else(|| file.identity.clone());
         if javas_address(&identity).is_none() {

@@ -3,14 +3,22 @@
 mod access;
 mod adopt;
 mod audit;
+mod build;
+mod descriptors;
 mod failure;
 mod hand_back;
 mod hint;
+mod owner;
 mod paths;
+mod ready;
 mod reload;
+mod run;
 mod schema;
 mod serve;
+mod signals;
 mod snowflake;
+mod stop;
+mod store;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::{access, tag_quotas};
+use super::descriptors::room_for;
 use super::failure::Failure;
 use super::load;
-use super::serve::room_for;
 use crate::config::{Config, ConfigError, Loaded};
 use crate::input;
 use crate::log;

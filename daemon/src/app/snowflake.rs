@@ -10,9 +10,10 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::paths;
-use super::serve::ms;
 use crate::clock::Clock;
 use crate::config::{Config, Ensemble};
+use crate::duration::ms;
+use crate::safety::{REPORT_MS, UNKNOWN_CEILING_MS, settle_ms};
 use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
 use crate::snowflake::life::Begin;
 use crate::snowflake::sequencer::Rules;
@@ -29,18 +30,6 @@ use crate::worker::zookeeper::administration::Registry as ZooKeeper;
 use crate::worker::zookeeper::plan::Rules as ClaimRules;
 use crate::worker::zookeeper::registrar::{Registrar, Settings, SharedSession, name_of};
 use crate::worker::zookeeper::session::Access;
-
-/// Between two reports, as Java Leaf has it.
-const REPORT_MS: u64 = 3000;
-
-/// A new worker ID is not used before this and twice the time limit of calls: by then every
-/// instance that reaches ZooKeeper has a session and has reported, and put back what a loss of data
-/// may have taken from the tree. A report is due every 3 s, an attempt to connect takes up to twice
-/// the limit, and the pause between two up to 1.25 s.
-const SETTLE_MS: u64 = 6000;
-
-/// A state directory that has lost its worker file may have issued up to so far ahead of the clock.
-pub(super) const LOST_MS: u64 = 11_000;
 
 /// How long the search for one's own address may take: names have to be resolved.
 const SEARCH: Duration = Duration::from_secs(2);
@@ -83,9 +72,10 @@ impl Snowflake {
         let clock = Clock::system();
         let file = match past {
             WorkerPast::Known(record) => record.clone(),
-            WorkerPast::Lost { .. } if ensemble.is_some() => {
-                WorkerRecord { ceiling_ms: clock.now_ms() + LOST_MS, ..WorkerRecord::fresh() }
-            }
+            WorkerPast::Lost { .. } if ensemble.is_some() => WorkerRecord {
+                ceiling_ms: clock.now_ms() + UNKNOWN_CEILING_MS,
+                ..WorkerRecord::fresh()
+            },
             WorkerPast::Lost { .. } => WorkerRecord::fresh(),
         };
         let not_yet =
@@ -155,7 +145,7 @@ impl Snowflake {
                 fence_after_ms: ms(worker.fence_after),
                 session_ms: ms(config.zookeeper.session_timeout),
                 report_ms: REPORT_MS,
-                settle_ms: SETTLE_MS + 2 * ms(config.zookeeper.timeout),
+                settle_ms: settle_ms(ms(config.zookeeper.timeout)),
             },
             sequence: rules(config, 0),
             give_back: worker.give_back,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Config, StoreKind};
 use crate::ids::MAX_STEP;
 use crate::rfc3339::rfc3339;
+use crate::safety::MOST_CEILING_AHEAD_MS;
 use crate::store::Address;
 
 /// A value that cannot work.
@@ -172,7 +173,7 @@ impl Config {
             "snowflake.ceiling-ahead",
             snowflake.ceiling_ahead,
             100 * MS,
-            10 * second,
+            Duration::from_millis(MOST_CEILING_AHEAD_MS),
         );
         problems.duration("snowflake.max-lead", snowflake.max_lead, Duration::ZERO, second);
         problems.duration(

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::Manager;
-use crate::transport::unix::serving::Probe;
 
 /// How often the service manager wants to hear from this process (`WATCHDOG_USEC`), if at all.
 #[must_use]
@@ -15,8 +14,11 @@ pub fn interval_of_environment() -> Option<Duration> {
 /// Pets every third of `interval`, each time after the thread that serves has run what it was
 /// handed: while that hangs, or the runtime that this is called in, nothing is petted. Ends when
 /// that thread has ended.
-pub async fn run(manager: Manager, probe: Probe, interval: Duration) {
-    while probe.has_run_a_task().await {
+pub async fn run<F>(manager: Manager, has_run_a_task: impl Fn() -> F, interval: Duration)
+where
+    F: Future<Output = bool>,
+{
+    while has_run_a_task().await {
         manager.pet();
         tokio::time::sleep(interval / 3).await;
     }
@@ -48,7 +50,12 @@ mod tests {
     async fn while_the_thread_that_serves_hangs_nothing_is_petted() {
         let serving = Serving::start(&CancellationToken::new()).unwrap();
         let (listener, manager) = Listener::new();
-        let petting = tokio::spawn(run(manager, serving.probe(), Duration::from_secs(10)));
+        let probe = serving.probe();
+        let has_run_a_task = move || {
+            let probe = probe.clone();
+            async move { probe.has_run_a_task().await }
+        };
+        let petting = tokio::spawn(run(manager, has_run_a_task, Duration::from_secs(10)));
         petted(&listener).await;
         petted(&listener).await;
 

@@ -7,42 +7,22 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::service::{Inner, Segments, Tag};
-
-/// What a new deadline asks for.
-pub(super) enum Watch {
-    /// Nobody watches this tag yet.
-    Start,
-    /// Somebody does, and sleeps for too long.
-    Sooner,
-    /// Somebody does.
-    Enough,
-}
+use super::watch::Watch;
 
 impl Inner {
-    /// Somebody waits until `deadline`.
+    /// A request waits until `deadline`.
     pub(super) fn watch(&mut self, deadline: Duration) -> Watch {
-        match self.watched_until {
-            Some(until) if until <= deadline => Watch::Enough,
-            Some(_) => {
-                self.watched_until = Some(deadline);
-                Watch::Sooner
-            }
-            None => {
-                self.watched_until = Some(deadline);
-                Watch::Start
-            }
-        }
+        self.watched_until.note(deadline)
     }
 
     /// Whether the watcher of a name that may be forgotten has nothing to watch any more. It must not
     /// keep the name in memory until a deadline that is of no interest.
     pub(super) fn is_watched_in_vain(&self) -> bool {
-        self.watched_until.is_some() && self.lane.is_some() && !self.segment.is_waited_for()
+        self.watched_until.is_watched() && self.lane.is_some() && !self.segment.is_waited_for()
     }
 
     fn next_deadline(&mut self) -> Option<Duration> {
-        self.watched_until = self.segment.next_deadline();
-        self.watched_until
+        self.watched_until.set(self.segment.next_deadline())
     }
 }
 

@@ -19,4 +19,5 @@ pub mod service;
 pub mod step;
 mod table;
 pub mod terms;
+mod watch;
 pub mod window;

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::buffer::Segment;
-use super::deadlines::Watch;
 use super::health::Health;
 pub use super::table::Asker;
 use super::table::{Entry, Full, Lane, Table};
 use super::terms::{Answer, Record, Refusal, Rules, Ticket};
+use super::watch::{Watch, WatchedUntil};
 use crate::ids::{BizTag, RangeQueue, Runs};
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
@@ -119,7 +119,7 @@ pub(super) struct Inner {
     /// In the list of those to be looked at by the persister.
     pub(super) listed: bool,
     /// When the watcher of deadlines wakes up; none when there is no watcher.
-    pub(super) watched_until: Option<Duration>,
+    pub(super) watched_until: WatchedUntil,
     /// When it was last used, in seconds since 1970.
     pub(super) used_s: u64,
 }
@@ -453,7 +453,7 @@ impl Tag {
             lane,
             forgotten: false,
             listed: false,
-            watched_until: None,
+            watched_until: WatchedUntil::default(),
             used_s,
         };
         let (hurry, deadlines_changed) = (Notify::new(), Notify::new());

@@ -2,16 +2,13 @@
 //! where nothing here knows it, up to where IDs were issued.
 
 use std::collections::HashMap;
-use std::fmt;
 
+use super::advice::Advice;
 use super::dir::{Files, Marked, StateDir, StateError, WorkerPast, floors_only};
 use super::journal::{self, Reading};
 use super::owner::{self, Owner, OwnerFile};
 use super::worker_file::{self, WorkerRecord};
 use crate::ids::{BizTag, MAX_END, MAX_STEP};
-
-/// So many tags are named in an error.
-const NAMED: usize = 8;
 
 /// An operator's word on which IDs may have been issued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,57 +78,6 @@ pub struct Adopted {
     pub base: u64,
     /// Whether no tag was ever given IDs above those.
     pub ends_are_known: bool,
-}
-
-/// How to go on when nobody here knows what was issued.
-#[derive(Debug)]
-pub struct Advice {
-    /// The highest IDs that the journal knows of, the highest first.
-    known: Vec<(BizTag, u64)>,
-    /// Inode numbers may change by themselves here.
-    may_be_renumbered: bool,
-}
-
-impl Advice {
-    pub(super) fn new(floors: &HashMap<BizTag, u64>, may_be_renumbered: bool) -> Self {
-        let highest = |(tag, floor): (&BizTag, &u64)| (tag.clone(), floor.saturating_sub(1));
-        let mut known: Vec<_> = floors.iter().map(highest).collect();
-        known.sort_unstable_by(|(one, a), (other, b)| {
-            b.cmp(a).then_with(|| one.as_str().cmp(other.as_str()))
-        });
-        Self { known, may_be_renumbered }
-    }
-}
-
-impl fmt::Display for Advice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "Find the highest ID of each tag in the tables of the applications, add a margin for \
-             what is not stored yet, and run `leafd adopt --above N` with a number that no tag has \
-             passed, or with `--above TAG=N` for each tag; IDs then begin above it",
-        )?;
-        if let Some((_, highest)) = self.known.first() {
-            write!(f, ". The journal here knows of IDs up to {highest} (")?;
-            for (nth, (tag, highest)) in self.known.iter().take(NAMED).enumerate() {
-                write!(f, "{}{tag} {highest}", if nth > 0 { ", " } else { "" })?;
-            }
-            if self.known.len() > NAMED {
-                write!(f, ", and {} more tags", self.known.len() - NAMED)?;
-            }
-            write!(
-                f,
-                "): if it was copied after leafd had stopped, and nothing was issued since, \
-                 `leafd adopt --above {highest}` is right"
-            )?;
-        }
-        if self.may_be_renumbered {
-            f.write_str(
-                ". If nobody has restored or copied anything, this file system changes inode \
-                 numbers by itself: set state.unstable-inodes = true",
-            )?;
-        }
-        Ok(())
-    }
 }
 
 impl StateDir {

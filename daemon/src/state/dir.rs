@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::adopt::Advice;
+use super::advice::Advice;
 use super::database;
 use super::database::Recorded;
 use super::durable::{self, keep_aside, replace_marked, set_aside, sync_parent};

@@ -4,6 +4,7 @@
 //! that writes them. Nothing here decides what may be issued.
 
 pub mod adopt;
+mod advice;
 pub mod database;
 pub mod dir;
 pub mod durable;

@@ -5,6 +5,23 @@ use super::row::Row;
 use super::{Lease, LeaseAsk, Leased, StoreError};
 use crate::ids::Range;
 
+impl Row {
+    /// Where the next lease starts, when the row can give one.
+    #[must_use]
+    pub fn leasable(&self) -> Option<u64> {
+        let ask = LeaseAsk { at_least: 0, floor: 0 };
+        Some(self.plan(ask).ok()?.lease.range.start())
+    }
+
+    /// [`plan_lease`] for this row.
+    ///
+    /// # Errors
+    /// `BadRow` when its values make no range of positive IDs.
+    pub fn plan(&self, ask: LeaseAsk) -> Result<Leased, StoreError> {
+        plan_lease(self.max_id.required("max_id")?, self.step.required("step")?, ask)
+    }
+}
+
 /// Which range a row gives. Leaf's convention: the `max_id` before is the start, the one after is
 /// the end. A row below the highest end seen (a restored backup, a failover that lost writes, a
 /// manual edit) is moved forward to it first, never backward.

@@ -1,7 +1,6 @@
 //! A row of Leaf's table as a database hands it over.
 
-use super::plan::plan_lease;
-use super::{LeaseAsk, Leased, StoreError};
+use super::StoreError;
 
 /// A row of `leaf_alloc`, as it stands there. Databases hand its values over as text, since a
 /// column may be of any type; what is no number fails where the number is needed, and no sooner.
@@ -57,22 +56,5 @@ impl Number {
 impl From<i64> for Number {
     fn from(number: i64) -> Self {
         Self(Some(number.to_string()))
-    }
-}
-
-impl Row {
-    /// Where the next lease starts, when the row can give one.
-    #[must_use]
-    pub fn leasable(&self) -> Option<u64> {
-        let ask = LeaseAsk { at_least: 0, floor: 0 };
-        Some(self.plan(ask).ok()?.lease.range.start())
-    }
-
-    /// [`plan_lease`] for this row.
-    ///
-    /// # Errors
-    /// `BadRow` when its values make no range of positive IDs.
-    pub fn plan(&self, ask: LeaseAsk) -> Result<Leased, StoreError> {
-        plan_lease(self.max_id.required("max_id")?, self.step.required("step")?, ask)
     }
 }

@@ -8,10 +8,8 @@ use tokio::time::Instant;
 use super::super::life::Phase;
 use super::super::sequencer::Stop;
 use super::{AWAKE, Issuer};
+use crate::safety::MOST_CEILING_AHEAD_MS;
 use crate::state::worker_file::WorkerRecord;
-
-/// A disk so slow that this is not enough is one that does not work.
-const MOST_AHEAD_MS: u64 = 10_000;
 
 impl Issuer {
     /// Serves who waits, wakes when the clock allows more, and raises the ceiling.
@@ -46,7 +44,7 @@ impl Issuer {
                 .ceiling_ahead_ms
                 .max(ahead_ms - ahead_ms / 8)
                 .max(took_ms.saturating_mul(4))
-                .min(MOST_AHEAD_MS);
+                .min(MOST_CEILING_AHEAD_MS);
             if self.raised(life, ceiling_ms, outcome).is_err() {
                 tokio::select! {
                     () = self.0.stop.cancelled() => return,

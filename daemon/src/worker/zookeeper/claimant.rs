@@ -15,6 +15,7 @@ use super::quiet::Watch;
 use super::record::Phase;
 use super::step::{Action, Effect, Memory, Now, Outcome};
 use super::view::{self, Entry, Op, View, Wanted};
+use crate::safety::MOST_PAUSE_MS;
 use crate::snowflake::last_use::LastUse;
 use crate::state::worker_file::Standing;
 use crate::worker::peers::Verdict;
@@ -286,7 +287,7 @@ impl Claimant {
         // In an outage nobody writes, which says nothing.
         self.watch.forget();
         // Short, so that whoever lost its node in a loss of data puts it back before it is used.
-        let pause_ms = (100u64 << self.failures.min(4)).min(1000);
+        let pause_ms = (100u64 << self.failures.min(4)).min(MOST_PAUSE_MS * 4 / 5);
         if self.in_doubt && !self.barred {
             self.bar(now, java::IN_DOUBT.to_owned(), false, pause_ms);
         }

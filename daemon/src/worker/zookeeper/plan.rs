@@ -11,9 +11,7 @@ use super::name::NodeName;
 use super::quiet;
 use super::record::{self, Fleet, Free, Holder, Leaf, Live, Phase};
 use super::view::{self, Entry, Op, View};
-
-/// A released worker ID is not used before ZooKeeper's time and this: clocks differ a little.
-const RELEASED_MS: u64 = 11_000;
+use crate::safety::UNKNOWN_CEILING_MS;
 
 /// Who this instance is.
 #[derive(Debug, Clone)]
@@ -566,7 +564,7 @@ pub fn release(entry: &Entry, now_ms: u64) -> Vec<Op> {
     let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
     let ceiling = entry.holder().map_or(0, |holder| holder.ceiling);
     let javas = if is_written_by_others(entry) { after_java(entry, now_ms) } else { 0 };
-    let not_before = (now_ms + RELEASED_MS).max(timestamp).max(ceiling).max(javas);
+    let not_before = (now_ms + UNKNOWN_CEILING_MS).max(timestamp).max(ceiling).max(javas);
     let free = Free { version: record::VERSION, not_before };
     let mut ops = vec![
         // Fails when there is one.

@@ -5,9 +5,7 @@
 use std::collections::HashMap;
 
 use super::name::NodeName;
-
-/// Java Leaf reports its time this often.
-const REPORT_MS: u64 = 3000;
+use crate::safety::REPORT_MS;
 
 /// Java Leaf's call waits this long for a connection, then fails (Curator's `connectionTimeoutMs`).
 const CONNECTION_TIMEOUT_MS: u64 = 10_000;

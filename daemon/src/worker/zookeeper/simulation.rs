@@ -20,6 +20,7 @@ use super::quiet::{Vantage, Watch};
 use super::record::Holder;
 use super::step::{Action, Memory, Now, Outcome};
 use super::view::{Op, View, Wanted};
+use crate::safety::{REPORT_MS, settle_ms};
 use crate::worker::peers::Verdict;
 
 pub(super) const SECOND: u64 = 1000;
@@ -30,8 +31,8 @@ pub(super) const RULES: Rules = Rules {
     reclaim_after_ms: Some(24 * HOUR),
     fence_after_ms: 12 * HOUR,
     session_ms: 10 * SECOND,
-    report_ms: 3 * SECOND,
-    settle_ms: 5 * SECOND,
+    report_ms: REPORT_MS,
+    settle_ms: settle_ms(2 * SECOND),
 };
 
 /// A write on its way.

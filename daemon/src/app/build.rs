@@ -1,0 +1,104 @@
+//! Builds what runs, from the inside out: state, store, segments, snowflakes.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::failure::Failure;
+use super::owner::{foreign_policy, owner};
+use super::snowflake::Snowflake;
+use super::store::{Remembered, inodes};
+use super::{paths, store};
+use crate::config::Config;
+use crate::segment::service::{Segments, Settings};
+use crate::segment::terms::Rules;
+use crate::state::dir::{Contents, StateDir};
+use crate::state::lease_log::LeaseLog;
+use crate::state::owner::Owner;
+use crate::state::writer::Writer;
+
+/// What runs.
+pub(super) struct Daemon {
+    pub(super) segments: Segments,
+    pub(super) snowflake: Snowflake,
+    /// A task has broken down that leafd cannot do without.
+    pub(super) fatal: CancellationToken,
+    pub(super) state: StateDir,
+}
+
+/// Builds it. `peer` is a peer port that the service manager passes on.
+pub(super) async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Failure> {
+    let state = StateDir::lock(&paths::state_dir(config))?.with_inodes(inodes(config));
+    // Before the directory is touched: a wrong configuration changes nothing.
+    let location = config.store_location()?;
+    paths::check_certificates(&location)?;
+    let password = paths::store_password(config)?;
+    let here = owner(config, &location);
+    let contents = state.open(&here, foreign_policy(config, &location))?;
+    tell(config, &state, &here, &contents)?;
+    let mut remembered = Remembered::of(&contents);
+    let Contents { journal, worker, generation, base, .. } = contents;
+    let fatal = CancellationToken::new();
+    let writer = Writer::start(state.place(), generation, journal, &fatal)
+        .map_err(|error| Failure::system("cannot start a thread", &error))?;
+    writer.log_leases_to(LeaseLog::new(state.path(), &here.machine, &here.identity, &here.store));
+    let store =
+        store::open(config, location, password, &state, &here, &mut remembered, &writer).await?;
+    let settings = segment_settings(config, base);
+    let segments = Segments::start(settings, store, writer.clone(), &remembered.tags, &fatal);
+    let snowflake = Snowflake::start(config, &worker, peer, writer, &fatal)?;
+    Ok(Daemon { segments, snowflake, fatal, state })
+}
+
+/// Tells the log what the state directory has shown.
+fn tell(
+    config: &Config,
+    state: &StateDir,
+    here: &Owner,
+    contents: &Contents,
+) -> Result<(), Failure> {
+    if here.is_anonymous() {
+        tracing::warn!(
+            "this machine has no ID, so a copy of its state directory would not be recognised; \
+             set state.machine-id or worker.identity"
+        );
+    }
+    for warning in &contents.warnings {
+        tracing::error!("state directory {}: {warning}", state.path().display());
+    }
+    for note in &contents.notes {
+        tracing::info!("state directory {}: {note}", state.path().display());
+    }
+    warn_of_blind_spots(config, state)
+}
+
+/// Says what is not noticed any more where inode numbers do not count.
+fn warn_of_blind_spots(config: &Config, state: &StateDir) -> Result<(), Failure> {
+    if config.state.unstable_inodes && !state.has_time()? {
+        tracing::warn!(
+            "state.unstable-inodes is set, and the file system of {} does not know when files were \
+             made: a state directory that is restored or copied is not noticed, and repeats IDs",
+            state.path().display()
+        );
+    }
+    Ok(())
+}
+
+fn segment_settings(config: &Config, base: u64) -> Settings {
+    let segment = &config.segment;
+    Settings {
+        base,
+        rules: Rules {
+            max_step: segment.max_step,
+            max_waiting: segment.max_waiting,
+            // What is made on first use is never unknown.
+            absent_for: if config.makes_tags() { Duration::ZERO } else { segment.unknown_for },
+        },
+        auto_create: config.makes_tags(),
+        default_step: segment.default_step,
+        max_tags: segment.max_tags,
+        refresh: segment.refresh,
+        store_calls: config.store.max_connections,
+    }
+}

@@ -1,0 +1,161 @@
+//! Which store the configuration means, and what has to be true before anything remembered is issued.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::failure::Failure;
+use super::paths;
+use crate::config::Config;
+use crate::ids::BizTag;
+use crate::secret::Secret;
+use crate::segment::elsewhere::{InState, give_up, report_other};
+use crate::state::dir::{Contents, StateDir};
+use crate::state::journal::TagRecord;
+use crate::state::mark::Inodes;
+use crate::state::owner::Owner;
+use crate::state::writer::Writer;
+use crate::store::{
+    self, Embedded, Guard, IfMissing, Limits, Location, Shared, Source, Store, Unusable,
+    may_be_another,
+};
+
+/// What is remembered of the tags, and whether that is everything.
+pub(super) struct Remembered {
+    pub(super) tags: HashMap<BizTag, TagRecord>,
+    /// Nothing was ever leased: only a journal that knows everything can say so.
+    nothing_leased: bool,
+}
+
+impl Remembered {
+    pub(super) fn of(contents: &Contents) -> Self {
+        let tags = contents.journal.tags().clone();
+        let nothing_leased = contents.journal_is_whole && tags.is_empty() && contents.base == 0;
+        Self { tags, nothing_leased }
+    }
+}
+
+/// Opens the store. What is left of ranges that come from another database is given up first.
+pub(super) async fn open(
+    config: &Config,
+    location: Location,
+    password: Option<Secret>,
+    state: &StateDir,
+    here: &Owner,
+    remembered: &mut Remembered,
+    writer: &Writer,
+) -> Result<Arc<dyn Store>, Failure> {
+    let nothing_leased = remembered.nothing_leased;
+    let recorded = state.database(&here.store)?;
+    if recorded.is_none() && !nothing_leased {
+        tracing::error!("database.properties is damaged; the IDs that were left are given up");
+        give_up(&mut remembered.tags, writer).await.map_err(not_given_up)?;
+    }
+    // Where nothing was leased, any database will do.
+    let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
+    let recorder = InState { writer: writer.clone(), place: here.store.clone() };
+    let guard = Guard::new(recorded, Arc::new(recorder));
+    let is_embedded = location.is_embedded();
+    let source = source(config, location, password, nothing_leased);
+    let store = store::open(source, Arc::clone(&guard))
+        .map_err(|error| Failure::config(format!("the store: {error}")))?;
+    if is_embedded {
+        let path = paths::database(config);
+        if guard.recorded().identity.is_none() {
+            forget_origin(&path, &mut remembered.tags, writer).await?;
+        }
+        look_at(&*store, &guard, &path, &mut remembered.tags, writer).await?;
+    }
+    Ok(store)
+}
+
+/// Where ranges come from.
+fn source(
+    config: &Config,
+    location: Location,
+    password: Option<Secret>,
+    nothing_leased: bool,
+) -> Source {
+    let Location::Shared(address) = location else {
+        let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
+        return Source::Embedded(embedded(config, if_missing));
+    };
+    let limits =
+        Limits { timeout: config.store.timeout, connections: config.store.max_connections };
+    Source::Shared(Shared { address, password, limits })
+}
+
+/// Where the embedded store is.
+pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> Embedded {
+    Embedded {
+        path: paths::database(config),
+        timeout: config.store.timeout,
+        if_missing,
+        inodes: inodes(config),
+    }
+}
+
+/// What tells a restored or copied state directory, or a file in it.
+pub(super) fn inodes(config: &Config) -> Inodes {
+    if config.state.unstable_inodes { Inodes::Unstable } else { Inodes::Stable }
+}
+
+/// Nobody recorded which embedded database the ranges come from, as with state of leafd 0.1.0: they
+/// are given up before the one that is there now is recorded. Where there is none, nobody else can
+/// have them.
+async fn forget_origin(
+    path: &Path,
+    remembered: &mut HashMap<BizTag, TagRecord>,
+    writer: &Writer,
+) -> Result<(), Failure> {
+    let is_there = std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0);
+    if !is_there || remembered.values().all(|record| record.left.total() == 0) {
+        return Ok(());
+    }
+    let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+    tracing::info!(
+        dropped,
+        "nobody recorded which database the leased ranges come from, as in state of earlier versions; they \
+         are given up once, and tags go on above them"
+    );
+    Ok(())
+}
+
+/// Looks at the embedded database before anything that was leased is issued: those IDs may be
+/// another one's.
+async fn look_at(
+    store: &dyn Store,
+    guard: &Guard,
+    path: &Path,
+    remembered: &mut HashMap<BizTag, TagRecord>,
+    writer: &Writer,
+) -> Result<(), Failure> {
+    let Err(error) = store.probe().await else { return Ok(()) };
+    match guard.unusable() {
+        Some(why @ Unusable::Copied { .. }) => {
+            Err(Failure::config(format!("the store, {}: {why}", store.describe())))
+        }
+        Some(why @ Unusable::Other { .. }) => {
+            let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+            report_other(&why, dropped);
+            guard.use_other().await.map_err(not_given_up)
+        }
+        None if may_be_another(path, guard.recorded().file) => {
+            let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+            tracing::error!(
+                dropped,
+                "{} is another file than the recorded one, and cannot be opened; the IDs that \
+                 were left are given up: {error}",
+                path.display()
+            );
+            Ok(())
+        }
+        // What was leased is served without it.
+        Some(Unusable::Lost { .. } | Unusable::Swapped { .. } | Unusable::NotRecorded(_))
+        | None => Ok(()),
+    }
+}
+
+fn not_given_up(error: String) -> Failure {
+    Failure::state("what was left of another database's IDs cannot be given up", &error)
+}
