@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::worker::boot;
+use crate::boot;
 
 /// Tells the time, by the clock of the host and by the one that nobody sets. Cheap to clone.
 #[derive(Clone)]

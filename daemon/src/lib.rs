@@ -4,6 +4,7 @@ pub mod access;
 pub mod app;
 pub mod audit;
 pub mod backoff;
+pub mod boot;
 pub mod cli;
 pub mod clock;
 pub mod config;

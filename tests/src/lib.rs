@@ -32,6 +32,7 @@ pub mod seen;
 pub mod snowflakes;
 pub mod someone;
 pub mod stores;
+pub mod structure;
 pub mod watch;
 pub mod workers;
 pub mod zookeeper;

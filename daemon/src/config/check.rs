@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::log_level::filter;
 use super::{Config, StoreKind};
 use crate::ids::MAX_STEP;
 use crate::rfc3339::rfc3339;
@@ -42,7 +43,7 @@ impl Config {
         self.check_store(&mut problems);
         self.check_registry(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
-        if let Err(error) = crate::log::filter(&self.log.level) {
+        if let Err(error) = filter(&self.log.level) {
             problems.add("log.level", format!("{:?} is not a level: {error}", self.log.level));
         }
         for (key, text) in [

@@ -3,9 +3,11 @@
 //! prints; a test holds it to the defaults here.
 
 mod access;
+pub mod acl;
 mod check;
 mod environment;
 mod load;
+pub mod log_level;
 mod password;
 mod registry;
 

@@ -3,9 +3,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::acl;
 use super::check::{MS, Problems};
 use super::{Config, Problem, Registry};
-use crate::worker::zookeeper::acl;
 
 /// The port of a ZooKeeper server that is named without one.
 const PORT: u16 = 2181;

@@ -3,7 +3,6 @@
 //! clock agrees with the others' ([`peers`]), and what an operator may see and do ([`admin`]).
 
 pub mod admin;
-pub mod boot;
 pub mod claim;
 pub mod peers;
 pub mod zookeeper;

@@ -14,8 +14,8 @@ use super::record::{Free, Phase};
 use super::registrar::SharedSession;
 use super::session::{Access, CallError, Session};
 use super::view::{self, Entry, Versioned};
+use crate::boot;
 use crate::snowflake::issuer::Issuer;
-use crate::worker::boot;
 
 /// How often a release is tried when the tree changes meanwhile.
 const TRIES: u32 = 3;

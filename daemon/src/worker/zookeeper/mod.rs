@@ -1,6 +1,5 @@
 //! Worker IDs from ZooKeeper, in Java Leaf's tree.
 
-pub mod acl;
 pub mod address;
 pub mod administration;
 pub mod claimant;

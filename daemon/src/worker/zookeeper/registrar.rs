@@ -13,12 +13,13 @@ use super::claimant::Claimant;
 use super::plan::{Me, Rules};
 use super::session::{Access, CallError, Session};
 use super::step::{Action, Effect, Memory, Now, Outcome};
+use crate::boot;
 use crate::clock::Clock;
 use crate::snowflake::issuer::Issuer;
 use crate::snowflake::life::{Begin, Progress};
 use crate::snowflake::sequencer;
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
-use crate::worker::{boot, peers};
+use crate::worker::peers;
 
 /// So many earlier lives are remembered by name.
 const MOST_NONCES: usize = 8;
