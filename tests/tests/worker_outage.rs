@@ -85,10 +85,13 @@ fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zook
         let ensemble = Ensemble::single();
         begin(&ensemble);
         let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
+        let home = home.with("STORE_TIMEOUT", "1m");
         let seen = Seen::default();
         let customer = Customer::of(&home, &seen);
         for life in 0..2 {
             let daemon = home.start();
+            let mut patient =
+                blocking::Client::new(home.options().timeout(Duration::from_secs(60)));
             let error = customer.is_refused("ZooKeeper has to give one");
             assert_eq!(error.code(), ErrorCode::WorkerUnavailable, "{what}: {error}");
             let server = format!("127.0.0.1:{}", ensemble.port(0));
@@ -98,7 +101,7 @@ fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zook
             let refused = matches!(&status.state, SnowflakeState::Refused { reason }
                 if reason.contains("ZooKeeper has to give one"));
             assert!(refused && status.worker.is_none(), "{what}: {status:?}");
-            seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
+            seen.add("orders", &patient.next_many("orders", 100).unwrap());
             let list = daemon.client().worker_list(0, 10).unwrap_err();
             assert_eq!(list.code(), Some(ErrorCode::RegistryUnavailable), "{what}: {list}");
             if life == 0 {
@@ -107,7 +110,7 @@ fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zook
             }
             end(&ensemble);
             assert_eq!(customer.gets(1000), 0);
-            seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
+            seen.add("orders", &patient.next_many("orders", 100).unwrap());
             home.log().wait_for("ZooKeeper answers again");
             daemon.stop();
         }
