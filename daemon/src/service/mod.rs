@@ -1,6 +1,6 @@
-//! What leafd answers: typed calls in, typed outcomes out, for a principal. [`session`] is one
-//! caller's side of it, [`admission`] says whether the caller may and has had too much, and
-//! [`administration`] does the calls that are not about IDs. Neither sockets nor bytes get in here;
+//! What leafd answers: typed calls in, typed outcomes out, for a principal. `session` is one
+//! caller's side of it, `admission` says whether the caller may and has had too much, and
+//! `administration` does the calls that are not about IDs. Neither sockets nor bytes get in here;
 //! each transport brings its callers and encodes what they get.
 
 mod administration;
