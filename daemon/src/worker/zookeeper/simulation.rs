@@ -20,7 +20,7 @@ use super::quiet::{Vantage, Watch};
 use super::record::Holder;
 use super::step::{Action, Memory, Now, Outcome};
 use super::view::{Op, View, Wanted};
-use crate::safety::{REPORT_MS, settle_ms};
+use crate::safety::REPORT_MS;
 use crate::worker::peers::Verdict;
 
 pub(super) const SECOND: u64 = 1000;
@@ -32,7 +32,7 @@ pub(super) const RULES: Rules = Rules {
     fence_after_ms: 12 * HOUR,
     session_ms: 10 * SECOND,
     report_ms: REPORT_MS,
-    settle_ms: settle_ms(2 * SECOND),
+    settle_ms: 5 * SECOND,
 };
 
 /// A write on its way.
