@@ -107,9 +107,15 @@ impl Session {
         self.visitor.grant().connect().inspect_err(|refused| self.note(refused))
     }
 
-    /// Answers a call, which is no hello. The connection has `in_flight` requests that wait.
-    #[inline]
-    pub(crate) fn call(&mut self, call: &Call<'_>, now: Instant, in_flight: usize) -> Outcome {
+    /// Answers a call, which is no hello. `in_flight` counts the requests of the connection that wait;
+    /// it is asked only where another one would have to wait.
+    #[inline(always)]
+    pub(crate) fn call(
+        &mut self,
+        call: &Call<'_>,
+        now: Instant,
+        in_flight: &impl Fn() -> usize,
+    ) -> Outcome {
         let outcome = match *call {
             Call::Segment { tag, count, timeout_ms } => {
                 self.segment(tag, count, timeout_ms, now, in_flight)
@@ -127,14 +133,14 @@ impl Session {
         outcome.unwrap_or_else(|refused| Outcome::Now(Reply::Error(refused)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn segment(
         &mut self,
         name: &str,
         count: u32,
         timeout_ms: u32,
         now: Instant,
-        in_flight: usize,
+        in_flight: &impl Fn() -> usize,
     ) -> Result<Outcome, WireError> {
         self.check_count(count)?;
         let known = self.last_tag.as_ref().is_some_and(|chosen| chosen.name.as_str() == name);
@@ -169,7 +175,7 @@ impl Session {
         count: u32,
         timeout_ms: u32,
         now: Instant,
-        in_flight: usize,
+        in_flight: &impl Fn() -> usize,
     ) -> Result<Outcome, WireError> {
         // Kept only as long as it serves: one that the store does not know may be forgotten by
         // memory, and must not live on here beside its successor.
@@ -195,13 +201,13 @@ impl Session {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn snowflake(
         &self,
         count: u32,
         timeout_ms: u32,
         now: Instant,
-        in_flight: usize,
+        in_flight: &impl Fn() -> usize,
     ) -> Result<Outcome, WireError> {
         self.check_count(count)?;
         let metered = self.visitor.is_metered(None);
@@ -233,7 +239,11 @@ impl Session {
         }
     }
 
-    fn administrate(&mut self, call: &Call<'_>, in_flight: usize) -> Result<Outcome, WireError> {
+    fn administrate(
+        &mut self,
+        call: &Call<'_>,
+        in_flight: &impl Fn() -> usize,
+    ) -> Result<Outcome, WireError> {
         // Whoever may connect may know how the daemon is.
         if !matches!(call, Call::Status) {
             self.visitor.grant().administer().inspect_err(|refused| self.note(refused))?;
@@ -273,11 +283,11 @@ impl Session {
 
     /// Whether one more request may wait.
     #[inline]
-    fn room(&self, in_flight: usize) -> Result<(), Full> {
-        self.service.room.check(self.user(), in_flight, self.told.max_in_flight as usize)
+    fn room(&self, in_flight: &impl Fn() -> usize) -> Result<(), Full> {
+        self.service.room.check(self.user(), in_flight(), self.told.max_in_flight as usize)
     }
 
-    fn check_room(&self, in_flight: usize) -> Result<(), WireError> {
+    fn check_room(&self, in_flight: &impl Fn() -> usize) -> Result<(), WireError> {
         self.room(in_flight).map_err(|full| full.error(self.uid()))
     }
 

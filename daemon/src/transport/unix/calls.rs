@@ -82,7 +82,7 @@ impl Caller {
             put_error(output, id, refused);
             return false;
         }
-        match self.session.call(&call, now, pending.len()) {
+        match self.session.call(&call, now, &|| pending.len()) {
             Outcome::Now(reply) => put(output, id, reply),
             Outcome::Later(reply) => pending.push(Pending { id, reply }),
         }
