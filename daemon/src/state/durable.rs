@@ -47,7 +47,7 @@ pub fn replace_marked<C: AsRef<[u8]>>(
 /// When the operating system refuses.
 pub fn renew_mark(path: &Path, count: usize) -> io::Result<()> {
     let new = name_of_new(path);
-    // Not the file of an attempt that failed: its inode may be the one that is in place.
+    // An attempt that failed may have left one behind.
     let _ = std::fs::remove_file(&new);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
     let mark = Mark::of(&file.metadata()?);
