@@ -4,11 +4,11 @@ pub mod access;
 pub mod app;
 pub mod audit;
 pub mod backoff;
-pub mod boot;
+
 pub mod cli;
-pub mod clock;
 pub mod config;
 pub mod duration;
+pub mod environment;
 mod frame;
 pub mod ids;
 mod input;

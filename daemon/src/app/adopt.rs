@@ -10,8 +10,8 @@ use super::failure::Failure;
 use super::owner::owner;
 use super::store::{embedded, inodes};
 use super::{load, paths, print};
-use crate::clock::Clock;
 use crate::config::Loaded;
+use crate::environment::Environment;
 use crate::ids::BizTag;
 use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
@@ -29,7 +29,7 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
         known.add(word).map_err(|error| Failure::config(format!("--above {error}")))?;
     }
     let (Loaded { config, .. }, _) = load(path)?;
-    let now_ms = Clock::system().now_ms();
+    let now_ms = Environment::system().unix_ms();
     if let Some(why) = config.no_snowflakes_at(now_ms) {
         return Err(Failure::config(format!(
             "the clock is wrong, and adopt goes by it: {why}. Set the clock right (NTP), then \

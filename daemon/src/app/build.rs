@@ -11,6 +11,7 @@ use super::snowflake::Snowflake;
 use super::store::{Remembered, inodes};
 use super::{paths, store};
 use crate::config::Config;
+use crate::environment::Environment;
 use crate::segment::service::{Segments, Settings};
 use crate::segment::terms::Rules;
 use crate::state::dir::{Contents, StateDir};
@@ -28,7 +29,11 @@ pub(super) struct Daemon {
 }
 
 /// Builds it. `peer` is a peer port that the service manager passes on.
-pub(super) async fn build(config: &Config, peer: Option<TcpListener>) -> Result<Daemon, Failure> {
+pub(super) async fn build(
+    config: &Config,
+    peer: Option<TcpListener>,
+    environment: &Environment,
+) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?.with_inodes(inodes(config));
     // Before the directory is touched: a wrong configuration changes nothing.
     let location = config.store_location()?;
@@ -40,14 +45,21 @@ pub(super) async fn build(config: &Config, peer: Option<TcpListener>) -> Result<
     let mut remembered = Remembered::of(&contents);
     let Contents { journal, worker, generation, base, .. } = contents;
     let fatal = CancellationToken::new();
-    let writer = Writer::start(state.place(), generation, journal, &fatal)
+    let writer = Writer::start(environment, state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
     writer.log_leases_to(LeaseLog::new(state.path(), &here.machine, &here.identity, &here.store));
     let store =
         store::open(config, location, password, &state, &here, &mut remembered, &writer).await?;
     let settings = segment_settings(config, base);
-    let segments = Segments::start(settings, store, writer.clone(), &remembered.tags, &fatal);
-    let snowflake = Snowflake::start(config, &worker, peer, writer, &fatal)?;
+    let segments = Segments::start(
+        settings,
+        environment.clone(),
+        store,
+        writer.clone(),
+        &remembered.tags,
+        &fatal,
+    );
+    let snowflake = Snowflake::start(config, environment.clone(), &worker, peer, writer, &fatal)?;
     Ok(Daemon { segments, snowflake, fatal, state })
 }
 

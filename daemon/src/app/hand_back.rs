@@ -2,8 +2,9 @@
 //! may start. What is to be written and what is awaited is decided in `worker::zookeeper::hand_back`.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::adopt::is_ours;
@@ -12,8 +13,8 @@ use super::owner::owner;
 use super::snowflake::access;
 use super::store::inodes;
 use super::{load, paths, print};
-use crate::clock::Clock;
 use crate::config::{Config, Loaded};
+use crate::environment::Environment;
 use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
@@ -64,7 +65,7 @@ struct Giving {
     layout: String,
     file: WorkerRecord,
     writer: Writer,
-    clock: Clock,
+    environment: Environment,
 }
 
 impl Giving {
@@ -78,11 +79,11 @@ impl Giving {
         for warning in warnings {
             print(&format!("{}: {warning}\n", state.path().display()))?;
         }
-        let clock = Clock::system();
+        let environment = Environment::system();
         let file = match worker {
             WorkerPast::Known(record) => record,
             WorkerPast::Lost { .. } => WorkerRecord {
-                ceiling_ms: clock.now_ms() + UNKNOWN_CEILING_MS,
+                ceiling_ms: environment.unix_ms() + UNKNOWN_CEILING_MS,
                 ..WorkerRecord::fresh()
             },
         };
@@ -94,10 +95,10 @@ impl Giving {
             )));
         }
         let fatal = CancellationToken::new();
-        let writer = Writer::start(state.place(), generation, journal, &fatal)
+        let writer = Writer::start(&environment, state.place(), generation, journal, &fatal)
             .map_err(|error| Failure::system("cannot start a thread", &error))?;
         let layout = config.snowflake.layout.to_string();
-        Ok(Self { access, identity, layout, file, writer, clock })
+        Ok(Self { access, identity, layout, file, writer, environment })
     }
 
     async fn undo(&mut self) -> Result<(), Failure> {
@@ -113,7 +114,9 @@ impl Giving {
     }
 
     async fn run(&mut self) -> Result<(), Failure> {
-        let session = Session::open(&self.access).await.map_err(|error| self.later(&error))?;
+        let session = Session::open(&self.access, &self.environment)
+            .await
+            .map_err(|error| self.later(&error))?;
         let hand_over = self.look(&session).await?;
         // Before the tree says so: from here on leafd does not use the worker ID, come what may.
         let (name, ops, until_ms) = match hand_over {
@@ -187,10 +190,10 @@ impl Giving {
         let mut told: Option<Instant> = None;
         loop {
             let clock = session.clock().await.map_err(|error| self.later(&error))?;
-            let now_ms = clock.now_ms.min(self.clock.now_ms());
+            let now_ms = clock.now_ms.min(self.environment.unix_ms());
             let Some(left_ms) = until_ms.checked_sub(now_ms) else { return Ok(()) };
-            if told.is_none_or(|told| told.elapsed() > PROGRESS) {
-                told = Some(Instant::now());
+            if told.is_none_or(|told| self.environment.since(told) > PROGRESS) {
+                told = Some(self.environment.now());
                 let left = left_ms.div_ceil(1000).max(1);
                 print(&format!(
                     "the time of the last IDs is {left} s ahead: Java Leaf would repeat them, or \

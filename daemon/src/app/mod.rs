@@ -32,8 +32,8 @@ pub use serve::serve;
 
 use nix::sys::stat::{Mode, umask};
 
-use crate::clock::Clock;
 use crate::config::{self, Loaded};
+use crate::environment::Environment;
 use crate::stdout::stdout;
 
 /// Lets leafd's user read and write what leafd makes, whatever umask it inherits: under 777 the
@@ -107,7 +107,7 @@ pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
         paths::store_password(&config)?;
         paths::zookeeper_auth(&config)?;
     }
-    let now_ms = Clock::system().now_ms();
+    let now_ms = Environment::system().unix_ms();
     for warning in config.no_snowflakes_at(now_ms).into_iter().chain(config.warnings(now_ms)) {
         print(&format!("warning: {warning}\n"))?;
     }

@@ -15,8 +15,8 @@ use super::ready::say_ready;
 use super::reload::{Reloader, terms};
 use super::stop::{Accepting, stop};
 use super::{paths, signals};
-use crate::clock::Clock;
 use crate::config::{Config, Loaded};
+use crate::environment::Environment;
 use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::service::Service;
@@ -34,12 +34,13 @@ pub(super) async fn run(
     inherited: Inherited,
     manager: &Manager,
     log: log::Handle,
+    environment: Environment,
 ) -> Result<(), Failure> {
     let config = &loaded.config;
     let (mut ending, hang_up) = signals::listen()?;
     let terms = terms(config)?;
     let socket = listen(config, inherited.local)?;
-    let daemon = match build(config, inherited.peer).await {
+    let daemon = match build(config, inherited.peer, &environment).await {
         Ok(daemon) => daemon,
         Err(failure) => {
             socket.remove();
@@ -48,7 +49,7 @@ pub(super) async fn run(
     };
     let serving = Serving::start(&daemon.fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
-    let service = Arc::new(serve_from(&daemon, terms));
+    let service = Arc::new(serve_from(&daemon, environment, terms));
     let reloader = Reloader::new(path, loaded, log, &service, &daemon.segments);
     let mut accepting = begin_to_accept(socket, &service, &serving)?;
     let probe = serving.probe();
@@ -108,12 +109,12 @@ fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Fa
 }
 
 /// What every caller is served from.
-fn serve_from(daemon: &Daemon, terms: Terms) -> Service {
+fn serve_from(daemon: &Daemon, environment: Environment, terms: Terms) -> Service {
     Service::new(
         daemon.segments.clone(),
         daemon.snowflake.issuer.clone(),
         daemon.snowflake.workers.clone(),
-        Clock::system(),
+        environment,
         terms,
         daemon.state.path().display().to_string(),
     )

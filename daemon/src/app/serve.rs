@@ -5,7 +5,7 @@ use std::path::Path;
 use super::failure::Failure;
 use super::run::run;
 use super::{found, load};
-use crate::clock::Clock;
+use crate::environment::Environment;
 use crate::log;
 use crate::manager::Manager;
 use crate::transport::inherited::Inherited;
@@ -36,7 +36,8 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     let (log, _log) = log::start(&config.log)
         .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
     tracing::info!(config = from, "leafd {}", env!("CARGO_PKG_VERSION"));
-    let now_ms = Clock::system().now_ms();
+    let environment = Environment::system();
+    let now_ms = environment.unix_ms();
     if let Some(why) = config.no_snowflakes_at(now_ms) {
         tracing::error!("no snowflake IDs: {why}");
     }
@@ -47,7 +48,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
         .enable_all()
         .build()
         .map_err(|error| Failure::system("cannot start", &error))?;
-    let outcome = runtime.block_on(run(path, &loaded, inherited, manager, log));
+    let outcome = runtime.block_on(run(path, &loaded, inherited, manager, log, environment));
     // A name that is being resolved has a thread of its own, which nobody can stop.
     runtime.shutdown_background();
     outcome

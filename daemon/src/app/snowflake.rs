@@ -10,10 +10,10 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::paths;
-use crate::clock::Clock;
 use crate::config::acl;
 use crate::config::{Config, Ensemble};
 use crate::duration::ms;
+use crate::environment::Environment;
 use crate::safety::{REPORT_MS, UNKNOWN_CEILING_MS, settle_ms};
 use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
 use crate::snowflake::life::Begin;
@@ -40,6 +40,7 @@ const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// The snowflake side.
 pub(super) struct Snowflake {
+    environment: Environment,
     pub(super) issuer: Issuer,
     pub(super) workers: Workers,
     /// The claim and the peer port, which end before the issuer's last word is passed on.
@@ -52,6 +53,7 @@ impl Snowflake {
     /// port that the service manager passes on.
     pub(super) fn start(
         config: &Config,
+        environment: Environment,
         past: &WorkerPast,
         peer: Option<TcpListener>,
         writer: Writer,
@@ -69,20 +71,27 @@ impl Snowflake {
             ceiling_ahead_ms: ms(config.snowflake.ceiling_ahead),
             layout: config.snowflake.layout,
         };
-        let clock = Clock::system();
         let file = match past {
             WorkerPast::Known(record) => record.clone(),
             WorkerPast::Lost { .. } if ensemble.is_some() => WorkerRecord {
-                ceiling_ms: clock.now_ms() + UNKNOWN_CEILING_MS,
+                ceiling_ms: environment.unix_ms() + UNKNOWN_CEILING_MS,
                 ..WorkerRecord::fresh()
             },
             WorkerPast::Lost { .. } => WorkerRecord::fresh(),
         };
         let not_yet =
             WireError::new(ErrorCode::WorkerUnavailable, "the worker ID is not known yet");
-        let issuer = Issuer::start(settings, not_yet.clone(), file.clone(), clock, writer, fatal);
+        let issuer = Issuer::start(
+            settings,
+            not_yet.clone(),
+            file.clone(),
+            environment.clone(),
+            writer,
+            fatal,
+        );
         let mut this = Self {
             issuer,
+            environment,
             workers: Workers::Fixed,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -151,9 +160,13 @@ impl Snowflake {
             give_back: worker.give_back,
             max_offset_ms: ms(worker.max_clock_offset),
         };
-        let session = SharedSession::default();
-        let registry =
-            ZooKeeper::new(session.clone(), settings.access.clone(), self.issuer.clone());
+        let (session, environment) = (SharedSession::default(), self.environment.clone());
+        let registry = ZooKeeper::new(
+            session.clone(),
+            settings.access.clone(),
+            self.issuer.clone(),
+            environment.clone(),
+        );
         self.workers = Workers::ZooKeeper(registry);
         let (issuer, stop) = (self.issuer.clone(), self.stop.clone());
         let advertised = config.peer_advertise()?;
@@ -166,8 +179,8 @@ impl Snowflake {
                 () = stop.cancelled() => return,
                 place = search => place,
             };
-            let clock = Clock::system();
-            let made = Registrar::new(settings, place, &file, issuer.clone(), clock, session, stop);
+            let made =
+                Registrar::new(settings, place, &file, issuer.clone(), environment, session, stop);
             match made {
                 Ok(registrar) => registrar.run().await,
                 Err(error) => {
@@ -200,7 +213,7 @@ impl Snowflake {
         let cannot = |error| Failure::system(&format!("cannot listen {what}"), &error);
         let listener = listener.map_err(cannot)?;
         let port = listener.local_addr().map_err(cannot)?.port();
-        let serve = listener.serve(Clock::system(), self.stop.clone());
+        let serve = listener.serve(self.environment.clone(), self.stop.clone());
         supervise::spawn("peers", fatal, self.tasks.track_future(serve));
         Ok(port)
     }

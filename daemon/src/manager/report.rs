@@ -1,7 +1,7 @@
 //! Keeps the status up to date.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Manager, words};
 use crate::service::Service;
@@ -17,8 +17,9 @@ pub async fn report(manager: Manager, service: Arc<Service>) {
     let mut pause = INTERVAL;
     loop {
         tokio::time::sleep(pause).await;
-        let began = Instant::now();
+        let environment = &service.environment;
+        let began = environment.now();
         manager.status(&words::status(&service.status_in_turns().await));
-        pause = INTERVAL.max(began.elapsed() * SHARE);
+        pause = INTERVAL.max(environment.since(began) * SHARE);
     }
 }

@@ -3,10 +3,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
-use tokio::time::Instant;
 
 use super::service::{Segments, Tag, lock};
 use super::table::{Full, Lane};
@@ -70,9 +69,8 @@ impl Segments {
 
     /// For `leafd audit`. Ahead of the journal's record of it in the writer's queue.
     fn log_lease(&self, tag: &Tag, lease: Lease) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.0.writer.leased(Entry::Lease {
-            time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            time_ms: self.0.environment.unix_ms(),
             database: self.0.store.guard().and_then(|guard| guard.recorded().identity),
             tag: tag.name().as_str().to_owned(),
             range: lease.range,
@@ -82,10 +80,11 @@ impl Segments {
     /// A step that is too small for the load grows by itself, but people may want to know.
     fn tell_of_starvation(&self, tag: &Tag, waiting: usize, lease: Lease) {
         let mut told = lock(&self.0.told_of_starvation);
-        if told.is_some_and(|told| told.elapsed() < STARVATION_TOLD) {
+        let environment = &self.0.environment;
+        if told.is_some_and(|told| environment.since(told) < STARVATION_TOLD) {
             return;
         }
-        *told = Some(Instant::now());
+        *told = Some(environment.now());
         tracing::info!(
             tag = tag.name().as_str(),
             waiting,
@@ -117,7 +116,7 @@ impl Segments {
                 return inner.poll_lease(self.now());
             }
             let until = until?;
-            let wake = Instant::now() + until.saturating_sub(self.now());
+            let wake = self.0.environment.now() + until.saturating_sub(self.now());
             tokio::select! {
                 () = self.0.stop.cancelled() => return None,
                 () = tokio::time::sleep_until(wake) => {}

@@ -1,11 +1,13 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::environment::Environment;
 use crate::ids::{BizTag, Range, RangeQueue};
-use crate::segment::service::{Asker, Outcome, Settings, unix_seconds};
+use crate::segment::service::{Asker, Outcome, Settings};
 use crate::segment::terms::Rules;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
@@ -139,7 +141,10 @@ impl Host {
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let fatal = CancellationToken::new();
         let place = state.place();
-        let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+        let environment = Environment::system();
+        let writer =
+            Writer::start(&environment, place, contents.generation, contents.journal, &fatal)
+                .unwrap();
         let store = Arc::new(Slow {
             asked: Mutex::default(),
             at_once: Mutex::default(),
@@ -155,11 +160,16 @@ impl Host {
             refresh: Duration::from_secs(3600),
             store_calls: 8,
         };
-        let used = TagRecord { floor: 1001, used_s: unix_seconds(), left: RangeQueue::default() };
+        let used = TagRecord {
+            floor: 1001,
+            used_s: environment.unix_ms() / 1000,
+            left: RangeQueue::default(),
+        };
         let remembered: HashMap<_, _> = (0..tags)
             .map(|tag| (BizTag::new(&format!("tag {tag}")).unwrap(), used.clone()))
             .collect();
-        let segments = Segments::start(settings, store.clone(), writer, &remembered, &fatal);
+        let segments =
+            Segments::start(settings, environment, store.clone(), writer, &remembered, &fatal);
         Self { _folder: folder, _state: state, store, segments }
     }
 

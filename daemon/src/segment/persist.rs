@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::service::{Segments, Tag, lock, unix_seconds};
+use super::service::{Segments, Tag, lock};
 use crate::ids::BizTag;
 use crate::state::journal::TagRecord;
 
@@ -42,7 +42,7 @@ impl Segments {
             let mut inner = tag.lock();
             inner.listed = false;
             if let Some(record) = inner.segment.poll_persist(now) {
-                inner.used_s = unix_seconds();
+                inner.used_s = self.unix_seconds();
                 records.push((tag.name.clone(), inner.to_disk(record)));
                 drop(inner);
                 tags.push(tag);

@@ -78,7 +78,7 @@ impl Segments {
     /// A tag that has a row, as far as this host knows. Not always the same one: it may be locked.
     fn any_tag(&self) -> Option<BizTag> {
         let table = lock(&self.0.tags);
-        let skip = fastrand::usize(..=table.len());
+        let skip = self.0.environment.random().usize(..=table.len());
         let has_row = |tag: &&Arc<Tag>| {
             let view = tag.lock().segment.view();
             view.floor > 0 && !view.absent
@@ -108,7 +108,7 @@ impl Segments {
         // Much may have happened to the table meanwhile. Not all hosts look at once.
         let this = self.clone();
         self.0.tasks.spawn(async move {
-            let wait = LOOK_AFTER.mul_f64(fastrand::f64());
+            let wait = LOOK_AFTER.mul_f64(this.0.environment.random().f64());
             tokio::select! {
                 () = this.0.stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => this.0.refresh_now.notify_one(),

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use super::buffer::Segment;
 use super::lease::{report_backwards, report_gone};
 use super::list::Walk;
-use super::service::{Segments, Tag, lock, unix_seconds};
+use super::service::{Segments, Tag, lock};
 use super::terms::{Record, View};
 use crate::ids::{BizTag, RangeQueue};
 use crate::store::{FIND_AT_ONCE, Row, StoreError};
@@ -161,8 +160,8 @@ impl Segments {
                 lookup.lock().segment.appeared();
             } else if mark > 0 {
                 let known = Record { floor: mark, left: RangeQueue::default() };
-                let segment = Segment::restored(self.0.settings.rules, fastrand::u64(..), known);
-                let tag = Arc::new(Tag::new(name.clone(), segment, unix_seconds(), None));
+                let segment = self.restored(known);
+                let tag = Arc::new(Tag::new(name.clone(), segment, self.unix_seconds(), None));
                 table.insert(name.clone(), Arc::clone(&tag));
                 tags.push(tag);
             }

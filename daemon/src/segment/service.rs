@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use leaf_client::wire::WireError;
 use tokio::runtime::Handle;
@@ -19,6 +19,7 @@ pub use super::table::Asker;
 use super::table::{Entry, Full, Lane, Table};
 use super::terms::{Answer, Record, Refusal, Rules, Ticket};
 use super::watch::{Watch, WatchedUntil};
+use crate::environment::Environment;
 use crate::ids::{BizTag, RangeQueue, Runs};
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
@@ -62,6 +63,7 @@ pub struct Segments(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
     pub(super) settings: Settings,
+    pub(super) environment: Environment,
     pub(super) store: Arc<dyn Store>,
     pub(super) writer: Writer,
     pub(super) tags: Mutex<Table<Tag>>,
@@ -178,11 +180,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Seconds since 1970; only for judging what is recent.
-pub(super) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 impl Segments {
     /// Takes over what the journal remembers, and starts the work in the background: writing,
     /// leasing again what was used within the last day, and reading the list of tags. `fatal` is
@@ -190,6 +187,7 @@ impl Segments {
     #[must_use]
     pub fn start(
         settings: Settings,
+        environment: Environment,
         store: Arc<dyn Store>,
         writer: Writer,
         remembered: &HashMap<BizTag, TagRecord>,
@@ -198,14 +196,16 @@ impl Segments {
         let leases = settings.store_calls.saturating_sub(OTHER_CALLS).max(2);
         let first_leases = (leases / 3).max(1);
         let max_tags = settings.max_tags;
+        let (started, seed) = (environment.now(), environment.seed());
         let this = Self(Arc::new(Shared {
             settings,
+            environment,
             store,
             writer,
             tags: Mutex::new(Table::new(max_tags, first_leases)),
             dirty: Mutex::default(),
             dirty_signal: Notify::new(),
-            health: Mutex::new(Health::new(fastrand::u64(..))),
+            health: Mutex::new(Health::new(seed)),
             open: watch::Sender::new(true),
             refresh_now: Notify::new(),
             told_of_starvation: Mutex::default(),
@@ -217,13 +217,13 @@ impl Segments {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             background: Handle::current(),
-            started: Instant::now(),
+            started,
         }));
-        let recent_from = unix_seconds().saturating_sub(RECENT.as_secs());
+        let recent_from = this.unix_seconds().saturating_sub(RECENT.as_secs());
         let mut recent = Vec::new();
         for (name, record) in remembered {
             let restored = Record { floor: record.floor, left: record.left.clone() };
-            let mut segment = Segment::restored(this.0.settings.rules, fastrand::u64(..), restored);
+            let mut segment = this.restored(restored);
             let is_recent = record.used_s >= recent_from;
             if is_recent {
                 segment.prepare();
@@ -246,6 +246,16 @@ impl Segments {
         this
     }
 
+    /// A buffer that goes on from what the journal or the table knows of its tag.
+    pub(super) fn restored(&self, known: Record) -> Segment {
+        Segment::restored(self.0.settings.rules, self.0.environment.seed(), known)
+    }
+
+    /// Seconds since 1970; only for judging what is recent.
+    pub(super) fn unix_seconds(&self) -> u64 {
+        self.0.environment.unix_ms() / 1000
+    }
+
     /// Where a tag may start of which this host has seen nothing above `floor`.
     pub(super) fn or_base(&self, floor: u64) -> u64 {
         if floor == 0 { self.0.settings.base } else { floor }
@@ -259,7 +269,7 @@ impl Segments {
     /// The clock of the buffers: monotonic, from the start on.
     #[must_use]
     pub fn now(&self) -> Duration {
-        self.0.started.elapsed()
+        self.0.environment.since(self.0.started)
     }
 
     /// The fast path: `count` IDs that are ready and lie in one run.
@@ -296,11 +306,10 @@ impl Segments {
     }
 
     fn find_or_look_up(&self, name: &BizTag, asker: Asker) -> Result<Arc<Tag>, Refusal> {
-        let rules = self.0.settings.rules;
         let make = |mark, lane| {
             let known = Record { floor: mark, left: RangeQueue::default() };
-            let segment = Segment::restored(rules, fastrand::u64(..), known);
-            Tag::new(name.clone(), segment, unix_seconds(), Some(lane))
+            let segment = self.restored(known);
+            Tag::new(name.clone(), segment, self.unix_seconds(), Some(lane))
         };
         let found = lock(&self.0.tags).find_or_look_up(name, asker, make);
         found.map_err(|full| match full {

@@ -107,7 +107,7 @@ pub(super) fn administrate(
     call: &Call<'_>,
 ) -> Later {
     let task = Task::of(call);
-    let due = Instant::now() + service.terms().terms.limits.wait;
+    let due = service.environment.now() + service.terms().terms.limits.wait;
     Box::pin(async move {
         let _taken = taken;
         // Until the connection has taken the answer: one whose peer does not read gathers none.
@@ -120,7 +120,7 @@ pub(super) fn administrate(
 /// The call itself, once it has begun, has the time that the store has.
 async fn reply_by(due: Instant, service: Arc<Service>, task: Task) -> Reply {
     let turn = timeout_at(due, task.turn(&service.administration).acquire()).await;
-    if turn.is_err() || Instant::now() >= due {
+    if turn.is_err() || service.environment.now() >= due {
         let text = "calls of administration are done one at a time, and too many are ahead";
         let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);
         return Reply::Error(error);

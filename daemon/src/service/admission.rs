@@ -6,7 +6,7 @@ use std::time::Duration;
 use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 
-use super::service::Service;
+use super::service::{QuotaClock, Service};
 use super::terms::Known;
 use crate::access::bucket::{Bucket, Over, Rate, Reserved};
 use crate::access::ledger::{Kind, User, Visit};
@@ -39,7 +39,7 @@ impl Visitor {
     /// # Errors
     /// With the answer for the caller. The log has been told, at most every so often.
     pub(super) fn admit(service: &Service, principal: Principal) -> Result<Self, WireError> {
-        let now = service.since_start(Instant::now());
+        let now = service.since_start(service.environment.now());
         let known = service.terms.get();
         let grant = known.terms.access.grant(&principal);
         if let Err(refused) = grant.connect() {
@@ -95,13 +95,13 @@ impl Visitor {
     /// Tells the log of a refusal, now and then.
     #[cold]
     pub(super) fn log(&self, service: &Service, refused: &WireError) {
-        log(&self.visit.user, refused, service.since_start(Instant::now()));
+        log(&self.visit.user, refused, service.since_start(service.environment.now()));
     }
 
     /// What limits `tag`.
     pub(super) fn allowance(&self, service: &Service, tag: &str) -> Option<Allowance> {
         let rate = TagQuota::of(&self.known.terms.tags, tag)?;
-        let bucket = service.ledger.tag(tag, service.since_start(Instant::now()));
+        let bucket = service.ledger.tag(tag, service.since_start(service.environment.now()));
         Some(Allowance { tag: tag.to_owned(), bucket, rate })
     }
 
@@ -171,7 +171,9 @@ impl Visitor {
         let of_tag = tag.map(|Allowance { bucket, rate, .. }| {
             (Arc::clone(bucket), bucket.reserve(count, *rate))
         });
-        Reservation { of_user, of_tag, started: service.started() }
+        // Few requests are metered, and the others need no clock.
+        let clock = (of_user.is_some() || of_tag.is_some()).then(|| service.quota_clock());
+        Reservation { of_user, of_tag, clock }
     }
 }
 
@@ -181,7 +183,7 @@ impl Visitor {
 pub(super) struct Reservation {
     of_user: Option<(Arc<User>, Reserved)>,
     of_tag: Option<(Arc<Bucket>, Reserved)>,
-    started: Instant,
+    clock: Option<QuotaClock>,
 }
 
 impl Reservation {
@@ -198,10 +200,8 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.of_user.is_none() && self.of_tag.is_none() {
-            return;
-        }
-        let now = self.started.elapsed();
+        let Some(clock) = &self.clock else { return };
+        let now = clock.now();
         if let Some((user, reserved)) = self.of_user.take() {
             user.ids.spend_reserved(reserved, now);
         }

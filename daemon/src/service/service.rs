@@ -12,7 +12,7 @@ use super::room::Room;
 use super::terms::{Current, Known, Terms};
 use super::turns::AdministrationTurns;
 use crate::access::ledger::Ledger;
-use crate::clock::Clock;
+use crate::environment::Environment;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
 use crate::worker::admin::Workers;
@@ -26,7 +26,7 @@ pub struct Service {
     /// The worker IDs of all hosts.
     pub workers: Workers,
     /// The host's clock.
-    pub clock: Clock,
+    pub environment: Environment,
     /// For status.
     pub state_dir: String,
     pub(super) terms: Current,
@@ -40,6 +40,19 @@ pub struct Service {
     pub(super) administration: AdministrationTurns,
     /// The totals over many tags, as last added up.
     totals: Mutex<Option<Totals>>,
+}
+
+/// The clock of quotas, which began when the service did.
+#[derive(Debug)]
+pub(super) struct QuotaClock {
+    environment: Environment,
+    started: Instant,
+}
+
+impl QuotaClock {
+    pub(super) fn now(&self) -> Duration {
+        self.environment.since(self.started)
+    }
 }
 
 /// Totals that took a while.
@@ -64,20 +77,21 @@ impl Service {
         segments: Segments,
         issuer: Issuer,
         workers: Workers,
-        clock: Clock,
+        environment: Environment,
         terms: Terms,
         state_dir: String,
     ) -> Self {
+        let started = environment.now();
         Self {
             segments,
             issuer,
             workers,
-            clock,
+            environment,
             state_dir,
             terms: Current::new(terms),
             ledger: Ledger::default(),
             background: Handle::current(),
-            started: Instant::now(),
+            started,
             requests: AtomicU64::new(0),
             room: Room::default(),
             administration: AdministrationTurns::default(),
@@ -101,9 +115,9 @@ impl Service {
         self.requests.fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// The clock of quotas began here.
-    pub(super) const fn started(&self) -> Instant {
-        self.started
+    /// The clock of quotas, for a request that outlives its call.
+    pub(super) fn quota_clock(&self) -> QuotaClock {
+        QuotaClock { environment: self.environment.clone(), started: self.started }
     }
 
     /// The clock of quotas.
@@ -114,14 +128,14 @@ impl Service {
 
     /// How the daemon is; for few tags, since it holds up the thread that it is called in.
     pub(crate) fn status(&self) -> DaemonStatus {
-        let began = Instant::now();
+        let began = self.environment.now();
         let last = self.recent_totals(began);
         self.status_with(last.unwrap_or_else(|| self.keep_totals(began, self.segments.totals())))
     }
 
     /// How the daemon is, with any number of tags.
     pub(crate) async fn status_in_turns(&self) -> DaemonStatus {
-        let began = Instant::now();
+        let began = self.environment.now();
         let totals = match self.recent_totals(began) {
             Some(totals) => totals,
             None => self.keep_totals(began, self.segments.totals_in_turns().await),
@@ -133,7 +147,8 @@ impl Service {
         DaemonStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            uptime_ms: u64::try_from(self.environment.since(self.started).as_millis())
+                .unwrap_or(u64::MAX),
             connections: u32::try_from(self.ledger.connections()).unwrap_or(u32::MAX),
             requests: self.requests.load(Ordering::Relaxed),
             state_dir: self.state_dir.clone(),
@@ -156,7 +171,7 @@ impl Service {
     }
 
     fn keep_totals(&self, began: Instant, segments: SegmentTotals) -> SegmentTotals {
-        let took = began.elapsed();
+        let took = self.environment.since(began);
         let kept =
             (segments.tags >= FEW_TAGS).then(|| Totals { began, took, segments: segments.clone() });
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = kept;

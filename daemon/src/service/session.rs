@@ -123,7 +123,9 @@ impl Session {
             Call::Snowflake { count, timeout_ms } => {
                 self.snowflake(count, timeout_ms, now, in_flight)
             }
-            Call::Time => Ok(Outcome::Now(Reply::Time { unix_ms: self.service.clock.now_ms() })),
+            Call::Time => {
+                Ok(Outcome::Now(Reply::Time { unix_ms: self.service.environment.unix_ms() }))
+            }
             Call::Status if self.service.has_status_at_hand() => {
                 self.user().share.spend(STATUS_COST);
                 Ok(Outcome::Now(Reply::Status(Box::new(self.service.status()))))

@@ -18,7 +18,7 @@ use super::last_use::LastUse;
 use super::life::{Begin, Phase, Progress, Registration, refusal};
 use super::queue::Queue;
 use super::sequencer::{Sequencer, Stop};
-use crate::clock::Clock;
+use crate::environment::Environment;
 use crate::ids::Runs;
 use crate::state::worker_file::{SharedClaim, WorkerRecord};
 use crate::state::writer::Writer;
@@ -50,7 +50,7 @@ pub struct Issuer(Arc<Shared>);
 struct Shared {
     settings: Settings,
     /// Read under the lock alone.
-    clock: Clock,
+    environment: Environment,
     writer: Writer,
     inner: Mutex<Inner>,
     /// The driver has something to do.
@@ -112,7 +112,7 @@ impl Issuer {
         settings: Settings,
         why: WireError,
         file: WorkerRecord,
-        clock: Clock,
+        environment: Environment,
         writer: Writer,
         fatal: &CancellationToken,
     ) -> Self {
@@ -125,7 +125,7 @@ impl Issuer {
             registration: Registration::default(),
             waiters: Queue::default(),
             issued: 0,
-            last_request: Instant::now(),
+            last_request: environment.now(),
             last_boot: None,
             last_stop: Stop::Done,
             turned_away: None,
@@ -133,7 +133,7 @@ impl Issuer {
         };
         let this = Self(Arc::new(Shared {
             settings,
-            clock,
+            environment,
             writer,
             inner: Mutex::new(inner),
             signal: Notify::new(),
@@ -155,7 +155,8 @@ impl Issuer {
             Some(worker) if worker == rules.worker => inner.ceiling_ms().max(inner.promised_ms),
             _ => 0,
         };
-        let mut sequencer = Sequencer::new(rules, start_ms.max(used_ms), fastrand::u64(..));
+        let seed = self.0.environment.seed();
+        let mut sequencer = Sequencer::new(rules, start_ms.max(used_ms), seed);
         sequencer.limited(limit_ms);
         inner.life += 1;
         inner.file = WorkerRecord {
@@ -166,7 +167,7 @@ impl Issuer {
             shared,
         };
         inner.promised_ms = sequencer.ceiling_ms();
-        let clock_ms = self.0.clock.now_ms();
+        let clock_ms = self.0.environment.unix_ms();
         if let Some(Stop::ClockBackwards { behind_ms }) = sequencer.refusal(clock_ms) {
             tracing::error!(
                 behind_ms,
@@ -176,7 +177,7 @@ impl Issuer {
         }
         inner.phase = Phase::On { sequencer: Box::new(sequencer), worker: rules.worker };
         // As if somebody had asked: the driver stays awake for a while.
-        inner.last_request = Instant::now();
+        inner.last_request = self.0.environment.now();
         drop(inner);
         self.0.signal.notify_one();
     }
@@ -202,7 +203,7 @@ impl Issuer {
     /// The registry has taken a report: times below `limit_ms` may be used.
     pub fn reported(&self, limit_ms: u64, shared: SharedClaim) {
         let mut inner = self.lock();
-        inner.registration.reported = Some(Instant::now());
+        inner.registration.reported = Some(self.0.environment.now());
         inner.file.shared = Some(shared);
         if let Phase::On { sequencer, .. } = &mut inner.phase {
             sequencer.limited(limit_ms);
@@ -228,7 +229,7 @@ impl Issuer {
     pub fn progress(&self) -> Progress {
         let mut guard = self.lock();
         let inner = &mut *guard;
-        let clock_ms = self.0.clock.now_ms();
+        let clock_ms = self.0.environment.unix_ms();
         let Phase::On { sequencer, .. } = &inner.phase else {
             return Progress { clock_ms, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
         };
@@ -237,7 +238,7 @@ impl Issuer {
         Progress {
             clock_ms,
             ceiling_ms: sequencer.ceiling_ms(),
-            use_ms: inner.use_ms(&self.0.clock, last_use_ms, clock_ms),
+            use_ms: inner.use_ms(&self.0.environment, last_use_ms, clock_ms),
             awaited_ms: if is_awaited { clock_ms } else { 0 },
         }
     }
@@ -313,7 +314,7 @@ impl Issuer {
             let before = patience.is_err().then(|| sequencer.clone());
             // Under the lock, here and below: a reading taken before it can be older than the time
             // that another thread has issued with meanwhile, and would look like a clock set back.
-            let clock_ms = self.0.clock.now_ms();
+            let clock_ms = self.0.environment.unix_ms();
             let stop = sequencer.take(clock_ms, count, &mut runs);
             if stop == Stop::Done {
                 inner.issued += runs.total();
@@ -413,12 +414,12 @@ impl Inner {
     }
 
     /// How far time has come since the last use, which was at the clock reading `last_use_ms`.
-    fn use_ms(&mut self, clock: &Clock, last_use_ms: u64, clock_ms: u64) -> u64 {
-        let boot_ms = clock.boot_ms();
+    fn use_ms(&mut self, environment: &Environment, last_use_ms: u64, clock_ms: u64) -> u64 {
+        let boot_ms = environment.boot_ms();
         let last_boot_ms = match self.last_boot {
             Some((request, ms)) if request == self.last_request => ms,
             _ => {
-                let ago = u64::try_from(self.last_request.elapsed().as_millis());
+                let ago = u64::try_from(environment.since(self.last_request).as_millis());
                 boot_ms.saturating_sub(ago.unwrap_or(u64::MAX))
             }
         };
@@ -428,8 +429,8 @@ impl Inner {
     }
 
     /// Nobody has asked for long, and nobody waits.
-    fn is_idle(&self) -> bool {
-        self.waiters.is_empty() && self.last_request.elapsed() > AWAKE
+    fn is_idle(&self, now: Instant) -> bool {
+        self.waiters.is_empty() && now.saturating_duration_since(self.last_request) > AWAKE
     }
 
     fn limit_ms(&self) -> u64 {
@@ -460,7 +461,7 @@ impl Waiting {
             return outcome;
         }
         let inner = self.issuer.lock();
-        let clock_ms = self.issuer.0.clock.now_ms();
+        let clock_ms = self.issuer.0.environment.unix_ms();
         let refused = match &inner.phase {
             Phase::On { sequencer, .. } => sequencer.refusal(clock_ms),
             Phase::Soon(error) | Phase::Off(error) => return Err(error.clone()),

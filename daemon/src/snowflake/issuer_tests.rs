@@ -18,20 +18,22 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        Self::with(Clock::new(|| NOW))
+        Self::with(Environment::with_time(|| NOW))
     }
 
-    fn with(clock: Clock) -> Self {
+    fn with(environment: Environment) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
         let here = Owner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());
-        let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+        let writer =
+            Writer::start(&environment, place, contents.generation, contents.journal, &fatal)
+                .unwrap();
         let settings = Settings { registry: "r", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
         let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
         let file = WorkerRecord::fresh();
-        let issuer = Issuer::start(settings, not_yet, file, clock, writer, &fatal);
+        let issuer = Issuer::start(settings, not_yet, file, environment, writer, &fatal);
         Self { issuer, state, _folder: folder }
     }
 
@@ -79,7 +81,7 @@ fn why() -> WireError {
 #[tokio::test]
 async fn a_thread_that_is_held_up_does_not_take_the_time_of_another_for_a_clock_set_back() {
     let (time, other_is_done) = (Arc::new(AtomicU64::new(NOW)), Arc::new(AtomicBool::new(false)));
-    let clock = Clock::new({
+    let clock = Environment::with_time({
         let (time, other_is_done) = (Arc::clone(&time), Arc::clone(&other_is_done));
         move || {
             let reading = time.fetch_add(1, SeqCst);
@@ -204,7 +206,7 @@ async fn a_request_that_may_not_wait_has_the_ceiling_raised_for_the_next_one() {
 /// A rig whose clock is in the test's hand.
 async fn with_clock() -> (Rig, Arc<AtomicU64>) {
     let time = Arc::new(AtomicU64::new(NOW));
-    let clock = Clock::new({
+    let clock = Environment::with_time({
         let time = Arc::clone(&time);
         move || time.load(SeqCst)
     });
@@ -259,7 +261,7 @@ async fn a_request_past_the_limit_waits_for_a_report_unless_the_registry_is_away
 async fn a_clock_outside_the_layout_is_said_to_be_and_ids_begin_when_it_is_right() {
     let (epoch, end) = (Layout::LEAF.epoch_ms(), Layout::LEAF.end_ms());
     let time = Arc::new(AtomicU64::new(0));
-    let clock = Clock::new({
+    let clock = Environment::with_time({
         let time = Arc::clone(&time);
         move || time.load(SeqCst)
     });

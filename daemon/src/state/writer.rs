@@ -13,6 +13,7 @@ use super::durable;
 use super::journal::{Journal, TagRecord};
 use super::lease_log::{Entry, LeaseLog};
 use super::worker_file::WorkerRecord;
+use crate::environment::Environment;
 use crate::ids::BizTag;
 
 enum Job {
@@ -38,6 +39,7 @@ impl Writer {
     /// # Errors
     /// When the operating system gives no thread.
     pub fn start(
+        environment: &Environment,
         place: Place,
         generation: u64,
         journal: Journal,
@@ -45,11 +47,12 @@ impl Writer {
     ) -> io::Result<Self> {
         let (jobs, receiver) = mpsc::channel();
         let breakdown = fatal.clone().drop_guard();
-        std::thread::Builder::new().name("leafd-state".into()).spawn(move || {
+        let work = Box::new(move || {
             run(&place, generation, journal, &receiver);
             // It was not a panic that got here.
             drop(breakdown.disarm());
-        })?;
+        });
+        environment.start_thread("leafd-state", work)?;
         Ok(Self { jobs })
     }
 
@@ -193,7 +196,10 @@ mod tests {
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());
         let file = place.worker_file();
-        let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+        let environment = Environment::system();
+        let writer =
+            Writer::start(&environment, place, contents.generation, contents.journal, &fatal)
+                .unwrap();
         let record = |ceiling_ms| WorkerRecord { ceiling_ms, ..WorkerRecord::fresh() };
         let (first, second) = (writer.worker(record(1)), writer.worker(record(2)));
         second.await.unwrap();

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::greeting::{Answer, Greeting, no_room};
 use super::throttle::{LogThrottle, PAUSE};
-use crate::clock::Clock;
+use crate::environment::Environment;
 use crate::frame::{ReadError, read_frame};
 
 /// Connections at once, each of which holds a descriptor.
@@ -87,18 +87,18 @@ impl PeerListener {
         self.listener.local_addr()
     }
 
-    /// Answers with the time of `clock` until `stop`. Connections end with it.
-    pub async fn serve(self, clock: Clock, stop: CancellationToken) {
+    /// Answers with the time of `environment` until `stop`. Connections end with it.
+    pub async fn serve(self, environment: Environment, stop: CancellationToken) {
         let accept = || async { self.listener.accept().await.map(|(stream, _)| stream) };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = accept_all(accept, self.bounds, &clock) => {}
+            () = accept_all(accept, self.bounds, &environment) => {}
         }
     }
 }
 
 /// Never ends, whatever `accept` says. When it is dropped, so are the connections.
-async fn accept_all<F>(accept: impl Fn() -> F, bounds: Bounds, clock: &Clock)
+async fn accept_all<F>(accept: impl Fn() -> F, bounds: Bounds, environment: &Environment)
 where
     F: Future<Output = io::Result<TcpStream>>,
 {
@@ -108,7 +108,7 @@ where
         let stream = match accept().await {
             Ok(stream) => stream,
             Err(error) => {
-                if log.may_log() {
+                if log.may_log(environment.now()) {
                     tracing::warn!(
                         "cannot accept a connection on the peer port, going on: {error}"
                     );
@@ -120,18 +120,18 @@ where
         while open.try_join_next().is_some() {}
         let limit = bounds.connections;
         if open.len() >= limit {
-            if log.may_log() {
+            if log.may_log(environment.now()) {
                 tracing::warn!(limit, "refusing connections on the peer port");
             }
             // A new socket has room for it; if not, the close says enough.
             let _ = stream.try_write(&no_room(limit, "of the peer port"));
             continue;
         }
-        open.spawn(serve_one(stream, bounds, clock.clone()));
+        open.spawn(serve_one(stream, bounds, environment.clone()));
     }
 }
 
-async fn serve_one(mut stream: TcpStream, bounds: Bounds, clock: Clock) {
+async fn serve_one(mut stream: TcpStream, bounds: Bounds, environment: Environment) {
     // Without it the answer may be a little late, no more.
     let _ = stream.set_nodelay(true);
     let mut greeting = Greeting::new(0, bounds.requests);
@@ -139,7 +139,7 @@ async fn serve_one(mut stream: TcpStream, bounds: Bounds, clock: Clock) {
     for _ in 0..bounds.requests {
         // One limit for reading and writing together: neither who sends a byte now and then nor
         // who does not read stays longer.
-        let exchanged = timeout(allowed, exchange(&mut stream, &mut greeting, &clock)).await;
+        let exchanged = timeout(allowed, exchange(&mut stream, &mut greeting, &environment)).await;
         if !matches!(exchanged, Ok(Ok(true))) {
             return;
         }
@@ -151,10 +151,10 @@ async fn serve_one(mut stream: TcpStream, bounds: Bounds, clock: Clock) {
 async fn exchange(
     stream: &mut TcpStream,
     greeting: &mut Greeting,
-    clock: &Clock,
+    environment: &Environment,
 ) -> io::Result<bool> {
     let Answer { id, reply, go_on } = match read_frame(stream, MAX_REQUEST).await {
-        Ok(body) => answer(&body, greeting, clock),
+        Ok(body) => answer(&body, greeting, environment),
         Err(ReadError::TooLong(error)) => {
             let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
                 .with_detail(MAX_REQUEST as u64);
@@ -168,11 +168,11 @@ async fn exchange(
     Ok(go_on)
 }
 
-fn answer(body: &[u8], greeting: &mut Greeting, clock: &Clock) -> Answer {
+fn answer(body: &[u8], greeting: &mut Greeting, environment: &Environment) -> Answer {
     match greeting.open(body) {
         Ok(request) => {
             let reply = match request.call {
-                Call::Time => Reply::Time { unix_ms: clock.now_ms() },
+                Call::Time => Reply::Time { unix_ms: environment.unix_ms() },
                 _ => {
                     let text = "the peer port answers Hello and Time only; IDs are given on the \
                                 Unix socket";

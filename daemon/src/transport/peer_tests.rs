@@ -31,7 +31,7 @@ impl Server {
         let mut listener = PeerListener::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         listener.bounds = bounds;
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let task = tokio::spawn(listener.serve(Clock::new(|| NOW_MS), stop.clone()));
+        let task = tokio::spawn(listener.serve(Environment::with_time(|| NOW_MS), stop.clone()));
         Self { address, stop, task }
     }
 
@@ -330,7 +330,7 @@ async fn an_error_of_accept_is_survived() {
             None => listener.accept().await.map(|(stream, _)| stream),
         }
     };
-    let clock = Clock::new(|| NOW_MS);
+    let environment = Environment::with_time(|| NOW_MS);
     let asking = async {
         let mut talk = Talk(TcpStream::connect(address).await.unwrap());
         talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
@@ -338,7 +338,7 @@ async fn an_error_of_accept_is_survived() {
         talk.receive().await
     };
     tokio::select! {
-        () = accept_all(accept, PATIENT, &clock) => panic!("it has ended"),
+        () = accept_all(accept, PATIENT, &environment) => panic!("it has ended"),
         answer = asking => assert_eq!(answer, Some(time(2))),
     }
     assert!(tries.load(Ordering::Relaxed) > 3);

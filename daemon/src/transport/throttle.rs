@@ -18,10 +18,11 @@ pub(super) struct LogThrottle {
 
 impl LogThrottle {
     /// Whether to log now. If so, the next lines wait for the interval to pass.
-    pub(super) fn may_log(&mut self) -> bool {
-        let is_quiet = self.logged.is_some_and(|logged| logged.elapsed() < INTERVAL);
+    pub(super) fn may_log(&mut self, now: Instant) -> bool {
+        let is_quiet =
+            self.logged.is_some_and(|then| now.saturating_duration_since(then) < INTERVAL);
         if !is_quiet {
-            self.logged = Some(Instant::now());
+            self.logged = Some(now);
         }
         !is_quiet
     }

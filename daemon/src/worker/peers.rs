@@ -19,9 +19,9 @@ use leaf_client::wire::{
 };
 use tokio::io::{self, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
-use crate::clock::Clock;
+use crate::environment::Environment;
 use crate::frame::{ReadError, read_frame};
 
 /// Connections that are open at once, each of which holds a descriptor.
@@ -93,31 +93,36 @@ fn offset_ms(theirs_ms: u64, sent_ms: u64, round_trip: Duration) -> i64 {
 /// Asks all `peers` (`ip:port`, with brackets around an IPv6 address) for their time, within
 /// `limit`. The own address does not belong among them. Who does not answer, or nothing that makes
 /// sense, is not in the outcome, which has no order.
-pub async fn ask_all(peers: Vec<String>, clock: Clock, limit: Duration) -> Vec<PeerTime> {
-    ask_some_at_once(peers, &clock, limit, MAX_AT_ONCE).await
+pub async fn ask_all(
+    peers: Vec<String>,
+    environment: Environment,
+    limit: Duration,
+) -> Vec<PeerTime> {
+    ask_some_at_once(peers, &environment, limit, MAX_AT_ONCE).await
 }
 
 async fn ask_some_at_once(
     peers: Vec<String>,
-    clock: &Clock,
+    environment: &Environment,
     limit: Duration,
     at_once: usize,
 ) -> Vec<PeerTime> {
-    let due = Instant::now() + limit;
+    let due = environment.now() + limit;
     // Even if all are silent, everyone has its turn.
     let turns = u32::try_from(peers.len().div_ceil(at_once)).unwrap_or(u32::MAX).max(1);
     let turn = limit / turns;
-    let asked = peers.into_iter().map(async |peer| match timeout(turn, ask(&peer, clock)).await {
-        Ok(Ok((offset_ms, round_trip))) => Some(PeerTime { peer, offset_ms, round_trip }),
-        Ok(Err(error)) => {
-            tracing::debug!(peer, "no time from a peer: {error}");
-            None
-        }
-        Err(_) => {
-            tracing::debug!(peer, "no time from a peer within {turn:?}");
-            None
-        }
-    });
+    let asked =
+        peers.into_iter().map(async |peer| match timeout(turn, ask(&peer, environment)).await {
+            Ok(Ok((offset_ms, round_trip))) => Some(PeerTime { peer, offset_ms, round_trip }),
+            Ok(Err(error)) => {
+                tracing::debug!(peer, "no time from a peer: {error}");
+                None
+            }
+            Err(_) => {
+                tracing::debug!(peer, "no time from a peer within {turn:?}");
+                None
+            }
+        });
     let mut answers = stream::iter(asked).buffer_unordered(at_once);
     let mut times = Vec::new();
     while let Ok(Some(answer)) = timeout_at(due, answers.next()).await {
@@ -142,7 +147,7 @@ enum AskError {
 }
 
 /// The offset in ms and the round trip of one peer.
-async fn ask(peer: &str, clock: &Clock) -> Result<(i64, Duration), AskError> {
+async fn ask(peer: &str, environment: &Environment) -> Result<(i64, Duration), AskError> {
     let address: SocketAddr = peer.parse().map_err(|_| AskError::NoAddress(peer.to_owned()))?;
     let mut stream = TcpStream::connect(address).await?;
     // Without it the answer may be a little late, no more.
@@ -152,10 +157,10 @@ async fn ask(peer: &str, clock: &Clock) -> Result<(i64, Duration), AskError> {
         Response { id: 1, reply: Reply::Hello { version: 1..=VERSION, .. } } => {}
         other => return Err(AskError::Unexpected(other)),
     }
-    let sent_ms = clock.now_ms();
-    let sent = Instant::now();
+    let sent_ms = environment.unix_ms();
+    let sent = environment.now();
     let answer = call(&mut stream, &Request { id: 2, call: Call::Time }).await?;
-    let round_trip = sent.elapsed();
+    let round_trip = environment.since(sent);
     match answer {
         Response { id: 2, reply: Reply::Time { unix_ms } } => {
             Ok((offset_ms(unix_ms, sent_ms, round_trip), round_trip))

@@ -19,8 +19,8 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// How long something may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn clock(now_ms: u64) -> Clock {
-    Clock::new(move || now_ms)
+fn clock(now_ms: u64) -> Environment {
+    Environment::with_time(move || now_ms)
 }
 
 /// A leafd whose clock stands at `now_ms`.

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::super::life::Phase;
 use super::super::sequencer::Stop;
 use super::{AWAKE, Issuer};
@@ -25,7 +23,7 @@ impl Issuer {
                 }
                 continue;
             };
-            let began = Instant::now();
+            let began = self.0.environment.now();
             tokio::pin!(writing);
             // Whoever can be served below the present ceiling is served meanwhile.
             let outcome = loop {
@@ -37,7 +35,8 @@ impl Issuer {
                 }
             };
             // A disk that takes long gets a longer lead: four times what it just took.
-            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let took_ms =
+                u64::try_from(self.0.environment.since(began).as_millis()).unwrap_or(u64::MAX);
             ahead_ms = self
                 .0
                 .settings
@@ -90,7 +89,7 @@ impl Issuer {
     ) -> Option<(u64, u64, impl Future<Output = Result<(), String>> + Send + use<>)> {
         let mut guard = self.lock();
         let inner = &mut *guard;
-        let clock_ms = self.0.clock.now_ms();
+        let clock_ms = self.0.environment.unix_ms();
         let Phase::On { sequencer, .. } = &inner.phase else { return None };
         let last_use_ms = sequencer.last_use_ms();
         let is_awaited = inner.is_asked_past(Stop::Ceiling);
@@ -99,11 +98,12 @@ impl Issuer {
         let use_ms = match is_awaited {
             // After a rest, or after the clock was set: now somebody uses it.
             true => clock_ms,
-            false => inner.use_ms(&self.0.clock, last_use_ms, clock_ms),
+            false => inner.use_ms(&self.0.environment, last_use_ms, clock_ms),
         };
         let Phase::On { sequencer, .. } = &inner.phase else { return None };
         let higher = sequencer.wanted_ceiling(clock_ms, use_ms, ahead_ms);
-        let higher = higher.filter(|_| !inner.is_idle());
+        let now = self.0.environment.now();
+        let higher = higher.filter(|_| !inner.is_idle(now));
         let as_before = || inner.is_limit_old(clock_ms).then(|| inner.ceiling_ms());
         let ceiling_ms = higher.or_else(as_before)?.max(inner.promised_ms);
         inner.promised_ms = ceiling_ms;
@@ -117,12 +117,12 @@ impl Issuer {
     fn serve(&self, ahead_ms: u64) -> Duration {
         let mut guard = self.lock();
         let inner = &mut *guard;
-        let clock_ms = self.0.clock.now_ms();
+        let clock_ms = self.0.environment.unix_ms();
         let Phase::On { sequencer, .. } = &mut inner.phase else {
             return AWAKE;
         };
         let mut wake = Duration::from_millis(ahead_ms / 4);
-        let now = Instant::now();
+        let now = self.0.environment.now();
         loop {
             let Some(mut waiter) = inner.waiters.next() else { break };
             // Whoever has given up leaves a gap.
@@ -167,6 +167,6 @@ impl Issuer {
                 }
             }
         }
-        if inner.is_idle() { AWAKE } else { wake }
+        if inner.is_idle(now) { AWAKE } else { wake }
     }
 }

@@ -11,7 +11,7 @@ impl Issuer {
     #[must_use]
     pub fn status(&self) -> SnowflakeStatus {
         let guard = self.lock();
-        let clock_ms = self.0.clock.now_ms();
+        let clock_ms = self.0.environment.unix_ms();
         let inner = &*guard;
         let registration = &inner.registration;
         let mut status = SnowflakeStatus {
@@ -26,7 +26,8 @@ impl Issuer {
             identity: inner.file.identity.clone(),
             last_report_ms_ago: registration
                 .reported
-                .map(|reported| u64::try_from(reported.elapsed().as_millis()).unwrap_or(u64::MAX)),
+                .map(|then| self.0.environment.since(then))
+                .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
             registry_error: registration.error.clone(),
             limit_unix_ms: inner.file.shared.as_ref().map(|shared| shared.limit_ms),
             clock_offset_ms: registration.offset_ms,

@@ -11,7 +11,6 @@ use leaf_client::wire::{ErrorCode, WireError};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -54,7 +53,7 @@ async fn watch(server: Arc<UnixServer>, stop: CancellationToken) {
         // Precise enough for limits that are there to get rid of somebody.
         (shortest / 4).clamp(Duration::from_millis(25), Duration::from_secs(1))
     };
-    server.timers.clone().watch(interval, stop).await;
+    server.timers.clone().watch(&server.service.environment, interval, stop).await;
 }
 
 async fn accept_all(
@@ -73,7 +72,7 @@ async fn accept_all(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                if log.may_log() {
+                if log.may_log(server.service.environment.now()) {
                     tracing::warn!("cannot accept a connection, going on: {error}");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -83,7 +82,7 @@ async fn accept_all(
         let limits = server.service.terms().terms.limits;
         let limit = limits.max_connections;
         if server.timers.count() >= limit {
-            if log.may_log() {
+            if log.may_log(server.service.environment.now()) {
                 tracing::warn!(limit, "refusing connections (socket.max-connections)");
             }
             refuse(server, stream, &no_room(limit, "socket.max-connections"));
@@ -97,7 +96,8 @@ async fn accept_all(
             }
         };
         // Counted from here on.
-        let listed = server.timers.add(Instant::now() + limits.request_timeout);
+        let now = server.service.environment.now();
+        let listed = server.timers.add(now, limits.request_timeout);
         let server = Arc::clone(server);
         let serve = async move {
             // In here, since it belongs to the runtime that serves.

@@ -107,6 +107,7 @@ impl Connection {
         server: Arc<UnixServer>,
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
+        let since = server.service.environment.now();
         Ok(Self {
             stream: Some(watched(stream, Interest::READABLE)?),
             caller: Caller::new(session),
@@ -120,7 +121,7 @@ impl Connection {
             later: FuturesUnordered::new(),
             state: State::Open,
             unfinished: true,
-            since: Instant::now(),
+            since,
             listed,
         })
     }
@@ -343,7 +344,7 @@ impl Connection {
 
     /// Answers the requests in `input`, and keeps what is left of it.
     fn answer(&mut self, mut input: &[u8]) {
-        let now = Instant::now();
+        let now = self.server.service.environment.now();
         let mut requests = 0;
         let before = self.later.len();
         let most_waiting = before + TURN_OF_WAITING;
@@ -400,11 +401,11 @@ impl Connection {
     fn look_at_the_time(&mut self) {
         let limits = self.caller.limits();
         let allowed = if self.unfinished { limits.request_timeout } else { limits.idle_timeout };
-        let due = self.since + allowed;
+        let (now, due) = (self.server.service.environment.now(), self.since + allowed);
         if !self.later.is_empty() {
             // It waits for us, not we for it.
-            self.listed.timer.wake_at(Instant::now() + allowed);
-        } else if due > Instant::now() {
+            self.listed.timer.wake_at(now + allowed);
+        } else if due > now {
             self.listed.timer.wake_at(due);
         } else {
             self.state = State::Closing;
@@ -439,7 +440,7 @@ impl Connection {
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
         let room = watched(stream.into_inner(), Interest::WRITABLE)?;
         let timer = &self.listed.timer;
-        let now = Instant::now();
+        let now = self.server.service.environment.now();
         timer.wake_at(now + self.caller.limits().write_timeout);
         poll_fn(|cx| match room.poll_write_ready(cx) {
             Poll::Ready(ready) => Poll::Ready(ready.map(drop)),

@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::environment::Environment;
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct WakeTimer {
@@ -27,10 +29,6 @@ pub(super) struct WakeTimer {
 }
 
 impl WakeTimer {
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
     /// Wants to be woken at `due`, and no more at what was said before.
     pub(super) fn wake_at(&self, due: Instant) {
         let after = due.saturating_duration_since(self.began).as_millis();
@@ -48,9 +46,10 @@ impl WakeTimer {
         if self.due_ms.load(Ordering::Acquire) == NOW { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn look(&self) {
+    fn look(&self, now: Instant) {
         let due_ms = self.due_ms.load(Ordering::Relaxed);
-        if due_ms == NOW || due_ms > self.now_ms() {
+        let now_ms = now.saturating_duration_since(self.began).as_millis();
+        if due_ms == NOW || u128::from(due_ms) > now_ms {
             return;
         }
         // Unless it has asked for another time in between.
@@ -94,15 +93,15 @@ impl WakeTimers {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection, to be woken at `due` at first.
-    pub(super) fn add(&self, due: Instant) -> Listed {
+    /// A new connection, to be woken after `first` unless it asks for another time.
+    pub(super) fn add(&self, now: Instant, first: Duration) -> Listed {
         let timer = Arc::new(WakeTimer {
-            began: Instant::now(),
+            began: now,
             due_ms: AtomicU64::new(u64::MAX),
             stopping: AtomicBool::new(false),
             waker: AtomicWaker::new(),
         });
-        timer.wake_at(due);
+        timer.wake_at(now + first);
         let key = self.0.last.fetch_add(1, Ordering::Relaxed);
         self.lock().insert(key, Arc::clone(&timer));
         self.0.first_came.notify_one();
@@ -116,7 +115,12 @@ impl WakeTimers {
 
     /// Looks every `interval` whose time has come, until `stop`. The interval is asked for anew each
     /// time.
-    pub(super) async fn watch(self, interval: impl Fn() -> Duration, stop: CancellationToken) {
+    pub(super) async fn watch(
+        self,
+        environment: &Environment,
+        interval: impl Fn() -> Duration,
+        stop: CancellationToken,
+    ) {
         loop {
             // Without connections there is nothing to wake up for.
             let nobody = self.lock().is_empty();
@@ -126,8 +130,9 @@ impl WakeTimers {
                 () = tokio::time::sleep(interval()), if !nobody => {}
             }
             let open: Vec<_> = self.lock().values().cloned().collect();
+            let now = environment.now();
             for timer in open {
-                timer.look();
+                timer.look(now);
             }
         }
     }
@@ -153,9 +158,13 @@ mod tests {
     async fn a_connection_is_woken_when_its_time_has_come_and_not_before() {
         let timers = WakeTimers::default();
         let stop = CancellationToken::new();
-        tokio::spawn(timers.clone().watch(|| Duration::from_millis(100), stop.clone()));
+        let (watched, stopped) = (timers.clone(), stop.clone());
+        tokio::spawn(async move {
+            let environment = Environment::system();
+            watched.watch(&environment, || Duration::from_millis(100), stopped).await;
+        });
         let began = Instant::now();
-        let listed = timers.add(began + Duration::from_secs(10));
+        let listed = timers.add(began, Duration::from_secs(10));
         due(&listed.timer).await;
         assert!(began.elapsed() >= Duration::from_secs(10));
         listed.timer.wake_at(Instant::now() + Duration::from_secs(5));

@@ -14,7 +14,7 @@ use super::record::{Free, Phase};
 use super::registrar::SharedSession;
 use super::session::{Access, CallError, Session};
 use super::view::{self, Entry, Versioned};
-use crate::boot;
+use crate::environment::Environment;
 use crate::snowflake::issuer::Issuer;
 
 /// How often a release is tried when the tree changes meanwhile.
@@ -26,6 +26,7 @@ pub struct Registry {
     session: SharedSession,
     access: Access,
     issuer: Issuer,
+    environment: Environment,
     /// The nodes that a Java Leaf may write, since they were asked for.
     watch: Arc<Mutex<Watch>>,
 }
@@ -53,8 +54,13 @@ impl From<CallError> for WireError {
 impl Registry {
     /// That of `session`, which may not be there yet.
     #[must_use]
-    pub fn new(session: SharedSession, access: Access, issuer: Issuer) -> Self {
-        Self { session, access, issuer, watch: Arc::default() }
+    pub fn new(
+        session: SharedSession,
+        access: Access,
+        issuer: Issuer,
+        environment: Environment,
+    ) -> Self {
+        Self { session, access, issuer, environment, watch: Arc::default() }
     }
 
     /// How long the node of `entry` has been quiet, if it is not one that leafd alone writes.
@@ -82,7 +88,7 @@ impl Registry {
     /// When ZooKeeper does not answer.
     pub async fn list(&self, from: u64, limit: usize) -> Result<Vec<WorkerStatus>, WireError> {
         let session = self.session()?;
-        let began_ms = boot::now_ms();
+        let began_ms = self.environment.boot_ms();
         let clock = session.clock().await?;
         let now_ms = clock.now_ms;
         let [nodes, live, free] = session.names().await?;
@@ -94,7 +100,7 @@ impl Registry {
         let entries: HashMap<_, _> = entries.iter().map(|entry| (&entry.name, entry)).collect();
         let frees = session.each::<Free>(page.iter().copied(), view::free).await?;
         let frees: HashMap<_, _> = frees.iter().map(|(name, free)| (name, free)).collect();
-        let times = (began_ms, boot::now_ms());
+        let times = (began_ms, self.environment.boot_ms());
         let reading = Reading { vantage: session.vantage(clock.epoch), times };
         let own = self.issuer.status();
         // A node that has gone since the names were read is left out.
@@ -121,7 +127,7 @@ impl Registry {
     pub async fn release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, WireError> {
         let session = self.session()?;
         for _ in 0..TRIES {
-            let began_ms = boot::now_ms();
+            let began_ms = self.environment.boot_ms();
             let clock = session.clock().await?;
             let now_ms = clock.now_ms;
             let [nodes, live, free] = session.names().await?;
@@ -144,7 +150,7 @@ impl Registry {
                     format!("worker ID {worker} is in use: {owner:?} is live; stop it first");
                 return Err(WireError::new(ErrorCode::WorkerInUse, text));
             }
-            let times = (began_ms, boot::now_ms());
+            let times = (began_ms, self.environment.boot_ms());
             let reading = Reading { vantage: session.vantage(clock.epoch), times };
             if let Some(quiet) = self.javas(reading, entry).filter(|quiet| !quiet.is_enough()) {
                 return Err(not_quiet(entry, quiet));

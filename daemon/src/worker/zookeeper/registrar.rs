@@ -13,8 +13,7 @@ use super::claimant::Claimant;
 use super::plan::{Me, Rules};
 use super::session::{Access, CallError, Session};
 use super::step::{Action, Effect, Memory, Now, Outcome};
-use crate::boot;
-use crate::clock::Clock;
+use crate::environment::Environment;
 use crate::snowflake::issuer::Issuer;
 use crate::snowflake::life::{Begin, Progress};
 use crate::snowflake::sequencer;
@@ -55,7 +54,7 @@ pub type SharedSession = Arc<Mutex<Option<Session>>>;
 pub struct Registrar {
     settings: Settings,
     issuer: Issuer,
-    clock: Clock,
+    environment: Environment,
     claimant: Claimant,
     shared: SharedClaim,
     identity: String,
@@ -78,15 +77,19 @@ struct Told {
 ///
 /// # Errors
 /// When the system has no random bytes.
-fn new_nonce() -> std::io::Result<String> {
-    use std::io::Read;
+fn new_nonce(environment: &Environment) -> std::io::Result<String> {
     let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    environment.fill_random(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What the worker file says of a claim in this registry, if it is of this identity.
-fn memory_of(file: &WorkerRecord, settings: &Settings, identity: &str) -> Option<Memory> {
+fn memory_of(
+    file: &WorkerRecord,
+    settings: &Settings,
+    identity: &str,
+    environment: &Environment,
+) -> Option<Memory> {
     let shared = file.shared.as_ref()?;
     let is_ours = shared.registry == name_of(&settings.access)
         && file.identity == identity
@@ -94,9 +97,9 @@ fn memory_of(file: &WorkerRecord, settings: &Settings, identity: &str) -> Option
     let worker =
         file.worker.filter(|worker| is_ours && *worker <= settings.sequence.layout.max_worker())?;
     let reported_boot_ms = match &shared.reported {
-        Some((boot, ms)) if *boot == boot::id() => (*ms).min(boot::now_ms()),
+        Some((boot, ms)) if *boot == environment.boot_id() => (*ms).min(environment.boot_ms()),
         // Before a boot: the limit in time still holds.
-        _ => boot::now_ms(),
+        _ => environment.boot_ms(),
     };
     let (ceiling_ms, limit_ms) = (file.ceiling_ms, shared.limit_ms);
     Some(Memory { worker, ceiling_ms, limit_ms, reported_boot_ms })
@@ -118,12 +121,12 @@ impl Registrar {
         place: Place,
         file: &WorkerRecord,
         issuer: Issuer,
-        clock: Clock,
+        environment: Environment,
         session: SharedSession,
         stop: CancellationToken,
     ) -> std::io::Result<Self> {
-        let nonce = new_nonce()?;
-        let memory = memory_of(file, &settings, &place.identity);
+        let nonce = new_nonce(&environment)?;
+        let memory = memory_of(file, &settings, &place.identity, &environment);
         let registry = name_of(&settings.access);
         let past = file.shared.clone().filter(|shared| shared.registry == registry);
         let past = past.unwrap_or_default();
@@ -144,17 +147,17 @@ impl Registrar {
         };
         // It is about the nodes of the identity that it was written with.
         let of_identity = if file.identity == place.identity { standing } else { Standing::Own };
-        let seed = fastrand::u64(..);
+        let (seed, boot) = (environment.seed(), environment.boot_id());
         let claimant = Claimant::new(me, settings.rules, memory, of_identity, seed);
         Ok(Self {
             settings,
             issuer,
-            clock,
+            environment,
             claimant,
             shared,
             identity: place.identity,
             nonce,
-            boot: boot::id(),
+            boot,
             session,
             told: Told::default(),
             stop,
@@ -163,7 +166,7 @@ impl Registrar {
 
     fn now(&self) -> Now {
         let Progress { clock_ms, ceiling_ms, use_ms, awaited_ms } = self.issuer.progress();
-        Now { boot_ms: boot::now_ms(), clock_ms, ceiling_ms, use_ms, awaited_ms }
+        Now { boot_ms: self.environment.boot_ms(), clock_ms, ceiling_ms, use_ms, awaited_ms }
     }
 
     /// Claims, reports and claims again, until it is stopped; then takes leave.
@@ -228,7 +231,8 @@ impl Registrar {
     /// Does it; `None` when nothing was to be done.
     async fn execute(&self, action: Action) -> Option<Outcome> {
         if let Action::Pause(until) = action {
-            let wait = Duration::from_millis(until.saturating_sub(boot::now_ms()).max(1));
+            let wait =
+                Duration::from_millis(until.saturating_sub(self.environment.boot_ms()).max(1));
             tokio::select! {
                 () = tokio::time::sleep(wait.min(NAP)) => {}
                 () = self.issuer.report_is_due() => {}
@@ -261,7 +265,7 @@ impl Registrar {
 
     async fn open_session(&self) -> Result<(), CallError> {
         *self.session() = None;
-        let session = Session::open(&self.settings.access).await?;
+        let session = Session::open(&self.settings.access, &self.environment).await?;
         tracing::info!(session = %session.id(), timeout = ?session.timeout(), "ZooKeeper session");
         *self.session() = Some(session);
         Ok(())
@@ -270,7 +274,7 @@ impl Registrar {
     async fn ask(&self, session: &Session) -> Result<peers::Verdict, CallError> {
         let others = session.peers(&self.nonce).await?;
         let count = others.len();
-        let times = peers::ask_all(others, self.clock.clone(), ASKING).await;
+        let times = peers::ask_all(others, self.environment.clone(), ASKING).await;
         let verdict = peers::verdict(&times, self.settings.max_offset_ms);
         let answered = u32::try_from(times.len()).unwrap_or(u32::MAX);
         let offset_ms = peers::mean_offset_ms(&times);
@@ -303,7 +307,7 @@ impl Registrar {
                 Effect::Reported { limit_ms } => {
                     self.shared.limit_ms = limit_ms;
                     self.shared.standing = Standing::Own;
-                    self.shared.reported = Some((self.boot.clone(), boot::now_ms()));
+                    self.shared.reported = Some((self.boot.clone(), self.environment.boot_ms()));
                     self.issuer.reported(limit_ms, self.shared.clone());
                 }
                 Effect::Stop { why, soon } => self.suspend(why, soon),
@@ -374,10 +378,10 @@ impl Registrar {
     }
 
     fn trouble(&mut self, why: String) {
-        let is_new = self.told.trouble.is_none_or(|told| told.elapsed() > QUIET);
+        let is_new = self.told.trouble.is_none_or(|told| self.environment.since(told) > QUIET);
         if is_new {
             tracing::warn!("{why}; trying again");
-            self.told.trouble = Some(Instant::now());
+            self.told.trouble = Some(self.environment.now());
         }
         self.issuer.registration(|registration| registration.error = why);
     }

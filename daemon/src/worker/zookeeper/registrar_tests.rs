@@ -52,14 +52,16 @@ async fn life(folder: &std::path::Path) -> bool {
     };
     let contents = state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
     let WorkerPast::Known(file) = contents.worker else { panic!("the worker file is lost") };
+    let environment = Environment::system();
     let (place, fatal) = (state.place(), CancellationToken::new());
-    let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();
+    let writer =
+        Writer::start(&environment, place, contents.generation, contents.journal, &fatal).unwrap();
     let settings = settings();
     let of_issuer =
         IssuerSettings { registry: "zookeeper", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
     let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
-    let clock = Clock::system();
-    let issuer = Issuer::start(of_issuer, not_yet, file.clone(), clock.clone(), writer, &fatal);
+    let issuer =
+        Issuer::start(of_issuer, not_yet, file.clone(), environment.clone(), writer, &fatal);
     let stop = CancellationToken::new();
     let here = Place::remembered("a:1", 1);
     let registrar = Registrar::new(
@@ -67,7 +69,7 @@ async fn life(folder: &std::path::Path) -> bool {
         here,
         &file,
         issuer.clone(),
-        clock,
+        environment,
         SharedSession::default(),
         stop.clone(),
     );
@@ -90,12 +92,13 @@ async fn life(folder: &std::path::Path) -> bool {
 #[tokio::test]
 async fn lives_that_never_reach_zookeeper_serve_from_the_file_and_leave_the_names_in_it() {
     let folder = tempfile::tempdir().unwrap();
-    let now_ms = Clock::system().now_ms();
+    let environment = Environment::system();
+    let now_ms = environment.unix_ms();
     let claim = SharedClaim {
         registry: "zookeeper /snowflake/leaf".into(),
         nonces: vec!["in the tree".into()],
         limit_ms: now_ms + 3_600_000,
-        reported: Some((boot::id(), boot::now_ms())),
+        reported: Some((environment.boot_id(), environment.boot_ms())),
         standing: Standing::Own,
     };
     let file = WorkerRecord {

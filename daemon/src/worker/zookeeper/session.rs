@@ -19,6 +19,7 @@ use super::quiet::Vantage;
 use super::record::{self, Fleet, Live};
 use super::view::{self, Entry, Op, Versioned, View, Wanted};
 use crate::config::Ensemble;
+use crate::environment::Environment;
 use crate::secret::Secret;
 
 /// As many of the worker IDs that were given back are looked at.
@@ -83,6 +84,7 @@ pub struct ServersClock {
 #[derive(Debug, Clone)]
 pub struct Session {
     client: Client,
+    environment: Environment,
     access: Access,
     root: String,
     continuity: Arc<Continuity>,
@@ -126,10 +128,10 @@ impl Session {
     ///
     /// # Errors
     /// When no server answers in time, or they refuse.
-    pub async fn open(access: &Access) -> Result<Self, CallError> {
+    pub async fn open(access: &Access, environment: &Environment) -> Result<Self, CallError> {
         let mut servers = access.ensemble.servers.clone();
         // Not the whole fleet at the first one.
-        fastrand::shuffle(&mut servers);
+        environment.random().shuffle(&mut servers);
         let idle = access.timeout.min(access.session_timeout * 2 / 5);
         let mut connector = Client::connector()
             .with_session_timeout(access.session_timeout)
@@ -147,7 +149,9 @@ impl Session {
             .map_err(|error| failed(access, explain(&error)))?;
         let states = Mutex::new(client.state_watcher());
         let continuity = Arc::new(Continuity { states, disturbances: AtomicU64::new(0) });
-        let this = Self { client, access: access.clone(), root: access.root(), continuity };
+        let environment = environment.clone();
+        let (access, root) = (access.clone(), access.root());
+        let this = Self { client, environment, access, root, continuity };
         this.prepare().await?;
         Ok(this)
     }
@@ -264,7 +268,7 @@ impl Session {
         let own = live.iter().filter(|name| name.identity() == wanted.identity);
         let lives = self.each(own, view::temporary).await?;
         let mut some: Vec<_> = free.iter().collect();
-        fastrand::shuffle(&mut some);
+        self.environment.random().shuffle(&mut some);
         some.sort_by_key(|name| name.identity() != wanted.identity);
         let frees = self.each(some.into_iter().take(MOST_FREE), view::free).await?;
         Ok(View {
