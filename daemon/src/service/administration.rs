@@ -113,19 +113,19 @@ pub(super) fn administrate(
         // Until the connection has taken the answer: one whose peer does not read gathers none.
         let _own = task.turn(&turns).acquire().await;
         let background = service.background.clone();
-        in_background(&background, reply_by(due, service, task)).await
+        let reply = in_background(&background, reply_by(due, service, task)).await;
+        reply.unwrap_or_else(Reply::Error)
     })
 }
 
 /// The call itself, once it has begun, has the time that the store has.
-async fn reply_by(due: Instant, service: Arc<Service>, task: Task) -> Reply {
+async fn reply_by(due: Instant, service: Arc<Service>, task: Task) -> Result<Reply, WireError> {
     let turn = timeout_at(due, task.turn(&service.administration).acquire()).await;
     if turn.is_err() || service.environment.now() >= due {
         let text = "calls of administration are done one at a time, and too many are ahead";
-        let error = WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100);
-        return Reply::Error(error);
+        return Err(WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100));
     }
     // Others come first between two of these.
     tokio::task::yield_now().await;
-    Box::pin(task.reply(&service)).await
+    Ok(Box::pin(task.reply(&service)).await)
 }

@@ -23,7 +23,7 @@ pub(super) struct Visitor {
 }
 
 /// What one tag may still give, where that is limited.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Allowance {
     tag: String,
     bucket: Arc<Bucket>,

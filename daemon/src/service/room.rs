@@ -101,19 +101,18 @@ impl Drop for Taken {
     }
 }
 
-/// Starts `work` on the runtime `background`, which has timers, and waits for its answer.
-pub(super) fn in_background(
+/// Starts `work` on the runtime `background`, which has timers, and waits for its outcome.
+pub(super) fn in_background<T: Send + 'static>(
     background: &Handle,
-    work: impl Future<Output = Reply> + Send + 'static,
-) -> impl Future<Output = Reply> + Send + 'static {
+    work: impl Future<Output = Result<T, WireError>> + Send + 'static,
+) -> impl Future<Output = Result<T, WireError>> + Send + 'static {
     // When the connection ends, nobody waits any more.
     let work = AbortOnDropHandle::new(background.spawn(work));
     async move {
         // It fails only by a defect, and the panic has said which.
-        let reply = work.await;
-        reply.unwrap_or_else(|_| {
-            let text = "the request was given up";
-            Reply::Error(WireError::new(ErrorCode::ShuttingDown, text))
+        let outcome = work.await;
+        outcome.unwrap_or_else(|_| {
+            Err(WireError::new(ErrorCode::ShuttingDown, "the request was given up"))
         })
     }
 }

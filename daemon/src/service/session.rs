@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaf_client::wire::{Call, ErrorCode, Reply, WireError};
+use leaf_client::wire::{Call, ErrorCode, Reply, Run, WireError};
 use tokio::time::Instant;
 
 use super::administration::administrate;
@@ -23,12 +23,17 @@ use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 /// What a status costs beside the bytes of its answer, in bytes of answers.
 const STATUS_COST: usize = 512;
 
-/// What comes of a call.
-pub(crate) enum Outcome {
-    /// The answer.
-    Now(Reply),
-    /// The answer, once it is there.
-    Later(Later),
+/// Where the answer to one call goes. A transport implements it with what its connection has at
+/// hand, so that an answer moves no further than from here into the transport's buffer.
+pub(crate) trait Responder {
+    /// How many requests of the same connection wait. Asked only if this one would have to wait too.
+    fn in_flight(&self) -> usize;
+
+    /// Sends the answer.
+    fn reply(&mut self, reply: Reply);
+
+    /// Keeps the request until its answer is there.
+    fn reply_later(&mut self, later: Later);
 }
 
 /// The limits that a caller was told when it came. They hold as long as it stays.
@@ -107,32 +112,30 @@ impl Session {
         self.visitor.grant().connect().inspect_err(|refused| self.note(refused))
     }
 
-    /// Answers a call, which is no hello. `in_flight` counts the requests of the connection that wait;
-    /// it is asked only where another one would have to wait.
+    /// Answers a call, which is no hello.
     #[inline(always)]
-    pub(crate) fn call(
-        &mut self,
-        call: &Call<'_>,
-        now: Instant,
-        in_flight: &impl Fn() -> usize,
-    ) -> Outcome {
+    pub(crate) fn call(&mut self, call: &Call<'_>, now: Instant, responder: &mut impl Responder) {
         let outcome = match *call {
             Call::Segment { tag, count, timeout_ms } => {
-                self.segment(tag, count, timeout_ms, now, in_flight)
+                self.segment(tag, count, timeout_ms, now, responder)
             }
             Call::Snowflake { count, timeout_ms } => {
-                self.snowflake(count, timeout_ms, now, in_flight)
+                self.snowflake(count, timeout_ms, now, responder)
             }
             Call::Time => {
-                Ok(Outcome::Now(Reply::Time { unix_ms: self.service.environment.unix_ms() }))
+                responder.reply(Reply::Time { unix_ms: self.service.environment.unix_ms() });
+                Ok(())
             }
             Call::Status if self.service.has_status_at_hand() => {
                 self.user().share.spend(STATUS_COST);
-                Ok(Outcome::Now(Reply::Status(Box::new(self.service.status()))))
+                responder.reply(Reply::Status(Box::new(self.service.status())));
+                Ok(())
             }
-            _ => self.administrate(call, in_flight),
+            _ => self.administrate(call, responder),
         };
-        outcome.unwrap_or_else(|refused| Outcome::Now(Reply::Error(refused)))
+        if let Err(refused) = outcome {
+            refuse(responder, refused);
+        }
     }
 
     #[inline(always)]
@@ -142,65 +145,63 @@ impl Session {
         count: u32,
         timeout_ms: u32,
         now: Instant,
-        in_flight: &impl Fn() -> usize,
-    ) -> Result<Outcome, WireError> {
+        responder: &mut impl Responder,
+    ) -> Result<(), WireError> {
         self.check_count(count)?;
-        let known = self.last_tag.as_ref().is_some_and(|chosen| chosen.name.as_str() == name);
-        if !known {
-            let chosen = self.choose(name).inspect_err(|refused| self.note(refused))?;
-            self.last_tag = Some(chosen);
-        }
-        // It was set right above if it was not.
-        let Some(Chosen { tag, allowance, .. }) = &self.last_tag else {
-            return Err(WireError::new(ErrorCode::ShuttingDown, "the request was given up"));
+        let chosen = match &self.last_tag {
+            Some(chosen) if chosen.name.as_str() == name => chosen,
+            _ => &*self.last_tag.insert(self.choose(name)?),
         };
-        let allowance = allowance.as_ref();
+        let allowance = chosen.allowance.as_ref();
         let metered = self.visitor.is_metered(allowance);
+        if metered
+            && let Err(refused) = self.visitor.check_quota(&self.service, count, allowance, now)
+        {
+            self.note(&refused);
+            return Err(refused);
+        }
+        let taken = chosen.tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
+        let Some(first) = taken else {
+            // Memory may forget a tag that the store does not know, and make another one of the same
+            // name: the session must not keep the first.
+            let (name, allowance) = (chosen.name.clone(), chosen.allowance.clone());
+            self.last_tag = None;
+            let deadline = self.deadline(now, timeout_ms);
+            return self.segment_by_service(&name, allowance, count, (now, deadline), responder);
+        };
         if metered {
-            let quota = self.visitor.check_quota(&self.service, count, allowance, now);
-            quota.inspect_err(|refused| self.note(refused))?;
+            self.visitor.charge(&self.service, count, allowance, now);
         }
-        let taken = tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
-        if let Some(first) = taken {
-            if metered {
-                self.visitor.charge(&self.service, count, allowance, now);
-            }
-            return Ok(Outcome::Now(ids(Runs::one(first, count))));
-        }
-        self.segment_by_service(count, timeout_ms, now, in_flight)
+        responder.reply(Reply::Ids { first: Run { first, count }, more: Vec::new() });
+        Ok(())
     }
 
-    /// Asks for IDs of the chosen tag, of which memory has too few at hand.
+    /// Asks for IDs of a tag when memory has too few at hand.
     #[inline(never)]
     fn segment_by_service(
-        &mut self,
+        &self,
+        name: &BizTag,
+        allowance: Option<Allowance>,
         count: u32,
-        timeout_ms: u32,
-        now: Instant,
-        in_flight: &impl Fn() -> usize,
-    ) -> Result<Outcome, WireError> {
-        // Kept only as long as it serves: one that the store does not know may be forgotten by
-        // memory, and must not live on here beside its successor.
-        let Some(Chosen { name, allowance, .. }) = self.last_tag.take() else {
-            return Err(WireError::new(ErrorCode::ShuttingDown, "the request was given up"));
-        };
+        (now, deadline): (Instant, Instant),
+        responder: &mut impl Responder,
+    ) -> Result<(), WireError> {
         let allowance = allowance.as_ref();
         // Before the name takes a place: a refused request takes none.
-        self.check_room(in_flight)?;
+        self.check_room(responder)?;
         let asker = Asker(self.visitor.grant().uid());
-        let deadline = self.deadline(now, timeout_ms);
-        match self.service.segments.request(&name, asker, count, deadline) {
+        match self.service.segments.request(name, asker, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);
-                Ok(Outcome::Now(ids(runs)))
+                responder.reply(ids(runs));
             }
-            SegmentOutcome::Refused(refused) => Err(refused),
+            SegmentOutcome::Refused(refused) => return Err(refused),
             SegmentOutcome::Later(waiting) => {
                 let reserved = self.visitor.reserve(&self.service, count, allowance);
-                let work = async { waiting.outcome().await.map_or_else(Reply::Error, ids) };
-                Ok(self.aside(reserved, work))
+                responder.reply_later(self.keep_waiting(reserved, waiting.outcome()));
             }
         }
+        Ok(())
     }
 
     #[inline(always)]
@@ -209,17 +210,17 @@ impl Session {
         count: u32,
         timeout_ms: u32,
         now: Instant,
-        in_flight: &impl Fn() -> usize,
-    ) -> Result<Outcome, WireError> {
+        responder: &mut impl Responder,
+    ) -> Result<(), WireError> {
         self.check_count(count)?;
+        self.visitor.grant().snowflake().inspect_err(|refused| self.note(refused))?;
         let metered = self.visitor.is_metered(None);
-        let may = self.visitor.grant().snowflake().and_then(|()| match metered {
-            true => self.visitor.check_quota(&self.service, count, None, now),
-            false => Ok(()),
-        });
-        may.inspect_err(|refused| self.note(refused))?;
+        if metered {
+            let quota = self.visitor.check_quota(&self.service, count, None, now);
+            quota.inspect_err(|refused| self.note(refused))?;
+        }
         let issuer = &self.service.issuer;
-        let outcome = match self.room(in_flight) {
+        let outcome = match self.room(responder) {
             Ok(()) => issuer.request(count, now, self.deadline(now, timeout_ms)),
             Err(full) => issuer.request_at_once(count, now, &|| full.error(self.uid())),
         };
@@ -228,45 +229,50 @@ impl Session {
                 if metered {
                     self.visitor.charge(&self.service, count, None, now);
                 }
-                Ok(Outcome::Now(ids(runs)))
+                responder.reply(ids(runs));
             }
-            SnowflakeOutcome::Refused(refused) => Err(refused),
+            SnowflakeOutcome::Refused(refused) => return Err(refused),
             SnowflakeOutcome::Later(waiting) => {
                 let reserved = self.visitor.reserve(&self.service, count, None);
-                let work = async { waiting.outcome().await.map_or_else(Reply::Error, ids) };
                 // It waits for its deadline itself, and the serving thread has no timers.
-                let work = in_background(&self.service.background, work);
-                Ok(self.aside(reserved, work))
+                let outcome = in_background(&self.service.background, waiting.outcome());
+                responder.reply_later(self.keep_waiting(reserved, outcome));
             }
         }
+        Ok(())
     }
 
     fn administrate(
         &mut self,
         call: &Call<'_>,
-        in_flight: &impl Fn() -> usize,
-    ) -> Result<Outcome, WireError> {
-        // Whoever may connect may know how the daemon is.
+        responder: &mut impl Responder,
+    ) -> Result<(), WireError> {
+        // Whoever may connect may see the status.
         if !matches!(call, Call::Status) {
             self.visitor.grant().administer().inspect_err(|refused| self.note(refused))?;
         }
-        self.check_room(in_flight)?;
+        self.check_room(responder)?;
         let turns = Arc::clone(self.turns.get_or_insert_default());
         let taken = self.service.room.take(self.user());
-        Ok(Outcome::Later(administrate(Arc::clone(&self.service), taken, turns, call)))
+        responder.reply_later(administrate(Arc::clone(&self.service), taken, turns, call));
+        Ok(())
     }
 
     /// The tag of this name, if the caller may have IDs of it.
     fn choose(&self, name: &str) -> Result<Chosen, WireError> {
         if let Err(refused) = self.visitor.grant().tag(name) {
-            // It is named, so it has to be a name.
-            return Err(BizTag::new(name).map_or_else(bad_tag, |_| refused));
+            // The refusal quotes the tag, so a malformed one is refused as such.
+            BizTag::new(name).map_err(bad_tag)?;
+            self.note(&refused);
+            return Err(refused);
         }
         let tag = self.service.segments.find(name);
-        let known = tag.as_ref().map(|tag| tag.name().clone());
-        let known = known.map_or_else(|| BizTag::new(name).map_err(bad_tag), Ok)?;
+        let checked = match &tag {
+            Some(tag) => tag.name().clone(),
+            None => BizTag::new(name).map_err(bad_tag)?,
+        };
         let allowance = self.visitor.allowance(&self.service, name);
-        Ok(Chosen { name: known, tag, allowance })
+        Ok(Chosen { name: checked, tag, allowance })
     }
 
     /// Logs a refusal that is about the caller, at most every so often.
@@ -285,33 +291,36 @@ impl Session {
 
     /// Whether one more request may wait.
     #[inline]
-    fn room(&self, in_flight: &impl Fn() -> usize) -> Result<(), Full> {
-        self.service.room.check(self.user(), in_flight(), self.told.max_in_flight as usize)
+    fn room(&self, responder: &impl Responder) -> Result<(), Full> {
+        let max_in_flight = self.told.max_in_flight as usize;
+        self.service.room.check(self.user(), responder.in_flight(), max_in_flight)
     }
 
-    fn check_room(&self, in_flight: &impl Fn() -> usize) -> Result<(), WireError> {
-        self.room(in_flight).map_err(|full| full.error(self.uid()))
+    fn check_room(&self, responder: &impl Responder) -> Result<(), WireError> {
+        self.room(responder).map_err(|full| full.error(self.uid()))
     }
 
     const fn uid(&self) -> u32 {
         self.visitor.grant().uid()
     }
 
-    /// Keeps a request that waits, with what it holds meanwhile.
-    fn aside(
+    /// Keeps a request until its outcome is there, with the place and the quota that it holds.
+    fn keep_waiting(
         &self,
         reserved: Reservation,
-        work: impl Future<Output = Reply> + Send + 'static,
-    ) -> Outcome {
+        outcome: impl Future<Output = Result<Runs, WireError>> + Send + 'static,
+    ) -> Later {
         let taken = self.service.room.take(self.user());
-        Outcome::Later(Box::pin(async move {
+        Box::pin(async move {
             let _taken = taken;
-            let reply = work.await;
-            if matches!(reply, Reply::Error(_)) {
-                reserved.cancel();
+            match outcome.await {
+                Ok(runs) => ids(runs),
+                Err(refused) => {
+                    reserved.cancel();
+                    Reply::Error(refused)
+                }
             }
-            reply
-        }))
+        })
     }
 
     fn deadline(&self, now: Instant, timeout_ms: u32) -> Instant {
@@ -322,6 +331,11 @@ impl Session {
         };
         now + wait
     }
+}
+
+#[cold]
+fn refuse(responder: &mut impl Responder, refused: WireError) {
+    responder.reply(Reply::Error(refused));
 }
 
 #[inline]

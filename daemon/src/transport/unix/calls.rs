@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::access::ledger::User;
 use crate::service::room::Later;
-use crate::service::session::{Outcome, Session};
+use crate::service::session::{Responder, Session};
 use crate::service::terms::Limits;
 use crate::transport::greeting::Greeting;
 
@@ -82,11 +82,31 @@ impl Caller {
             put_error(output, id, refused);
             return false;
         }
-        match self.session.call(&call, now, &|| pending.len()) {
-            Outcome::Now(reply) => put(output, id, reply),
-            Outcome::Later(reply) => pending.push(Pending { id, reply }),
-        }
+        self.session.call(&call, now, &mut Answering { id, output, pending });
         true
+    }
+}
+
+/// Takes the answer to the request `id` of one connection.
+struct Answering<'a> {
+    id: u64,
+    output: &'a mut Vec<u8>,
+    pending: &'a mut FuturesUnordered<Pending>,
+}
+
+impl Responder for Answering<'_> {
+    #[inline]
+    fn in_flight(&self) -> usize {
+        self.pending.len()
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, reply: Reply) {
+        put(self.output, self.id, reply);
+    }
+
+    fn reply_later(&mut self, later: Later) {
+        self.pending.push(Pending { id: self.id, reply: later });
     }
 }
 
