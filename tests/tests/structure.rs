@@ -1,6 +1,9 @@
 //! The house stays as `docs/design.md` draws it: no two files use each other, and no room uses one
 //! above it.
 
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
 use leafd_tests::binaries::workspace;
 use leafd_tests::structure::Structure;
 
@@ -16,8 +19,8 @@ const FLOORS: [&[&str]; 13] = [
     &["log", "audit"],
     &["config"],
     &["store"],
-    &["state", "input", "environment"],
-    &["ids", "safety", "supervise", "patience", "secret", "rfc3339"],
+    &["state", "input"],
+    &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339"],
     &["duration", "backoff", "frame", "stdout"],
 ];
 
@@ -46,4 +49,31 @@ fn no_room_of_the_daemon_uses_one_above_it() {
     assert!(rooms.len() > FLOORS.len(), "{rooms:?}");
     let up: Vec<_> = rooms.iter().filter(|(from, to)| floor(from) >= floor(to)).collect();
     assert!(up.is_empty(), "{up:#?}");
+}
+
+/// The arrows as `docs/design.md` shows them: a line for each folder of the daemon, from the top
+/// floor down, with the folders that it uses. Single files are left out.
+fn arrows(rooms: &BTreeSet<(String, String)>) -> String {
+    let is_folder = |room: &str| workspace().join("daemon/src").join(room).is_dir();
+    let mut lines = String::new();
+    for room in FLOORS.iter().flat_map(|floor| floor.iter()).filter(|room| is_folder(room)) {
+        let used = rooms.iter().filter(|(from, to)| from == room && is_folder(to));
+        let mut used: Vec<_> = used.map(|(_, to)| to.as_str()).collect();
+        used.sort_by_key(|to| floor(to));
+        if !used.is_empty() {
+            writeln!(lines, "{room:<9} → {}", used.join(", ")).expect("a string takes it");
+        }
+    }
+    lines
+}
+
+#[test]
+fn the_arrows_that_the_design_shows_are_those_of_the_code() {
+    let [(_, daemon), ..] = crates();
+    let arrows = arrows(&daemon.rooms());
+    let design = std::fs::read_to_string(workspace().join("docs/design.md")).expect("the page");
+    assert!(
+        design.contains(&arrows),
+        "docs/design.md shows other arrows than the code has:\n{arrows}"
+    );
 }
