@@ -167,7 +167,7 @@ impl Snowflake {
             self.issuer.clone(),
             environment.clone(),
         );
-        self.workers = Workers::ZooKeeper(registry);
+        self.workers = Workers::ZooKeeper(Box::new(registry));
         let (issuer, stop) = (self.issuer.clone(), self.stop.clone());
         let advertised = config.peer_advertise()?;
         let configured = worker.identity.clone();

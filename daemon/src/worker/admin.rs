@@ -10,7 +10,7 @@ pub enum Workers {
     /// The configuration has numbered this host.
     Fixed,
     /// ZooKeeper has.
-    ZooKeeper(Registry),
+    ZooKeeper(Box<Registry>),
 }
 
 impl Workers {
