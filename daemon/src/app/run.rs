@@ -21,7 +21,7 @@ use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::service::Service;
 use crate::service::terms::Terms;
-use crate::transport::inherited::Inherited;
+use crate::transport::inherited::{Inherited, LOCAL, PEER};
 use crate::transport::unix::accept::accept;
 use crate::transport::unix::serving::Serving;
 use crate::transport::unix::socket::Socket;
@@ -31,7 +31,7 @@ use crate::transport::unix::watched::watched;
 pub(super) async fn run(
     path: Option<&Path>,
     loaded: &Loaded,
-    inherited: Inherited,
+    mut inherited: Inherited,
     manager: &Manager,
     log: log::Handle,
     environment: Environment,
@@ -39,8 +39,8 @@ pub(super) async fn run(
     let config = &loaded.config;
     let (mut ending, hang_up) = signals::listen()?;
     let terms = terms(config)?;
-    let socket = listen(config, inherited.local)?;
-    let daemon = match build(config, inherited.peer, &environment).await {
+    let socket = listen(config, inherited.take_unix(&LOCAL))?;
+    let daemon = match build(config, inherited.take_tcp(&PEER), &environment).await {
         Ok(daemon) => daemon,
         Err(failure) => {
             socket.remove();
