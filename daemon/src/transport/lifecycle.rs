@@ -85,3 +85,69 @@ impl TransportsProbe {
         join_all(self.0.iter().map(ThreadProbe::has_run_a_task)).await.into_iter().all(|ran| ran)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Takes the whole grace to stop, and counts what it is told.
+    struct SlowTransport {
+        keys: &'static [&'static str],
+        reloads: Arc<AtomicUsize>,
+        withdrawn: Arc<AtomicUsize>,
+    }
+
+    impl Transport for SlowTransport {
+        fn probe(&self) -> ThreadProbe {
+            ThreadProbe::new(&Handle::current())
+        }
+
+        fn reloaded_keys(&self) -> &'static [&'static str] {
+            self.keys
+        }
+
+        fn reload(&self, _: &Config) {
+            self.reloads.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn withdraw(&self) {
+            self.withdrawn.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn stop(&self, grace: Duration) -> BoxFuture<'_, ()> {
+            tokio::time::sleep(grace).boxed()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_transport_is_reloaded_and_withdrawn_and_all_stop_within_one_grace() {
+        let (reloads, withdrawn) = (Arc::default(), Arc::default());
+        let slow = |keys| -> Box<dyn Transport> {
+            let (reloads, withdrawn) = (Arc::clone(&reloads), Arc::clone(&withdrawn));
+            Box::new(SlowTransport { keys, reloads, withdrawn })
+        };
+        let transports = Transports::new(vec![slow(&["one.", "two.a"]), slow(&["three.b"])]);
+        assert_eq!(transports.reloaded_keys().collect::<Vec<_>>(), ["one.", "two.a", "three.b"]);
+        assert!(transports.probe().have_run_a_task().await);
+        transports.reload(&toml::from_str("").unwrap());
+        transports.withdraw();
+        assert_eq!((reloads.load(Ordering::Relaxed), withdrawn.load(Ordering::Relaxed)), (2, 2));
+        let (began, grace) = (Instant::now(), Duration::from_secs(5));
+        transports.stop(grace).await;
+        assert_eq!(began.elapsed(), grace);
+    }
+
+    #[test]
+    fn a_probe_tells_that_a_thread_has_ended() {
+        let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let ended = runtime();
+        let probe = TransportsProbe(vec![ThreadProbe::new(ended.handle())]);
+        drop(ended);
+        assert!(!runtime().block_on(probe.have_run_a_task()));
+    }
+}

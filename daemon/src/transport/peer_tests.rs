@@ -20,13 +20,13 @@ const PATIENT: PeerLimits = PeerLimits { hello: PATIENCE, request: PATIENCE, ..L
 
 const HELLO: Call<'_> = Call::Hello { magic: MAGIC, version: VERSION };
 
-struct Server {
+struct PeerServer {
     address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Server {
+impl PeerServer {
     fn start(limits: PeerLimits) -> Self {
         let mut listener = PeerListener::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         listener.limits = limits;
@@ -35,33 +35,33 @@ impl Server {
         Self { address, stop, task }
     }
 
-    async fn connect(&self) -> Talk {
-        Talk(TcpStream::connect(self.address).await.unwrap())
+    async fn connect(&self) -> PeerConnection {
+        PeerConnection(TcpStream::connect(self.address).await.unwrap())
     }
 
-    async fn greeted(&self) -> Talk {
-        let mut talk = self.connect().await;
-        talk.send(&frame(1, HELLO)).await;
-        let answer = talk.receive().await;
+    async fn greeted(&self) -> PeerConnection {
+        let mut connection = self.connect().await;
+        connection.send(&frame(1, HELLO)).await;
+        let answer = connection.receive().await;
         assert!(
             matches!(answer, Some(Response { id: 1, reply: Reply::Hello { .. } })),
             "{answer:?}"
         );
-        talk
+        connection
     }
 
     /// Checks that a new client gets the time.
     async fn check_serves(&self) {
-        let mut talk = self.greeted().await;
-        talk.send(&frame(2, Call::Time)).await;
-        assert_eq!(talk.receive().await, Some(time(2)));
+        let mut connection = self.greeted().await;
+        connection.send(&frame(2, Call::Time)).await;
+        assert_eq!(connection.receive().await, Some(time(2)));
     }
 }
 
 /// A connection that sends whatever the test wants.
-struct Talk(TcpStream);
+struct PeerConnection(TcpStream);
 
-impl Talk {
+impl PeerConnection {
     async fn send(&mut self, bytes: &[u8]) {
         timeout(PATIENCE, self.0.write_all(bytes)).await.unwrap().unwrap();
     }
@@ -97,22 +97,22 @@ fn time(id: u64) -> Response {
 
 #[tokio::test]
 async fn hello_and_time_are_answered_even_if_they_arrive_together_or_in_pieces() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.connect().await;
-    talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.connect().await;
+    connection.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
     let reply = Reply::Hello { version: VERSION, max_count: 0, max_in_flight: 64 };
-    assert_eq!(talk.receive().await, Some(Response { id: 1, reply }));
-    assert_eq!(talk.receive().await, Some(time(2)));
+    assert_eq!(connection.receive().await, Some(Response { id: 1, reply }));
+    assert_eq!(connection.receive().await, Some(time(2)));
     for byte in frame(u64::MAX, Call::Time) {
-        talk.send(&[byte]).await;
+        connection.send(&[byte]).await;
     }
-    assert_eq!(talk.receive().await, Some(time(u64::MAX)));
+    assert_eq!(connection.receive().await, Some(time(u64::MAX)));
 }
 
 #[tokio::test]
 async fn calls_for_the_unix_socket_are_forbidden_and_the_connection_stays_open() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.greeted().await;
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.greeted().await;
     let (tag, description) = ("orders", "");
     for call in [
         Call::Segment { tag, count: 1, timeout_ms: 0 },
@@ -125,18 +125,18 @@ async fn calls_for_the_unix_socket_are_forbidden_and_the_connection_stays_open()
         Call::TagDelete { tag },
         Call::TagsUsed { after: "", limit: 100 },
     ] {
-        talk.send(&frame(7, call)).await;
-        let (id, error) = talk.refusal().await;
+        connection.send(&frame(7, call)).await;
+        let (id, error) = connection.refusal().await;
         assert_eq!((id, error.code()), (7, ErrorCode::Forbidden));
         assert!(error.message.contains("Unix socket"), "{error}");
     }
-    talk.send(&frame(8, Call::Time)).await;
-    assert_eq!(talk.receive().await, Some(time(8)));
+    connection.send(&frame(8, Call::Time)).await;
+    assert_eq!(connection.receive().await, Some(time(8)));
 }
 
 #[tokio::test]
 async fn a_wrong_hello_is_answered_with_the_reason_and_closes_the_connection() {
-    let server = Server::start(PATIENT);
+    let server = PeerServer::start(PATIENT);
     let unknown = frame_of(&[[7; 8].as_slice(), &[99, 0, 0, 0]].concat());
     for (first, id, code) in [
         (frame(7, Call::Time), 7, ErrorCode::HelloExpected),
@@ -149,49 +149,53 @@ async fn a_wrong_hello_is_answered_with_the_reason_and_closes_the_connection() {
         (vec![0, 0, 1, 1], 0, ErrorCode::FrameTooLarge),
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), 0, ErrorCode::FrameTooLarge),
     ] {
-        let mut talk = server.connect().await;
-        talk.send(&first).await;
-        let (told, error) = talk.refusal().await;
+        let mut connection = server.connect().await;
+        connection.send(&first).await;
+        let (told, error) = connection.refusal().await;
         assert_eq!((told, error.code()), (id, code), "{first:02x?}");
-        assert_eq!(talk.receive().await, None, "{first:02x?}");
+        assert_eq!(connection.receive().await, None, "{first:02x?}");
     }
     server.check_serves().await;
 }
 
 #[tokio::test]
 async fn after_the_hello_only_a_message_without_end_or_id_closes_the_connection() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.greeted().await;
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.greeted().await;
     for (body, code) in [
         ([[7; 8].as_slice(), &[99, 0, 0, 0]].concat(), ErrorCode::UnknownCall),
         ([[7; 8].as_slice(), &[3, 0, 0, 0, 0]].concat(), ErrorCode::Malformed),
         ([7; 8].to_vec(), ErrorCode::Malformed),
     ] {
-        talk.send(&frame_of(&body)).await;
-        let (id, error) = talk.refusal().await;
+        connection.send(&frame_of(&body)).await;
+        let (id, error) = connection.refusal().await;
         assert_eq!((id, error.code()), (u64::from_le_bytes([7; 8]), code), "{body:02x?}");
     }
-    talk.send(&frame(2, HELLO)).await;
-    assert!(matches!(talk.receive().await, Some(Response { id: 2, reply: Reply::Hello { .. } })));
-    talk.send(&u32::MAX.to_be_bytes()).await;
-    let (id, error) = talk.refusal().await;
+    connection.send(&frame(2, HELLO)).await;
+    assert!(matches!(
+        connection.receive().await,
+        Some(Response { id: 2, reply: Reply::Hello { .. } })
+    ));
+    connection.send(&u32::MAX.to_be_bytes()).await;
+    let (id, error) = connection.refusal().await;
     assert_eq!((id, error.code(), error.detail), (0, ErrorCode::FrameTooLarge, 256));
-    assert_eq!(talk.receive().await, None);
+    assert_eq!(connection.receive().await, None);
 
-    let mut talk = server.greeted().await;
-    talk.send(&frame(0, Call::Time)).await;
-    let (id, error) = talk.refusal().await;
+    let mut connection = server.greeted().await;
+    connection.send(&frame(0, Call::Time)).await;
+    let (id, error) = connection.refusal().await;
     assert_eq!((id, error.code()), (0, ErrorCode::Malformed));
-    assert_eq!(talk.receive().await, None);
+    assert_eq!(connection.receive().await, None);
 }
 
 #[tokio::test]
 async fn garbage_harms_no_other_connection() {
-    let server = Server::start(PATIENT);
+    let server = PeerServer::start(PATIENT);
     let mut bystander = server.greeted().await;
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..500 {
-        let mut talk = if round % 2 == 0 { server.connect().await } else { server.greeted().await };
+        let mut connection =
+            if round % 2 == 0 { server.connect().await } else { server.greeted().await };
         let mut garbage = vec![0; random.usize(..600)];
         random.fill(&mut garbage);
         if round % 3 != 0 && garbage.len() > 4 {
@@ -199,9 +203,9 @@ async fn garbage_harms_no_other_connection() {
             garbage[..4].copy_from_slice(&[0, 0, 0, random.u8(..40)]);
         }
         // The server may already have hung up.
-        let _ = talk.0.write_all(&garbage).await;
-        let _ = talk.0.shutdown().await;
-        while talk.receive().await.is_some() {}
+        let _ = connection.0.write_all(&garbage).await;
+        let _ = connection.0.shutdown().await;
+        while connection.receive().await.is_some() {}
     }
     bystander.send(&frame(2, Call::Time)).await;
     assert_eq!(bystander.receive().await, Some(time(2)));
@@ -210,31 +214,31 @@ async fn garbage_harms_no_other_connection() {
 
 #[tokio::test]
 async fn a_connection_without_a_complete_hello_is_closed() {
-    let server = Server::start(PeerLimits { hello: BRIEFLY, ..PATIENT });
+    let server = PeerServer::start(PeerLimits { hello: BRIEFLY, ..PATIENT });
     let hello = frame(1, HELLO);
     for said in [0, 2, 4, hello.len() - 1] {
-        let mut talk = server.connect().await;
-        talk.send(&hello[..said]).await;
-        assert_eq!(talk.receive().await, None, "after {said} bytes");
+        let mut connection = server.connect().await;
+        connection.send(&hello[..said]).await;
+        assert_eq!(connection.receive().await, None, "after {said} bytes");
     }
 }
 
 #[tokio::test]
 async fn a_connection_without_a_complete_next_request_is_closed() {
-    let server = Server::start(PeerLimits { request: BRIEFLY, ..PATIENT });
+    let server = PeerServer::start(PeerLimits { request: BRIEFLY, ..PATIENT });
     let request = frame(2, Call::Time);
     for said in [0, 2, 4, request.len() - 1] {
-        let mut talk = server.greeted().await;
-        talk.send(&request[..said]).await;
-        assert_eq!(talk.receive().await, None, "after {said} bytes");
+        let mut connection = server.greeted().await;
+        connection.send(&request[..said]).await;
+        assert_eq!(connection.receive().await, None, "after {said} bytes");
     }
 }
 
 #[tokio::test]
 async fn sending_a_byte_now_and_then_keeps_no_connection_open() {
-    let server = Server::start(PeerLimits { request: BRIEFLY, ..PATIENT });
-    let mut talk = server.greeted().await;
-    let (mut input, mut output) = talk.0.split();
+    let server = PeerServer::start(PeerLimits { request: BRIEFLY, ..PATIENT });
+    let mut connection = server.greeted().await;
+    let (mut input, mut output) = connection.0.split();
     let mut drops = frame_of(&[0; MAX_REQUEST]).into_iter();
     let mut answer = pin!(read_frame(&mut input, 4096));
     let ended = loop {
@@ -253,26 +257,26 @@ async fn sending_a_byte_now_and_then_keeps_no_connection_open() {
 #[tokio::test]
 async fn a_client_that_does_not_read_is_closed_and_the_others_are_served() {
     let request = Duration::from_secs(1);
-    let server = Server::start(PeerLimits { request, requests: u32::MAX, ..PATIENT });
+    let server = PeerServer::start(PeerLimits { request, requests: u32::MAX, ..PATIENT });
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    let mut talk = Talk(socket.connect(server.address).await.unwrap());
-    talk.send(&frame(1, HELLO)).await;
+    let mut connection = PeerConnection(socket.connect(server.address).await.unwrap());
+    connection.send(&frame(1, HELLO)).await;
     let many = frame(2, Call::Time).repeat(1000);
     // Writing blocks while neither side reads, and fails once the server has closed the connection.
-    while timeout(PATIENCE, talk.0.write_all(&many)).await.expect("to be closed").is_ok() {}
+    while timeout(PATIENCE, connection.0.write_all(&many)).await.expect("to be closed").is_ok() {}
     server.check_serves().await;
 }
 
 #[tokio::test]
 async fn a_connection_is_closed_after_the_maximum_number_of_requests() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.greeted().await;
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.greeted().await;
     for id in 2..=u64::from(LIMITS.requests) {
-        talk.send(&frame(id, Call::Time)).await;
-        assert_eq!(talk.receive().await, Some(time(id)));
+        connection.send(&frame(id, Call::Time)).await;
+        assert_eq!(connection.receive().await, Some(time(id)));
     }
-    assert_eq!(talk.receive().await, None);
+    assert_eq!(connection.receive().await, None);
 }
 
 #[tokio::test]
@@ -282,7 +286,7 @@ async fn of_two_thousand_connections_those_within_the_limit_are_served_and_the_o
     let needed = 2 * CONNECTIONS as u64 + 500;
     assert!(hard >= needed, "this test needs `ulimit -Hn` of {needed}; it is {hard}");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).unwrap();
-    let server = Server::start(PATIENT);
+    let server = PeerServer::start(PATIENT);
     let mut served = Vec::new();
     for _ in 0..MAX_CONNECTIONS {
         served.push(server.connect().await);
@@ -291,24 +295,24 @@ async fn of_two_thousand_connections_those_within_the_limit_are_served_and_the_o
     for _ in MAX_CONNECTIONS..CONNECTIONS {
         refused.push(server.connect().await);
     }
-    for talk in &mut refused {
-        let (id, error) = talk.refusal().await;
+    for connection in &mut refused {
+        let (id, error) = connection.refusal().await;
         assert_eq!((id, error.code(), error.detail), (0, ErrorCode::TooManyConnections, 1024));
-        assert_eq!(talk.receive().await, None);
+        assert_eq!(connection.receive().await, None);
     }
-    for talk in &mut served {
-        talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
-        let answer = talk.receive().await;
+    for connection in &mut served {
+        connection.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
+        let answer = connection.receive().await;
         assert!(matches!(answer, Some(Response { id: 1, reply: Reply::Hello { .. } })));
-        assert_eq!(talk.receive().await, Some(time(2)));
+        assert_eq!(connection.receive().await, Some(time(2)));
     }
     drop(served);
     // Once the server has noticed that they are gone, it accepts new ones.
     let freed = async {
         loop {
-            let mut talk = server.connect().await;
-            talk.send(&frame(1, HELLO)).await;
-            if matches!(talk.receive().await, Some(Response { id: 1, .. })) {
+            let mut connection = server.connect().await;
+            connection.send(&frame(1, HELLO)).await;
+            if matches!(connection.receive().await, Some(Response { id: 1, .. })) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -331,10 +335,10 @@ async fn accepting_goes_on_after_errors() {
     };
     let environment = Environment::with_time(|| NOW_MS);
     let asking = async {
-        let mut talk = Talk(TcpStream::connect(address).await.unwrap());
-        talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
-        assert!(talk.receive().await.is_some());
-        talk.receive().await
+        let mut connection = PeerConnection(TcpStream::connect(address).await.unwrap());
+        connection.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
+        assert!(connection.receive().await.is_some());
+        connection.receive().await
     };
     tokio::select! {
         () = accept_all(accept, PATIENT, &environment) => panic!("the accept loop has ended"),
@@ -345,7 +349,7 @@ async fn accepting_goes_on_after_errors() {
 
 #[tokio::test]
 async fn a_stop_ends_the_connections_and_frees_the_port_for_a_successor() {
-    let server = Server::start(PATIENT);
+    let server = PeerServer::start(PATIENT);
     let taken = PeerListener::bind(server.address).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
     // The server closes this one, so the kernel remembers the port for a while.
