@@ -1,9 +1,9 @@
-//! What leafd takes from the host without asking anybody: the time, randomness, and threads. No other
-//! file reads a clock or draws a number, so a test or a simulator that passes another environment
-//! decides what the whole daemon sees.
+//! The clocks, randomness and threads of the host. No other file reads a clock or draws a random
+//! number, so a test or a simulator that passes another environment controls what the whole daemon
+//! sees.
 //!
-//! Timers are tokio's, and [`Environment::now`] reads the clock that they go by. A simulator pauses
-//! that clock.
+//! Timers are tokio's, and [`Host::now`] reads the clock that they go by. A simulator pauses that
+//! clock.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,22 +12,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// What leafd asks of a host. Every method has the real host's answer, so that a test replaces only
-/// what it is about.
+/// What leafd reads from a host. The default of every method is the real host, so a test replaces
+/// only what it needs.
 pub trait Host: Send + Sync {
     /// The wall clock, in milliseconds since 1970-01-01T00:00:00Z. A time before 1970 reads as 0.
     fn unix_ms(&self) -> u64 {
         unix_ms()
     }
 
-    /// Milliseconds since the boot, with the time that the machine was suspended. Nobody can set
-    /// this clock.
+    /// Milliseconds since the boot, including time in suspend. Nobody can set this clock.
     fn boot_ms(&self) -> u64 {
         boot_ms()
     }
 
-    /// Names this boot: a time since another boot says nothing here. Empty if the host has no name
-    /// for it.
+    /// Identifies this boot: times of [`Host::boot_ms`] from different boots cannot be compared. Empty
+    /// if the host has no ID for it.
     fn boot_id(&self) -> String {
         let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         id.trim().to_owned()
@@ -38,15 +37,16 @@ pub trait Host: Send + Sync {
         Instant::now()
     }
 
-    /// How long ago `then` was, by [`Host::now`].
+    /// The time since `then`, by [`Host::now`].
     fn since(&self, then: Instant) -> Duration {
         self.now().saturating_duration_since(then)
     }
 
-    /// Fills `bytes` so that no other process can have drawn the same.
+    /// Fills `bytes` from the host's cryptographic generator, for names that no other process may
+    /// draw.
     ///
     /// # Errors
-    /// When the host has no randomness to give.
+    /// When the generator cannot be read.
     fn fill_random(&self, bytes: &mut [u8]) -> io::Result<()> {
         std::fs::File::open("/dev/urandom")?.read_exact(bytes)
     }
@@ -56,16 +56,15 @@ pub trait Host: Send + Sync {
         fastrand::u64(..)
     }
 
-    /// Runs `work` on a thread of its own.
+    /// Runs `work` on a new thread.
     ///
     /// # Errors
-    /// When the operating system gives no thread.
+    /// When the operating system refuses the thread.
     fn start_thread(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
         std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
     }
 }
 
-/// The wall clock of the machine that this runs on.
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
@@ -79,31 +78,31 @@ fn boot_ms() -> u64 {
     seconds.saturating_mul(1000).saturating_add(ms)
 }
 
-/// The machine that this process runs on.
+/// The host that this process runs on.
 struct System;
 
 impl Host for System {}
 
-/// The host that leafd runs on, or the one that a test makes up. Cheap to clone.
+/// The host that leafd runs on, or one that a test makes up. Cheap to clone.
 #[derive(Clone)]
 pub struct Environment {
     host: Arc<dyn Host>,
 }
 
 impl Environment {
-    /// The machine that this process runs on.
+    /// The host that this process runs on.
     #[must_use]
     pub fn system() -> Self {
         Self::of(System)
     }
 
-    /// A generator with a seed of the host's. Uniqueness never depends on what it draws.
+    /// A generator with a seed from the host. Uniqueness never depends on what it draws.
     #[must_use]
     pub fn random(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed())
     }
 
-    /// A host of the caller's making.
+    /// A host that the caller defines.
     pub fn of(host: impl Host + 'static) -> Self {
         Self { host: Arc::new(host) }
     }
@@ -128,7 +127,7 @@ impl std::fmt::Debug for Environment {
 pub(crate) mod tests {
     use super::*;
 
-    /// The machine that the test runs on, but for its wall clock.
+    /// The real host with another wall clock.
     struct WithTime<F>(F);
 
     impl<F: Fn() -> u64 + Send + Sync> Host for WithTime<F> {
@@ -138,14 +137,14 @@ pub(crate) mod tests {
     }
 
     impl Environment {
-        /// This machine with another wall clock.
+        /// The real host with another wall clock.
         pub(crate) fn with_time(unix_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
             Self::of(WithTime(unix_ms))
         }
     }
 
     #[test]
-    fn the_clocks_go_forward_and_the_boot_has_a_name() {
+    fn the_clocks_advance_and_the_boot_has_an_id() {
         let host = Environment::system();
         let before = host.boot_ms();
         assert!(before > 0 && host.boot_ms() >= before);
@@ -155,7 +154,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_draws_of_randomness_differ() {
+    fn two_random_draws_differ() {
         let host = Environment::system();
         let (mut one, mut other) = ([0; 16], [0; 16]);
         host.fill_random(&mut one).unwrap();

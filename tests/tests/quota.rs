@@ -131,7 +131,7 @@ fn a_rule_gives_its_users_a_limit_of_their_own_or_none() {
     for id in 2..20 {
         assert_eq!(outcome(polite.raw.ask(id, of("orders", 10_000))), Ok(10_000));
     }
-    home.log().wait_for(&format!("uid {GREEDY} has had 10 IDs within a second"));
+    home.log().wait_for(&format!("uid {GREEDY} has reached its limit of 10 IDs per second"));
 }
 
 #[test]
@@ -148,7 +148,8 @@ fn a_tag_gives_its_ids_per_second_to_all_users_together() {
     let mut refusals =
         (2..100).filter_map(|id| outcome(theirs.raw.ask(id, of("orders", 400))).err());
     let error = refusals.next().expect("the tag's limit is for everybody");
-    let told = format!("the tag \"orders\" (asked by uid {POLITE}) has had 500 IDs");
+    let told =
+        format!("the tag \"orders\" (asked by uid {POLITE}) has reached its limit of 500 IDs");
     assert!(error.message.contains(&told) && error.message.contains("quota.tags"), "{error}");
     // Each tag has its own; the first element that fits counts; others have none.
     assert_eq!(outcome(theirs.raw.ask(200, of("users", 500))), Ok(500));
@@ -303,7 +304,7 @@ fn what_memory_can_serve_needs_no_waiting_place_and_the_refusal_names_the_limit_
     let writer = std::thread::spawn(move || std::io::Write::write_all(&mut stream, &many));
     let (_, error) = full.refusal();
     assert_eq!((error.code(), error.detail), (ErrorCode::TooManyInFlight, 50_000), "{error}");
-    assert!(error.message.contains("may have 50000 now"), "{error}");
+    assert!(error.message.contains("the limit is 50000 now"), "{error}");
     writer.join().unwrap().unwrap();
     let mut same_user = Raw::greeted(&home.socket());
     for (id, raw) in (3..).zip([&mut full, &mut same_user]) {

@@ -31,7 +31,7 @@ pub struct User {
     pub ids: Bucket,
     /// Its requests that wait.
     pub waiting: AtomicUsize,
-    /// What it has used of the serving thread.
+    /// What it has used of the thread that serves the Unix socket.
     pub share: Arc<Share>,
     /// One who is always over a quota is not to hide what else it tries.
     forbidden: Mutex<Refusals>,
@@ -75,11 +75,13 @@ impl Ledger {
     /// With the user when it has that many already.
     pub fn visit(&self, uid: u32, most: Option<u32>, now: Duration) -> Result<Visit, Arc<User>> {
         let user = lock(&self.users).get(uid, |user| user.is_at_rest(now));
-        // Connections come in one after the other.
-        if most.is_some_and(|most| user.connections.load(Ordering::Relaxed) >= most) {
+        // Check and addition in one step: transports admit callers on different threads.
+        let added = user.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
+            most.is_none_or(|most| open < most).then_some(open + 1)
+        });
+        if added.is_err() {
             return Err(user);
         }
-        user.connections.fetch_add(1, Ordering::Relaxed);
         self.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Visit { user, all: Arc::clone(&self.connections) })
     }

@@ -1,5 +1,7 @@
 //! Who asks. Each transport says it once per connection; the rules go by it.
 
+use std::fmt;
+
 /// A caller, as its transport knows it. Nobody is ever known by a process ID, which may be another
 /// process' by the time leafd looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,13 @@ impl Principal {
     pub(super) fn is_in(&self, groups: &[u32]) -> bool {
         let others = self.others.iter().flatten();
         std::iter::once(&self.gid).chain(others).any(|group| groups.contains(group))
+    }
+}
+
+/// How messages name the caller.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "uid {}", self.uid)
     }
 }
 

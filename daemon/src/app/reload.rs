@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::access::{access, tag_quotas};
-use super::descriptors::room_for;
 use super::failure::Failure;
 use super::load;
 use crate::config::{Config, ConfigError, Loaded};
@@ -15,20 +14,17 @@ use crate::log;
 use crate::manager::Manager;
 use crate::segment::service::Segments;
 use crate::service::Service;
-use crate::service::terms::{Limits, Terms};
+use crate::service::policy::{Policy, RequestLimits};
+use crate::transport::lifecycle::Transports;
 
-/// Keys and, with a dot at the end, sections that a reload changes. `segment.*` is not among them
-/// but for the waits: the others are part of the state of each tag.
-const RELOADED: [&str; 12] = [
+/// The keys that a reload puts in force, besides those of the transports
+/// ([`crate::transport::lifecycle::Transport::reloaded_keys`]). A dot at the end means the whole
+/// section. Of `[segment]`, only the waits: the rest is part of each tag's state.
+const RELOADED: [&str; 7] = [
     "access.",
     "quota.",
-    "socket.max-connections",
     "socket.max-in-flight",
     "socket.max-count",
-    "socket.max-request-bytes",
-    "socket.idle-timeout",
-    "socket.request-timeout",
-    "socket.write-timeout",
     "segment.wait",
     "segment.max-wait",
     "log.level",
@@ -47,6 +43,7 @@ pub(super) struct Reloader {
     log: log::Handle,
     service: Arc<Service>,
     segments: Segments,
+    transports: Transports,
 }
 
 impl Reloader {
@@ -56,6 +53,7 @@ impl Reloader {
         log: log::Handle,
         service: &Arc<Service>,
         segments: &Segments,
+        transports: &Transports,
     ) -> Self {
         Self {
             path: path.map(Path::to_owned),
@@ -64,6 +62,7 @@ impl Reloader {
             log,
             service: Arc::clone(service),
             segments: segments.clone(),
+            transports: transports.clone(),
         }
     }
 
@@ -87,8 +86,8 @@ impl Reloader {
                     .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
             }
             let (loaded, _) = load(path.as_deref())?;
-            let terms = terms(&loaded.config)?;
-            Ok((loaded, terms))
+            let policy = policy(&loaded.config)?;
+            Ok((loaded, policy))
         });
         // Left behind if it hangs, so that the next reload has a chance.
         let read = tokio::time::timeout(LIMIT, read).await.map_err(|_| {
@@ -97,18 +96,20 @@ impl Reloader {
                  {LIMIT:?}; look at the file system and the user database"
             ))
         })?;
-        let (loaded, terms) =
+        let (loaded, policy) =
             read.unwrap_or_else(|error| Err(Failure::software(&format!("a defect: {error}"))))?;
         // Checked with the rest, so that it can only fail together with the log.
         self.log.set_level(&loaded.config.log.level).map_err(|error| {
             Failure::config(format!("log.level: {:?}: {error}", loaded.config.log.level))
         })?;
-        self.service.change(terms);
+        // In this order: see `Transport::reload`.
+        self.transports.reload(&loaded.config);
+        self.service.change_policy(policy);
         self.segments.refresh_soon();
         let mut now = self.latest.differences(&loaded);
-        now.retain(|key| is_reloaded(key));
+        now.retain(|key| self.is_reloaded(key));
         let mut later = self.started.differences(&loaded);
-        later.retain(|key| !is_reloaded(key));
+        later.retain(|key| !self.is_reloaded(key));
         self.latest = loaded;
         let now = if now.is_empty() { "no key has changed".to_owned() } else { now.join(", ") };
         tracing::info!("configuration reloaded: {now}; the list of tags is read again");
@@ -117,28 +118,23 @@ impl Reloader {
         }
         Ok(())
     }
+
+    fn is_reloaded(&self, key: &str) -> bool {
+        let mut known = RELOADED.into_iter().chain(self.transports.reloaded_keys());
+        known.any(|known| match known.strip_suffix('.') {
+            Some(section) => key.split('.').next() == Some(section),
+            None => key == known,
+        })
+    }
 }
 
-fn is_reloaded(key: &str) -> bool {
-    RELOADED.iter().any(|known| match known.strip_suffix('.') {
-        Some(section) => key.split('.').next() == Some(section),
-        None => key == *known,
-    })
-}
-
-/// The terms that `config` sets.
-pub(super) fn terms(config: &Config) -> Result<Terms, Failure> {
-    let socket = &config.socket;
-    let limits = Limits {
-        max_connections: room_for(config),
-        max_in_flight: socket.max_in_flight,
-        max_count: socket.max_count,
-        max_request_bytes: socket.max_request_bytes,
-        idle_timeout: socket.idle_timeout,
-        request_timeout: socket.request_timeout,
-        write_timeout: socket.write_timeout,
+/// The policy that `config` sets for requests.
+pub(super) fn policy(config: &Config) -> Result<Policy, Failure> {
+    let limits = RequestLimits {
+        max_in_flight: config.socket.max_in_flight,
+        max_count: config.socket.max_count,
         wait: config.segment.wait,
         max_wait: config.segment.max_wait,
     };
-    Ok(Terms { limits, access: access(config)?, tags: tag_quotas(config) })
+    Ok(Policy { limits, access: access(config)?, tags: tag_quotas(config) })
 }

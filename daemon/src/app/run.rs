@@ -1,70 +1,69 @@
-//! Runs what was built, until leafd is asked to stop.
+//! Runs the daemon until leafd is told to stop.
 
+use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::io::Interest;
 use tokio::signal::unix::Signal;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::build::{Daemon, build};
+use super::descriptors::other_descriptors;
 use super::failure::Failure;
 use super::ready::say_ready;
-use super::reload::{Reloader, terms};
-use super::stop::{Accepting, stop};
+use super::reload::{Reloader, policy};
+use super::stop::stop;
 use super::{paths, signals};
 use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::service::Service;
-use crate::service::terms::Terms;
-use crate::transport::inherited::Inherited;
-use crate::transport::unix::accept::accept;
-use crate::transport::unix::serving::Serving;
+use crate::service::policy::Policy;
+use crate::transport::inherited::{Inherited, LOCAL, PEER};
+use crate::transport::lifecycle::{Transport, Transports};
 use crate::transport::unix::socket::Socket;
-use crate::transport::unix::watched::watched;
+use crate::transport::unix::transport::UnixTransport;
 
 /// Builds, serves, and stops.
 pub(super) async fn run(
     path: Option<&Path>,
     loaded: &Loaded,
-    inherited: Inherited,
+    mut inherited: Inherited,
     manager: &Manager,
     log: log::Handle,
     environment: Environment,
 ) -> Result<(), Failure> {
     let config = &loaded.config;
     let (mut ending, hang_up) = signals::listen()?;
-    let terms = terms(config)?;
-    let socket = listen(config, inherited.local)?;
-    let daemon = match build(config, inherited.peer, &environment).await {
+    let policy = policy(config)?;
+    let socket = listen(config, inherited.take_unix(&LOCAL))?;
+    let daemon = match build(config, inherited.take_tcp(&PEER), &environment).await {
         Ok(daemon) => daemon,
         Err(failure) => {
             socket.remove();
             return Err(failure);
         }
     };
-    let serving = Serving::start(&daemon.fatal)
-        .map_err(|error| Failure::system("cannot start a thread", &error))?;
-    let service = Arc::new(serve_from(&daemon, environment, terms));
-    let reloader = Reloader::new(path, loaded, log, &service, &daemon.segments);
-    let mut accepting = begin_to_accept(socket, &service, &serving)?;
-    let probe = serving.probe();
-    if !probe.has_run_a_task().await {
+    let service = Arc::new(serve_from(&daemon, environment, policy));
+    let socket_path = socket.path.clone();
+    let others = other_descriptors(config);
+    let unix = UnixTransport::start(socket, config, others, &service, &daemon.fatal);
+    let transports = Transports::new(vec![transport("the Unix socket", unix)?]);
+    let reloader = Reloader::new(path, loaded, log, &service, &daemon.segments, &transports);
+    let probe = transports.probe();
+    if !probe.have_run_a_task().await {
         return Err(Failure::software("the thread that serves does not run"));
     }
-    say_ready(accepting.socket.path.as_deref(), daemon.state.path(), config);
+    say_ready(socket_path.as_deref(), daemon.state.path(), config);
     manager.ready(&words::status(&service.status()));
     let reporting =
         manager.is_there().then(|| tokio::spawn(report(manager.clone(), Arc::clone(&service))));
-    // To the very end, which may hang as well.
+    // The watchdog runs to the very end, because stopping may hang as well.
     if let Some(interval) = watchdog::interval_of_environment() {
         let probe = move || {
             let probe = probe.clone();
-            async move { probe.has_run_a_task().await }
+            async move { probe.have_run_a_task().await }
         };
         tokio::spawn(watchdog::run(manager.clone(), probe, interval));
     }
@@ -72,12 +71,13 @@ pub(super) async fn run(
     let broken = tokio::select! {
         () = ending.received() => false,
         () = daemon.fatal.cancelled() => true,
-        _ = &mut accepting.task => true,
     };
     reloading.abort();
+    // Once it has ended, nothing else holds the transports, so they end with this function.
+    let _ = reloading.await;
     if broken {
-        // The state on disk is right at any moment; an orderly end cannot be relied on.
-        accepting.socket.remove();
+        // Do not rely on a clean stop after a defect; the state on disk is right at any moment.
+        transports.withdraw();
         return Err(Failure::software("ended by a defect, see the log; start leafd again"));
     }
     tracing::info!("stopping");
@@ -85,12 +85,12 @@ pub(super) async fn run(
         reporting.abort();
     }
     manager.stopping("Stopping: requests under way are answered, and the state is written");
-    stop(daemon, accepting, config.shutdown.grace).await?;
+    stop(daemon, &transports, config.shutdown.grace).await?;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// The service manager's socket, or one of our own.
+/// The socket that the service manager has passed, or else leafd's own.
 fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Failure> {
     let Some(listener) = inherited else {
         let (mode, group) = (config.socket.mode, config.socket.group.as_deref());
@@ -108,36 +108,26 @@ fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Fa
     Ok(socket)
 }
 
-/// What every caller is served from.
-fn serve_from(daemon: &Daemon, environment: Environment, terms: Terms) -> Service {
+/// The service that answers every caller.
+fn serve_from(daemon: &Daemon, environment: Environment, policy: Policy) -> Service {
     Service::new(
         daemon.segments.clone(),
         daemon.snowflake.issuer.clone(),
         daemon.snowflake.workers.clone(),
         environment,
-        terms,
+        policy,
         daemon.state.path().display().to_string(),
     )
 }
 
-fn begin_to_accept(
-    socket: Socket,
-    service: &Arc<Service>,
-    serving: &Serving,
-) -> Result<Accepting, Failure> {
-    let listener = socket.listener.try_clone();
-    let listener = listener
-        .and_then(|listener| watched(listener, Interest::READABLE))
-        .map_err(|error| Failure::system("cannot listen", &error))?;
-    let (connections, stop) = (TaskTracker::new(), CancellationToken::new());
-    let task = tokio::spawn(accept(
-        listener,
-        Arc::clone(service),
-        serving.handle().clone(),
-        connections.clone(),
-        stop.clone(),
-    ));
-    Ok(Accepting { socket, task, connections, stop })
+/// A transport that has started. `name` is for the error.
+fn transport(
+    name: &str,
+    started: io::Result<impl Transport + 'static>,
+) -> Result<Box<dyn Transport>, Failure> {
+    let started = started
+        .map_err(|error| Failure::system(&format!("cannot start to serve {name}"), &error))?;
+    Ok(Box::new(started))
 }
 
 async fn reload_when_asked(mut reloader: Reloader, mut hang_up: Signal, manager: Manager) {

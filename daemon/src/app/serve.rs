@@ -16,7 +16,7 @@ use crate::transport::inherited::Inherited;
 /// When it cannot start, or cannot stop in good order.
 pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
     // Before anything else is opened.
-    let inherited = Inherited::take();
+    let inherited = Inherited::from_environment();
     let manager = Manager::of_environment();
     let outcome =
         inherited.map_err(Into::into).and_then(|inherited| start(path, inherited, &manager));

@@ -15,7 +15,7 @@ mod report;
 pub mod watchdog;
 pub mod words;
 
-pub use report::report;
+pub(crate) use report::report;
 
 /// Names the socket that listens.
 const VARIABLE: &str = "NOTIFY_SOCKET";

@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const SHARE: u32 = 100;
 
 /// Tells the service manager how leafd is, whenever that changes.
-pub async fn report(manager: Manager, service: Arc<Service>) {
+pub(crate) async fn report(manager: Manager, service: Arc<Service>) {
     let mut pause = INTERVAL;
     loop {
         tokio::time::sleep(pause).await;

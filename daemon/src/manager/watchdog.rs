@@ -33,7 +33,8 @@ mod tests {
 
     use super::*;
     use crate::manager::tests::Listener;
-    use crate::transport::unix::serving::Serving;
+    use crate::transport::lifecycle::ThreadProbe;
+    use crate::transport::unix::serving_thread::ServingThread;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -48,9 +49,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn while_the_thread_that_serves_hangs_nothing_is_petted() {
-        let serving = Serving::start(&CancellationToken::new()).unwrap();
+        let serving = ServingThread::start(&CancellationToken::new()).unwrap();
         let (listener, manager) = Listener::new();
-        let probe = serving.probe();
+        let probe = ThreadProbe::new(serving.handle());
         let has_run_a_task = move || {
             let probe = probe.clone();
             async move { probe.has_run_a_task().await }

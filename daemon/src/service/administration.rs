@@ -1,6 +1,6 @@
-//! The calls that are not about IDs. leafd does them one at a time, so that they cannot crowd out
-//! requests for IDs, and connections take turns, so that one with many such calls cannot crowd out
-//! others.
+//! The calls that manage tags and workers. leafd runs them one at a time, so that they cannot crowd
+//! out requests for IDs. Connections take turns, so that one with many such calls cannot crowd out
+//! the others.
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use leaf_client::wire::{
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::room::{Later, Taken, in_background};
-use super::service::Service;
-use super::turns::AdministrationTurns;
+use super::in_flight::{InFlightGuard, PendingReply, in_background};
+use super::queues::AdministrationQueues;
+use super::shared::Service;
 
-enum Task {
+/// A call that outlives the buffer it arrived in.
+enum AdministrativeCall {
     Status,
     List { after: String, limit: u32 },
     Show(String),
@@ -26,7 +27,7 @@ enum Task {
     Used { after: String, limit: u32 },
 }
 
-impl Task {
+impl AdministrativeCall {
     fn of(call: &Call<'_>) -> Self {
         match *call {
             Call::TagList { after, limit } => Self::List { after: after.to_owned(), limit },
@@ -42,15 +43,15 @@ impl Task {
             }
             Call::TagDelete { tag } => Self::Delete(tag.to_owned()),
             Call::TagsUsed { after, limit } => Self::Used { after: after.to_owned(), limit },
-            // The others have been answered.
+            // The session and the transport answer all other calls themselves.
             _ => Self::Status,
         }
     }
 
-    const fn turn<'a>(&self, turns: &'a AdministrationTurns) -> &'a Semaphore {
+    const fn queue<'a>(&self, queues: &'a AdministrationQueues) -> &'a Semaphore {
         match self {
-            Self::Status | Self::Used { .. } => &turns.memory,
-            _ => &turns.store,
+            Self::Status | Self::Used { .. } => &queues.memory,
+            _ => &queues.store,
         }
     }
 
@@ -94,38 +95,43 @@ impl Task {
     }
 }
 
-fn bad_limit(limit: u32, most: u32) -> Reply {
-    let text = format!("limit {limit} is not between 1 and {most}");
-    Reply::Error(WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(most)))
+fn bad_limit(limit: u32, max: u32) -> Reply {
+    let text = format!("limit {limit} is not between 1 and {max}");
+    Reply::Error(WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(max)))
 }
 
-/// Does `call` when it is its turn. `turns` are those of its connection.
+/// Runs `call` once it is its turn. `own_queues` are those of its session.
 pub(super) fn administrate(
     service: Arc<Service>,
-    taken: Taken,
-    turns: Arc<AdministrationTurns>,
+    in_flight: InFlightGuard,
+    own_queues: Arc<AdministrationQueues>,
     call: &Call<'_>,
-) -> Later {
-    let task = Task::of(call);
-    let due = service.environment.now() + service.terms().terms.limits.wait;
+) -> PendingReply {
+    let call = AdministrativeCall::of(call);
+    let deadline = service.environment.now() + service.policy.get().policy.limits.wait;
     Box::pin(async move {
-        let _taken = taken;
-        // Until the connection has taken the answer: one whose peer does not read gathers none.
-        let _own = task.turn(&turns).acquire().await;
+        let _in_flight = in_flight;
+        // Held until the connection takes the answer, so that a client that does not read its
+        // answers cannot pile them up here.
+        let _permit = call.queue(&own_queues).acquire().await;
         let background = service.background.clone();
-        let reply = in_background(&background, reply_by(due, service, task)).await;
+        let reply = in_background(&background, reply_by(deadline, service, call)).await;
         reply.unwrap_or_else(Reply::Error)
     })
 }
 
-/// The call itself, once it has begun, has the time that the store has.
-async fn reply_by(due: Instant, service: Arc<Service>, task: Task) -> Result<Reply, WireError> {
-    let turn = timeout_at(due, task.turn(&service.administration).acquire()).await;
-    if turn.is_err() || service.environment.now() >= due {
-        let text = "calls of administration are done one at a time, and too many are ahead";
+/// Runs `call` if its turn comes by `deadline`. Once it runs, only the store's timeouts limit it.
+async fn reply_by(
+    deadline: Instant,
+    service: Arc<Service>,
+    call: AdministrativeCall,
+) -> Result<Reply, WireError> {
+    let permit = timeout_at(deadline, call.queue(&service.administration).acquire()).await;
+    if permit.is_err() || service.environment.now() >= deadline {
+        let text = "administrative calls run one at a time, and too many are ahead of this one";
         return Err(WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100));
     }
-    // Others come first between two of these.
+    // Other tasks of this runtime run between two administrative calls.
     tokio::task::yield_now().await;
-    Ok(Box::pin(task.reply(&service)).await)
+    Ok(Box::pin(call.reply(&service)).await)
 }

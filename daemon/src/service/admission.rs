@@ -1,4 +1,5 @@
-//! What a caller may do, and how much of it the caller has had, judged by the terms in force.
+//! What a caller may do and how many IDs it may have, by the policy in force. The rules themselves
+//! are in [`crate::access`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +7,23 @@ use std::time::Duration;
 use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 
-use super::service::{QuotaClock, Service};
-use super::terms::Known;
+use super::policy::{KnownPolicy, Policy};
+use super::shared::{QuotaClock, Service};
 use crate::access::bucket::{Bucket, Over, Rate, Reserved};
 use crate::access::ledger::{Kind, User, Visit};
 use crate::access::principal::Principal;
 use crate::access::rules::{Grant, TagQuota};
 
-/// A caller that has been let in.
+/// A caller that was admitted. Counts as a connection of its user until it is dropped.
 #[derive(Debug)]
 pub(super) struct Visitor {
     principal: Principal,
     visit: Visit,
-    known: Known,
+    known: KnownPolicy,
     grant: Grant,
 }
 
-/// What one tag may still give, where that is limited.
+/// The limit of one tag, where it has one.
 #[derive(Debug, Clone)]
 pub(super) struct Allowance {
     tag: String,
@@ -30,82 +31,85 @@ pub(super) struct Allowance {
     rate: Rate,
 }
 
-/// How long to wait with the next attempt when there is no place.
-const PLACE_MS: u32 = 100;
+/// When a caller that was over its limit of connections should try again, in milliseconds.
+const RETRY_AFTER_MS: u32 = 100;
 
 impl Visitor {
-    /// Lets a caller in, if the rules and its quota allow it.
+    /// Admits a caller, if the rules and its quota allow it.
     ///
     /// # Errors
-    /// With the answer for the caller. The log has been told, at most every so often.
+    /// With the answer to the caller. The refusal is in the log, unless the log is throttled.
     pub(super) fn admit(service: &Service, principal: Principal) -> Result<Self, WireError> {
         let now = service.since_start(service.environment.now());
-        let known = service.terms.get();
-        let grant = known.terms.access.grant(&principal);
+        let known = service.policy.get();
+        let grant = known.policy.access.grant(&principal);
         if let Err(refused) = grant.connect() {
             log(&service.ledger.user(principal.uid, now), &refused, now);
             return Err(refused);
         }
-        let most = grant.quota().connections;
-        let visit = service.ledger.visit(principal.uid, most, now).map_err(|user| {
-            let most = most.unwrap_or_default();
+        let limit = grant.quota().connections;
+        let visit = service.ledger.visit(principal.uid, limit, now).map_err(|user| {
+            let limit = limit.unwrap_or_default();
             let text = format!(
-                "uid {} has {most} connections already (max-connections in quota or access.rules)",
-                principal.uid
+                "{principal} has {limit} connections already (max-connections in quota or \
+                 access.rules)"
             );
             let refused = WireError::new(ErrorCode::TooManyConnections, text)
-                .with_detail(u64::from(most))
-                .with_retry_after_ms(PLACE_MS);
+                .with_detail(u64::from(limit))
+                .with_retry_after_ms(RETRY_AFTER_MS);
             log(&user, &refused, now);
             refused
         })?;
         Ok(Self { principal, visit, known, grant })
     }
 
-    /// The terms as last looked at.
+    /// The policy as of the last [`Self::keep_up`].
     #[inline]
-    pub(super) fn known(&self) -> &Known {
-        &self.known
+    pub(super) fn policy(&self) -> &Policy {
+        &self.known.policy
     }
 
-    /// What the caller may, by these terms.
+    pub(super) const fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// What the caller may do, by that policy.
     #[inline]
     pub(super) const fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// Looks whether the terms have changed, and whether the caller is still let in. Says whether
-    /// they have.
+    /// Reads the policy and works out the grant again if the policy has changed. Returns whether it
+    /// has.
     #[inline]
     pub(super) fn keep_up(&mut self, service: &Service) -> bool {
-        let changed = !service.terms.are(&self.known);
+        let changed = !service.policy.is(&self.known);
         if changed {
-            self.known = service.terms.get();
-            self.grant = self.known.terms.access.grant(&self.principal);
+            self.known = service.policy.get();
+            self.grant = self.known.policy.access.grant(&self.principal);
         }
         changed
     }
 
-    /// Whose connection it is.
     #[inline]
     pub(super) const fn user(&self) -> &Arc<User> {
         &self.visit.user
     }
 
-    /// Tells the log of a refusal, now and then.
+    /// Logs a refusal, unless the user's last one of this kind was logged a moment ago.
     #[cold]
     pub(super) fn log(&self, service: &Service, refused: &WireError) {
         log(&self.visit.user, refused, service.since_start(service.environment.now()));
     }
 
-    /// What limits `tag`.
+    /// The limit of `tag`, if it has one.
     pub(super) fn allowance(&self, service: &Service, tag: &str) -> Option<Allowance> {
-        let rate = TagQuota::of(&self.known.terms.tags, tag)?;
+        let rate = TagQuota::of(&self.known.policy.tags, tag)?;
         let bucket = service.ledger.tag(tag, service.since_start(service.environment.now()));
         Some(Allowance { tag: tag.to_owned(), bucket, rate })
     }
 
-    /// Whether anything limits how many IDs the caller may have of `tag`.
+    /// Whether a quota limits the caller or the tag.
     #[inline]
     pub(super) const fn is_metered(&self, tag: Option<&Allowance>) -> bool {
         self.grant.quota().rate.is_some() || tag.is_some()
@@ -114,7 +118,7 @@ impl Visitor {
     /// Whether the quotas of the caller and of the tag leave room for `count` IDs.
     ///
     /// # Errors
-    /// With the answer when they do not.
+    /// With the answer to the caller.
     #[inline(never)]
     pub(super) fn check_quota(
         &self,
@@ -125,15 +129,15 @@ impl Visitor {
     ) -> Result<(), WireError> {
         let now = service.since_start(now);
         if let Some(rate) = self.grant.quota().rate {
-            let whose = || format!("uid {}", self.grant.uid());
+            let whose = || self.principal.to_string();
             let which = "ids-per-second in quota or access.rules";
             let outcome = self.visit.user.ids.check(count, rate, now);
-            outcome.map_err(|over| too_much(over, count, rate, whose, which))?;
+            outcome.map_err(|over| over_quota(over, count, rate, whose, which))?;
         }
         if let Some(Allowance { tag, bucket, rate }) = tag {
-            let whose = || format!("the tag {tag:?} (asked by uid {})", self.grant.uid());
+            let whose = || format!("the tag {tag:?} (asked by {})", self.principal);
             let outcome = bucket.check(count, *rate, now);
-            outcome.map_err(|over| too_much(over, count, *rate, whose, "quota.tags"))?;
+            outcome.map_err(|over| over_quota(over, count, *rate, whose, "quota.tags"))?;
         }
         Ok(())
     }
@@ -171,14 +175,14 @@ impl Visitor {
         let of_tag = tag.map(|Allowance { bucket, rate, .. }| {
             (Arc::clone(bucket), bucket.reserve(count, *rate))
         });
-        // Few requests are metered, and the others need no clock.
+        // The clock costs a reference count, and most requests are not metered.
         let clock = (of_user.is_some() || of_tag.is_some()).then(|| service.quota_clock());
         Reservation { of_user, of_tag, clock }
     }
 }
 
-/// What a request in flight has reserved. If nobody waits for the answer any more, it counts as
-/// issued: nobody can tell whether it was.
+/// The quota that a request in flight has reserved. Dropping it charges for the IDs, even if the
+/// client is gone: they may have been issued.
 #[derive(Debug)]
 pub(super) struct Reservation {
     of_user: Option<(Arc<User>, Reserved)>,
@@ -187,7 +191,7 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// The request was refused.
+    /// Returns the quota: the request was refused, so no ID was issued.
     pub(super) fn cancel(mut self) {
         if let Some((user, reserved)) = self.of_user.take() {
             user.ids.cancel(reserved);
@@ -212,7 +216,7 @@ impl Drop for Reservation {
 }
 
 #[cold]
-fn too_much(
+fn over_quota(
     over: Over,
     count: u32,
     rate: Rate,
@@ -223,12 +227,12 @@ fn too_much(
     let error = match over {
         Over::Never => {
             let text = format!(
-                "count {count} is above what {whose} may have in a second, {limit} ({which})"
+                "count {count} exceeds the limit of {whose}, {limit} IDs per second ({which})"
             );
             WireError::new(ErrorCode::BadCount, text)
         }
         Over::Wait(wait) => {
-            let text = format!("{whose} has had {limit} IDs within a second ({which})");
+            let text = format!("{whose} has reached its limit of {limit} IDs per second ({which})");
             let ms = u32::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
             WireError::new(ErrorCode::QuotaExceeded, text).with_retry_after_ms(ms)
         }

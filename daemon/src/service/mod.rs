@@ -1,15 +1,14 @@
-//! What leafd answers: typed calls in, typed outcomes out, for a principal. `session` is one
-//! caller's side of it, `admission` says whether the caller may and has had too much, and
-//! `administration` does the calls that are not about IDs. Neither sockets nor bytes get in here;
-//! each transport brings its callers and encodes what they get.
+//! Typed calls in, typed outcomes out, for a principal. `session` answers one caller, `admission`
+//! checks what that caller may do, `administration` runs the calls that manage tags and workers, and
+//! `policy` holds what a reload can change. No socket and no bytes get in here: a transport
+//! identifies its callers and encodes the answers.
 
 mod administration;
-pub(crate) mod admission;
-pub(crate) mod room;
-#[allow(clippy::module_inception, reason = "the service itself")]
-pub(crate) mod service;
+mod admission;
+pub(crate) mod in_flight;
+pub(crate) mod policy;
+mod queues;
 pub(crate) mod session;
-pub mod terms;
-mod turns;
+mod shared;
 
-pub use service::Service;
+pub(crate) use shared::Service;

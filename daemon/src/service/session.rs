@@ -1,5 +1,5 @@
-//! One caller's side of the service. What memory can answer is answered on the spot, without a task,
-//! an await or an allocation; for the rest there is a future.
+//! One caller's access to the service. A session answers what memory can answer at once, without a
+//! task, an await or an allocation. For everything else it hands the transport a future.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,109 +10,109 @@ use tokio::time::Instant;
 
 use super::administration::administrate;
 use super::admission::{Allowance, Reservation, Visitor};
-use super::room::{Full, Later, in_background};
-use super::service::Service;
-use super::terms::Limits;
-use super::turns::AdministrationTurns;
+use super::in_flight::{PendingReply, TooManyInFlight, in_background};
+use super::policy::RequestLimits;
+use super::queues::AdministrationQueues;
+use super::shared::Service;
 use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BadTag, BizTag, Runs};
 use crate::segment::service::{Asker, Outcome as SegmentOutcome, Tag};
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
-/// What a status costs beside the bytes of its answer, in bytes of answers.
+/// What a status costs in addition to the bytes of its answer, in bytes of answers.
 const STATUS_COST: usize = 512;
 
-/// Where the answer to one call goes. A transport implements it with what its connection has at
-/// hand, so that an answer moves no further than from here into the transport's buffer.
+/// Where the answer to one call goes. A transport implements it over its connection's buffers, so
+/// that the answer is encoded where it is made.
 pub(crate) trait Responder {
-    /// How many requests of the same connection wait. Asked only if this one would have to wait too.
+    /// How many requests of this connection are in flight.
     fn in_flight(&self) -> usize;
 
     /// Sends the answer.
     fn reply(&mut self, reply: Reply);
 
-    /// Keeps the request until its answer is there.
-    fn reply_later(&mut self, later: Later);
+    /// Sends the answer once it is ready. Dropping `reply` cancels the request.
+    fn reply_later(&mut self, reply: PendingReply);
+
+    /// Notes work that the size of the answer does not show, in bytes of answers.
+    fn add_cost(&mut self, cost: usize);
 }
 
-/// The limits that a caller was told when it came. They hold as long as it stays.
+/// The limits that a transport announces when a session begins. A reload does not change them for
+/// this session.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct AnnouncedLimits {
     /// IDs in one request.
     pub(crate) max_count: u32,
-    /// Requests of one connection that may wait.
+    /// Requests in flight on one connection.
     pub(crate) max_in_flight: u32,
 }
 
-/// A caller that has been let in.
+/// A caller that was admitted.
 pub(crate) struct Session {
     service: Arc<Service>,
     visitor: Visitor,
-    told: Told,
-    /// Most callers ask for one tag again and again.
-    last_tag: Option<Chosen>,
-    /// Few callers administrate.
-    turns: Option<Arc<AdministrationTurns>>,
+    announced: AnnouncedLimits,
+    /// Most callers ask for the same tag again and again.
+    last_tag: Option<AllowedTag>,
+    /// Made at the first administrative call: few callers have any.
+    queues: Option<Arc<AdministrationQueues>>,
 }
 
-/// A tag that the caller may have IDs of.
-struct Chosen {
+/// A tag that the caller may get IDs of.
+struct AllowedTag {
     name: BizTag,
-    /// None as long as memory has none of this name.
+    /// None while memory has no tag of this name.
     tag: Option<Arc<Tag>>,
     allowance: Option<Allowance>,
 }
 
 impl Session {
-    /// Lets a caller in, if the rules and its quota allow it.
+    /// Admits a caller, if the rules and its quota allow it. The session counts as one connection of
+    /// its user.
     ///
     /// # Errors
-    /// With the answer for the caller.
+    /// With the answer to the caller.
     pub(crate) fn begin(service: &Arc<Service>, principal: Principal) -> Result<Self, WireError> {
         let visitor = Visitor::admit(service, principal)?;
-        let limits = &visitor.known().terms.limits;
+        let limits = &visitor.policy().limits;
         let max_in_flight = u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX);
-        let told = Told { max_count: limits.max_count, max_in_flight };
+        let announced = AnnouncedLimits { max_count: limits.max_count, max_in_flight };
         let service = Arc::clone(service);
-        Ok(Self { service, visitor, told, last_tag: None, turns: None })
+        Ok(Self { service, visitor, announced, last_tag: None, queues: None })
     }
 
-    /// What the caller is told when it comes.
-    pub(crate) const fn told(&self) -> Told {
-        self.told
+    pub(crate) const fn announced(&self) -> AnnouncedLimits {
+        self.announced
     }
 
-    /// Whose session it is.
     #[inline]
     pub(crate) const fn user(&self) -> &Arc<User> {
         self.visitor.user()
     }
 
-    /// The bounds in force.
+    /// Adopts the policy in force. Returns whether it has changed: then the transport reads its own
+    /// limits again as well.
     #[inline]
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.visitor.known().terms.limits
-    }
-
-    /// Looks whether other terms are in force by now.
-    #[inline]
-    pub(crate) fn keep_up(&mut self) {
-        if self.visitor.keep_up(&self.service) {
+    pub(crate) fn keep_up(&mut self) -> bool {
+        let changed = self.visitor.keep_up(&self.service);
+        if changed {
             self.last_tag = None;
         }
+        changed
     }
 
-    /// Whether the caller may still be connected: the rules may have changed.
+    /// Whether the caller may stay connected. After a reload it may not.
     ///
     /// # Errors
-    /// With the answer to give before the connection is closed.
+    /// With the last answer, after which the transport closes the connection.
     #[inline]
     pub(crate) fn may_stay(&self) -> Result<(), WireError> {
         self.visitor.grant().connect().inspect_err(|refused| self.note(refused))
     }
 
-    /// Answers a call, which is no hello.
+    /// Answers any call except `Hello`, which is the transport's.
     #[inline(always)]
     pub(crate) fn call(&mut self, call: &Call<'_>, now: Instant, responder: &mut impl Responder) {
         let outcome = match *call {
@@ -126,8 +126,8 @@ impl Session {
                 responder.reply(Reply::Time { unix_ms: self.service.environment.unix_ms() });
                 Ok(())
             }
-            Call::Status if self.service.has_status_at_hand() => {
-                self.user().share.spend(STATUS_COST);
+            Call::Status if self.service.can_answer_status_at_once() => {
+                responder.add_cost(STATUS_COST);
                 responder.reply(Reply::Status(Box::new(self.service.status())));
                 Ok(())
             }
@@ -148,11 +148,11 @@ impl Session {
         responder: &mut impl Responder,
     ) -> Result<(), WireError> {
         self.check_count(count)?;
-        let chosen = match &self.last_tag {
-            Some(chosen) if chosen.name.as_str() == name => chosen,
-            _ => &*self.last_tag.insert(self.choose(name)?),
+        let allowed = match &self.last_tag {
+            Some(last) if last.name.as_str() == name => last,
+            _ => &*self.last_tag.insert(self.find_tag(name)?),
         };
-        let allowance = chosen.allowance.as_ref();
+        let allowance = allowed.allowance.as_ref();
         let metered = self.visitor.is_metered(allowance);
         if metered
             && let Err(refused) = self.visitor.check_quota(&self.service, count, allowance, now)
@@ -160,11 +160,11 @@ impl Session {
             self.note(&refused);
             return Err(refused);
         }
-        let taken = chosen.tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
+        let taken = allowed.tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
         let Some(first) = taken else {
-            // Memory may forget a tag that the store does not know, and make another one of the same
-            // name: the session must not keep the first.
-            let (name, allowance) = (chosen.name.clone(), chosen.allowance.clone());
+            // Memory may evict a tag that the store does not know and later make a new one of the
+            // same name, so the session must not keep this one.
+            let (name, allowance) = (allowed.name.clone(), allowed.allowance.clone());
             self.last_tag = None;
             let deadline = self.deadline(now, timeout_ms);
             return self.segment_by_service(&name, allowance, count, (now, deadline), responder);
@@ -176,7 +176,7 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for IDs of a tag when memory has too few at hand.
+    /// Requests IDs of a tag that has too few ready in memory.
     #[inline(never)]
     fn segment_by_service(
         &self,
@@ -187,8 +187,8 @@ impl Session {
         responder: &mut impl Responder,
     ) -> Result<(), WireError> {
         let allowance = allowance.as_ref();
-        // Before the name takes a place: a refused request takes none.
-        self.check_room(responder)?;
+        // Before the name gets an entry in memory, which a refused request must not cause.
+        self.check_in_flight(responder)?;
         let asker = Asker(self.visitor.grant().uid());
         match self.service.segments.request(name, asker, count, deadline) {
             SegmentOutcome::Now(runs) => {
@@ -220,9 +220,11 @@ impl Session {
             quota.inspect_err(|refused| self.note(refused))?;
         }
         let issuer = &self.service.issuer;
-        let outcome = match self.room(responder) {
+        let outcome = match self.may_wait(responder) {
             Ok(()) => issuer.request(count, now, self.deadline(now, timeout_ms)),
-            Err(full) => issuer.request_at_once(count, now, &|| full.error(self.uid())),
+            Err(too_many) => {
+                issuer.request_at_once(count, now, &|| too_many.error(self.visitor.principal()))
+            }
         };
         match outcome {
             SnowflakeOutcome::Now(runs) => {
@@ -234,7 +236,7 @@ impl Session {
             SnowflakeOutcome::Refused(refused) => return Err(refused),
             SnowflakeOutcome::Later(waiting) => {
                 let reserved = self.visitor.reserve(&self.service, count, None);
-                // It waits for its deadline itself, and the serving thread has no timers.
+                // This future has a deadline, and the thread that serves has no timers.
                 let outcome = in_background(&self.service.background, waiting.outcome());
                 responder.reply_later(self.keep_waiting(reserved, outcome));
             }
@@ -247,21 +249,21 @@ impl Session {
         call: &Call<'_>,
         responder: &mut impl Responder,
     ) -> Result<(), WireError> {
-        // Whoever may connect may see the status.
+        // Everybody who may connect may see the status.
         if !matches!(call, Call::Status) {
             self.visitor.grant().administer().inspect_err(|refused| self.note(refused))?;
         }
-        self.check_room(responder)?;
-        let turns = Arc::clone(self.turns.get_or_insert_default());
-        let taken = self.service.room.take(self.user());
-        responder.reply_later(administrate(Arc::clone(&self.service), taken, turns, call));
+        self.check_in_flight(responder)?;
+        let queues = Arc::clone(self.queues.get_or_insert_default());
+        let in_flight = self.service.in_flight.add(self.user());
+        responder.reply_later(administrate(Arc::clone(&self.service), in_flight, queues, call));
         Ok(())
     }
 
-    /// The tag of this name, if the caller may have IDs of it.
-    fn choose(&self, name: &str) -> Result<Chosen, WireError> {
+    /// The tag of this name, if the caller may get IDs of it.
+    fn find_tag(&self, name: &str) -> Result<AllowedTag, WireError> {
         if let Err(refused) = self.visitor.grant().tag(name) {
-            // The refusal quotes the tag, so a malformed one is refused as such.
+            // A malformed name is refused as malformed first: the refusal below would quote it.
             BizTag::new(name).map_err(bad_tag)?;
             self.note(&refused);
             return Err(refused);
@@ -272,10 +274,10 @@ impl Session {
             None => BizTag::new(name).map_err(bad_tag)?,
         };
         let allowance = self.visitor.allowance(&self.service, name);
-        Ok(Chosen { name: checked, tag, allowance })
+        Ok(AllowedTag { name: checked, tag, allowance })
     }
 
-    /// Logs a refusal that is about the caller, at most every so often.
+    /// Logs a refusal by a rule or a quota; throttled per user.
     #[cold]
     fn note(&self, refused: &WireError) {
         if matches!(refused.code(), ErrorCode::Forbidden | ErrorCode::QuotaExceeded) {
@@ -285,34 +287,31 @@ impl Session {
 
     #[inline]
     fn check_count(&self, count: u32) -> Result<(), WireError> {
-        let limit = self.told.max_count;
+        let limit = self.announced.max_count;
         if count > 0 && count <= limit { Ok(()) } else { Err(bad_count(count, limit)) }
     }
 
     /// Whether one more request may wait.
     #[inline]
-    fn room(&self, responder: &impl Responder) -> Result<(), Full> {
-        let max_in_flight = self.told.max_in_flight as usize;
-        self.service.room.check(self.user(), responder.in_flight(), max_in_flight)
+    fn may_wait(&self, responder: &impl Responder) -> Result<(), TooManyInFlight> {
+        let max_in_flight = self.announced.max_in_flight as usize;
+        self.service.in_flight.check(self.user(), responder.in_flight(), max_in_flight)
     }
 
-    fn check_room(&self, responder: &impl Responder) -> Result<(), WireError> {
-        self.room(responder).map_err(|full| full.error(self.uid()))
+    fn check_in_flight(&self, responder: &impl Responder) -> Result<(), WireError> {
+        self.may_wait(responder).map_err(|too_many| too_many.error(self.visitor.principal()))
     }
 
-    const fn uid(&self) -> u32 {
-        self.visitor.grant().uid()
-    }
-
-    /// Keeps a request until its outcome is there, with the place and the quota that it holds.
+    /// Turns the outcome of a request into its answer, and holds its quota and its place among the
+    /// requests in flight until then.
     fn keep_waiting(
         &self,
         reserved: Reservation,
         outcome: impl Future<Output = Result<Runs, WireError>> + Send + 'static,
-    ) -> Later {
-        let taken = self.service.room.take(self.user());
+    ) -> PendingReply {
+        let in_flight = self.service.in_flight.add(self.user());
         Box::pin(async move {
-            let _taken = taken;
+            let _in_flight = in_flight;
             match outcome.await {
                 Ok(runs) => ids(runs),
                 Err(refused) => {
@@ -323,11 +322,16 @@ impl Session {
         })
     }
 
+    #[inline]
+    fn limits(&self) -> &RequestLimits {
+        &self.visitor.policy().limits
+    }
+
     fn deadline(&self, now: Instant, timeout_ms: u32) -> Instant {
         let limits = self.limits();
         let wait = match timeout_ms {
             0 => limits.wait,
-            asked => Duration::from_millis(u64::from(asked)).min(limits.max_wait),
+            named => Duration::from_millis(u64::from(named)).min(limits.max_wait),
         };
         now + wait
     }
@@ -340,7 +344,7 @@ fn refuse(responder: &mut impl Responder, refused: WireError) {
 
 #[inline]
 fn ids(runs: Runs) -> Reply {
-    // A request for at least one ID is answered with at least one.
+    // Every request is for at least one ID, so the runs are not empty.
     runs.into_reply().unwrap_or_else(|| {
         Reply::Error(WireError::new(ErrorCode::DeadlineExceeded, "no ID was made"))
     })

@@ -1,12 +1,12 @@
-//! How a connection begins, whatever it is for: the hello, and what to say to bytes that are no
-//! request. What the calls mean is none of this room's business.
+//! Begins a connection of leafd's protocol, on the Unix socket and on the peer port: answers the
+//! hello, and bytes that are not a request. It never looks at what a call means.
 
 use leaf_client::wire::{
     Call, ErrorCode, MAGIC, Reply, Request, RequestError, Response, UNSOLICITED, VERSION,
     WireError, decode_request, encode_response,
 };
 
-/// Whether a connection has said hello, and what it is told then.
+/// Whether a client has said hello, and the limits that the answer announces.
 #[derive(Debug)]
 pub(super) struct Greeting {
     said_hello: bool,
@@ -14,17 +14,18 @@ pub(super) struct Greeting {
     max_in_flight: u32,
 }
 
-/// What the greeting has to say itself.
+/// The reply to one request.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct NumberedReply {
+    /// The ID of the request; [`UNSOLICITED`] if it cannot be told.
     pub(super) id: u64,
     pub(super) reply: Reply,
-    /// Whether the connection goes on.
-    pub(super) go_on: bool,
+    /// Whether the connection stays open after it.
+    pub(super) keep_open: bool,
 }
 
 impl Greeting {
-    /// Before the hello. Its answer tells these limits.
+    /// A connection before its hello.
     pub(super) const fn new(max_count: u32, max_in_flight: u32) -> Self {
         Self { said_hello: false, max_count, max_in_flight }
     }
@@ -33,12 +34,12 @@ impl Greeting {
         self.said_hello
     }
 
-    /// The request in `body`, once hello has been said.
+    /// Decodes the request in `body`. The client must have said hello.
     ///
     /// # Errors
-    /// With the answer to anything else.
+    /// With the reply to a hello or to anything that may not be passed on.
     #[inline]
-    pub(super) fn open<'a>(&mut self, body: &'a [u8]) -> Result<Request<'a>, Box<Answer>> {
+    pub(super) fn open<'a>(&mut self, body: &'a [u8]) -> Result<Request<'a>, Box<NumberedReply>> {
         match decode_request(body) {
             Ok(request)
                 if self.said_hello
@@ -52,10 +53,10 @@ impl Greeting {
     }
 
     #[cold]
-    fn answer(&mut self, decoded: Result<Request<'_>, Box<RequestError>>) -> Answer {
+    fn answer(&mut self, decoded: Result<Request<'_>, Box<RequestError>>) -> NumberedReply {
         let (id, outcome) = match decoded {
             Ok(Request { id: UNSOLICITED, .. }) => {
-                let text = "request ID 0 is the daemon's own; number requests from 1";
+                let text = "request ID 0 is reserved for the daemon; number requests from 1";
                 (UNSOLICITED, Err(WireError::new(ErrorCode::Malformed, text)))
             }
             Ok(Request { id, call }) => (id, self.hello(&call)),
@@ -63,12 +64,12 @@ impl Greeting {
                 (bad.id, Err(hello_expected()))
             }
             Err(bad) => {
-                let go_on = self.said_hello && bad.id != UNSOLICITED;
-                return Answer { id: bad.id, reply: Reply::Error(bad.error), go_on };
+                let keep_open = self.said_hello && bad.id != UNSOLICITED;
+                return NumberedReply { id: bad.id, reply: Reply::Error(bad.error), keep_open };
             }
         };
-        let go_on = outcome.is_ok();
-        Answer { id, reply: outcome.unwrap_or_else(Reply::Error), go_on }
+        let keep_open = outcome.is_ok();
+        NumberedReply { id, reply: outcome.unwrap_or_else(Reply::Error), keep_open }
     }
 
     fn hello(&mut self, call: &Call<'_>) -> Result<Reply, WireError> {
@@ -80,7 +81,7 @@ impl Greeting {
             return Err(WireError::new(ErrorCode::BadMagic, text));
         }
         if version == 0 {
-            let text = format!("version 0 is none; this leafd speaks 1 to {VERSION}");
+            let text = format!("there is no version 0; this leafd speaks versions 1 to {VERSION}");
             let refused = WireError::new(ErrorCode::VersionUnsupported, text);
             return Err(refused.with_detail(u64::from(VERSION)));
         }
@@ -97,17 +98,18 @@ fn hello_expected() -> WireError {
     WireError::new(ErrorCode::HelloExpected, "say Hello before anything else")
 }
 
-/// What a connection beyond the `limit` gets instead of an answer; `limited_by` names the limit.
-pub(super) fn no_room(limit: usize, limited_by: &str) -> Vec<u8> {
+/// The bytes for a connection beyond `limit`; `limited_by` names the limit. The connection is then
+/// closed.
+pub(super) fn too_many_connections(limit: usize, limited_by: &str) -> Vec<u8> {
     let text = format!("{limit} connections are open already ({limited_by})");
     let error = WireError::new(ErrorCode::TooManyConnections, text)
         .with_detail(limit as u64)
         .with_retry_after_ms(100);
-    not_let_in(error)
+    refusal(error)
 }
 
-/// What a connection gets that is closed at once.
-pub(super) fn not_let_in(error: WireError) -> Vec<u8> {
+/// The bytes for a connection that is refused. The connection is then closed.
+pub(super) fn refusal(error: WireError) -> Vec<u8> {
     let mut out = Vec::new();
     encode_response(&Response { id: UNSOLICITED, reply: Reply::Error(error) }, &mut out);
     out

@@ -1,5 +1,6 @@
-//! Listening sockets that the service manager opened and passes on, by the names that it has for
-//! them. They stay its own: they are accepted from, and never bound, removed or shut down here.
+//! Listening sockets that the service manager opened and passes to leafd, each with a name. They stay
+//! the service manager's: leafd accepts connections from them, and never binds, removes or shuts them
+//! down.
 
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -8,113 +9,111 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{
     AddressFamily, SockType, SockaddrLike, SockaddrStorage, getsockname, getsockopt, sockopt,
 };
 
-/// What a socket is for: its name in the socket unit.
+/// What a socket is for. A transport that takes over a socket has one of these in [`PURPOSES`].
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SocketPurpose {
+    /// `FileDescriptorName=` in the socket unit.
+    name: &'static str,
+    /// Who connects to it.
+    clients: &'static str,
+    family: SocketFamily,
+    /// An example of `ListenStream=`.
+    example: &'static str,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// `local`: for applications.
-    Local,
-    /// `peer`: for other leafd daemons.
-    Peer,
+enum SocketFamily {
+    Unix,
+    Tcp,
 }
 
-impl Purpose {
-    fn parse(name: &str) -> Option<Self> {
-        [Self::Local, Self::Peer].into_iter().find(|purpose| purpose.name() == name)
-    }
+pub(crate) static LOCAL: SocketPurpose = SocketPurpose {
+    name: "local",
+    clients: "applications",
+    family: SocketFamily::Unix,
+    example: "/run/leafd/leafd.sock",
+};
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Peer => "peer",
-        }
-    }
+pub(crate) static PEER: SocketPurpose = SocketPurpose {
+    name: "peer",
+    clients: "other leafd daemons",
+    family: SocketFamily::Tcp,
+    example: "8735",
+};
 
-    fn takes(self, family: AddressFamily) -> bool {
-        match self {
-            Self::Local => family == AddressFamily::Unix,
-            Self::Peer => matches!(family, AddressFamily::Inet | AddressFamily::Inet6),
-        }
-    }
+static PURPOSES: [&SocketPurpose; 2] = [&LOCAL, &PEER];
 
-    const fn remedy(self) -> &'static str {
+impl SocketFamily {
+    fn contains(self, family: AddressFamily) -> bool {
         match self {
-            Self::Local => {
-                "it has to be a Unix stream socket that listens: ListenStream=/run/leafd/leafd.sock \
-                 with FileDescriptorName=local and Accept=no"
-            }
-            Self::Peer => {
-                "it has to be a TCP socket that listens: ListenStream=8735 with \
-                 FileDescriptorName=peer and Accept=no"
-            }
+            Self::Unix => family == AddressFamily::Unix,
+            Self::Tcp => matches!(family, AddressFamily::Inet | AddressFamily::Inet6),
         }
     }
 }
 
-/// Sockets that cannot be meant for leafd.
+/// Why leafd cannot use the sockets that it was passed.
 #[derive(Debug, thiserror::Error)]
-pub enum InheritError {
-    /// The environment does not fit what is open.
+pub(crate) enum InheritError {
     #[error(
-        "the sockets that the service manager passes cannot be told apart (LISTEN_FDS={count:?}, \
+        "leafd cannot tell which socket of the service manager is which (LISTEN_FDS={count:?}, \
          LISTEN_FDNAMES={names:?}): {source}; let a socket unit pass them, with \
          FileDescriptorName=local"
     )]
-    Environment {
-        /// Of the environment.
-        count: String,
-        /// Of the environment.
-        names: String,
-        /// What is wrong.
-        source: io::Error,
-    },
-    /// No purpose has this name.
+    Environment { count: String, names: String, source: io::Error },
     #[error(
-        "the service manager passes a socket named {0:?}, and leafd knows \"local\", for \
-         applications, and \"peer\", for other leafd daemons; name it in the socket unit: \
-         FileDescriptorName=local"
+        "the service manager passes a socket named {0:?}, and leafd knows {known}; name it in the \
+         socket unit: FileDescriptorName=local",
+        known = known_purposes()
     )]
     Unknown(String),
-    /// One name for two sockets.
     #[error(
         "the service manager passes two sockets named {name:?}; leave one ListenStream= of all \
          socket units with FileDescriptorName={name}",
-        name = .0.name()
+        name = .0.name
     )]
-    Twice(Purpose),
-    /// It is no listening socket of the right kind.
+    Twice(&'static SocketPurpose),
     #[error(
-        "the service manager passes {found} as the socket {name:?}, and {remedy}",
-        name = purpose.name(),
-        remedy = purpose.remedy()
+        "the service manager passes {found} as the socket {name:?}, which must be a {family} socket \
+         that listens: ListenStream={example} with FileDescriptorName={name} and Accept=no",
+        name = purpose.name,
+        example = purpose.example,
+        family = match purpose.family {
+            SocketFamily::Unix => "Unix stream",
+            SocketFamily::Tcp => "TCP",
+        }
     )]
     Wrong {
-        /// What it was to be.
-        purpose: Purpose,
-        /// What it is, in words.
+        purpose: &'static SocketPurpose,
+        /// A description of the socket.
         found: String,
     },
 }
 
-/// What the service manager passes on; non-blocking, and closed in programs that are executed.
-#[derive(Debug, Default)]
-pub struct Inherited {
-    /// For applications.
-    pub local: Option<UnixListener>,
-    /// For other leafd daemons.
-    pub peer: Option<TcpListener>,
+fn known_purposes() -> String {
+    let known = PURPOSES
+        .iter()
+        .map(|SocketPurpose { name, clients, .. }| format!("{name:?}, for {clients}"));
+    known.collect::<Vec<_>>().join(", and ")
 }
 
+/// The sockets that the service manager passes, non-blocking. Programs that leafd executes do not
+/// inherit them.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited(Vec<(&'static SocketPurpose, OwnedFd)>);
+
 impl Inherited {
-    /// Takes what `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` tell of. To be called before
-    /// anything else is opened; a second call finds nothing.
+    /// Takes over the sockets that `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` describe. Call
+    /// this before leafd opens anything. A second call finds nothing.
     ///
     /// # Errors
-    /// When a socket is not one that leafd can use.
-    pub fn take() -> Result<Self, InheritError> {
+    /// When leafd cannot use one of the sockets.
+    pub(crate) fn from_environment() -> Result<Self, InheritError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         if TAKEN.swap(true, Ordering::SeqCst) {
             return Ok(Self::default());
@@ -126,38 +125,38 @@ impl Inherited {
             let (count, names) = (variable("LISTEN_FDS"), names.clone());
             InheritError::Environment { count, names, source }
         })?;
-        // All are owned before the first is looked at, so that none stays open by an error.
-        Self::sort(sockets.into_iter().map(|(name, fd)| (name, own(fd))).collect())
+        // Own all of them before checking the first, so that an error closes them all.
+        Self::check_all(sockets.into_iter().map(|(name, fd)| (name, own(fd))).collect())
     }
 
-    fn sort(sockets: Vec<(String, OwnedFd)>) -> Result<Self, InheritError> {
-        let mut sorted = Self::default();
+    fn check_all(sockets: Vec<(String, OwnedFd)>) -> Result<Self, InheritError> {
+        let mut checked = Self::default();
         for (name, socket) in sockets {
-            let purpose = Purpose::parse(&name).ok_or(InheritError::Unknown(name))?;
-            let taken = match purpose {
-                Purpose::Local => sorted.local.is_some(),
-                Purpose::Peer => sorted.peer.is_some(),
-            };
-            if taken {
+            let purpose = PURPOSES.iter().find(|purpose| purpose.name == name);
+            let purpose: &SocketPurpose = purpose.ok_or(InheritError::Unknown(name))?;
+            if checked.0.iter().any(|(taken, _)| *taken == purpose) {
                 return Err(InheritError::Twice(purpose));
             }
-            let wrong = |found| InheritError::Wrong { purpose, found };
-            check(purpose, &socket).map_err(wrong)?;
-            let unusable = |error: io::Error| wrong(format!("what cannot be used ({error})"));
-            match purpose {
-                Purpose::Local => {
-                    let listener = UnixListener::from(socket);
-                    listener.set_nonblocking(true).map_err(unusable)?;
-                    sorted.local = Some(listener);
-                }
-                Purpose::Peer => {
-                    let listener = TcpListener::from(socket);
-                    listener.set_nonblocking(true).map_err(unusable)?;
-                    sorted.peer = Some(listener);
-                }
-            }
+            let usable = check(purpose.family, &socket).and_then(|()| make_non_blocking(&socket));
+            usable.map_err(|found| InheritError::Wrong { purpose, found })?;
+            checked.0.push((purpose, socket));
         }
-        Ok(sorted)
+        Ok(checked)
+    }
+
+    /// The socket for `purpose`, a Unix socket.
+    pub(crate) fn take_unix(&mut self, purpose: &SocketPurpose) -> Option<UnixListener> {
+        self.take(purpose).map(UnixListener::from)
+    }
+
+    /// The socket for `purpose`, a TCP socket.
+    pub(crate) fn take_tcp(&mut self, purpose: &SocketPurpose) -> Option<TcpListener> {
+        self.take(purpose).map(TcpListener::from)
+    }
+
+    fn take(&mut self, purpose: &SocketPurpose) -> Option<OwnedFd> {
+        let index = self.0.iter().position(|(of, _)| *of == purpose)?;
+        Some(self.0.swap_remove(index).1)
     }
 }
 
@@ -174,43 +173,60 @@ fn named(
     Ok(names.into_iter().zip(sockets).collect())
 }
 
-#[expect(unsafe_code, reason = "the one way to own what is passed on; see the comment on safety")]
+#[expect(
+    unsafe_code,
+    reason = "the only way to own a passed descriptor; see the comment on safety"
+)]
 fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: `listen_fds` has just found it open, and gives each number once. It was
-    // passed to this process at its start (LISTEN_PID is ours) for this purpose, `take` comes
-    // before anything that opens files of its own, and runs once.
+    // SAFETY: `listen_fds` has just found the descriptor open, and returns each number once. The
+    // service manager passed it to this process for this purpose (LISTEN_PID is ours).
+    // `from_environment` runs before leafd opens files of its own, and does this only once.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// What is wrong with a socket, in words.
-fn check(purpose: Purpose, socket: &OwnedFd) -> Result<(), String> {
+/// Checks that `socket` is a listening stream socket of this family. The error describes what it is
+/// instead.
+fn check(wanted: SocketFamily, socket: &OwnedFd) -> Result<(), String> {
     let kind = match getsockopt(socket, sockopt::SockType) {
         Ok(kind) => kind,
         Err(Errno::ENOTSOCK) => return Err("something that is not a socket".into()),
-        Err(error) => return Err(format!("what cannot be examined ({error})")),
+        Err(error) => return Err(cannot_examine(error)),
     };
-    let address = getsockname::<SockaddrStorage>(socket.as_raw_fd());
-    let address = address.map_err(|error| format!("what cannot be examined ({error})"))?;
+    let address = getsockname::<SockaddrStorage>(socket.as_raw_fd()).map_err(cannot_examine)?;
     let family = address.family();
     let listens = getsockopt(socket, sockopt::AcceptConn).unwrap_or(false);
-    if family.is_some_and(|family| purpose.takes(family)) && kind == SockType::Stream && listens {
+    let is_wanted = family.is_some_and(|family| wanted.contains(family));
+    if is_wanted && kind == SockType::Stream && listens {
         return Ok(());
     }
-    Err(Found { family, kind, listens, address }.to_string())
+    Err(SocketDescription { family, kind, listens, address }.to_string())
 }
 
-struct Found {
+fn cannot_examine(error: Errno) -> String {
+    format!("something that leafd cannot examine ({error})")
+}
+
+fn make_non_blocking(socket: &OwnedFd) -> Result<(), String> {
+    let set = || {
+        let flags = OFlag::from_bits_retain(fcntl(socket, FcntlArg::F_GETFL)?);
+        fcntl(socket, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))
+    };
+    let outcome: nix::Result<_> = set();
+    outcome.map(drop).map_err(|error| format!("something that leafd cannot use ({error})"))
+}
+
+struct SocketDescription {
     family: Option<AddressFamily>,
     kind: SockType,
     listens: bool,
     address: SockaddrStorage,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for SocketDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = match self.family {
-            Some(AddressFamily::Unix) => "Unix",
-            Some(AddressFamily::Inet | AddressFamily::Inet6) => "Internet",
+            Some(AddressFamily::Unix) => "a Unix",
+            Some(AddressFamily::Inet | AddressFamily::Inet6) => "an Internet",
             _ => return write!(f, "a socket of another family"),
         };
         let kind = match self.kind {
@@ -219,10 +235,8 @@ impl fmt::Display for Found {
             SockType::SeqPacket => "sequential-packet",
             _ => "raw",
         };
-        // "an Unix socket" is no English.
-        let article = if family == "Internet" { "an" } else { "a" };
         let how = if self.listens { "listening" } else { "not listening" };
-        write!(f, "{article} {family} {kind} socket ({how}, {})", self.address)
+        write!(f, "{family} {kind} socket ({how}, {})", self.address)
     }
 }
 
@@ -232,15 +246,13 @@ mod tests {
     use std::net::{TcpStream, UdpSocket};
     use std::os::unix::net::{UnixDatagram, UnixStream};
 
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-
     use super::*;
 
     type Named = (&'static str, OwnedFd);
 
-    fn sorted(sockets: Vec<Named>) -> Result<Inherited, String> {
+    fn checked(sockets: Vec<Named>) -> Result<Inherited, String> {
         let sockets = sockets.into_iter().map(|(name, fd)| (name.to_owned(), fd)).collect();
-        Inherited::sort(sockets).map_err(|error| error.to_string())
+        Inherited::check_all(sockets).map_err(|error| error.to_string())
     }
 
     fn local() -> OwnedFd {
@@ -253,22 +265,23 @@ mod tests {
     }
 
     #[test]
-    fn sockets_are_known_by_their_names_and_become_non_blocking() {
+    fn sockets_are_recognised_by_their_names_and_become_non_blocking() {
         for listener in [tcp(), TcpListener::bind("[::1]:0").unwrap_or_else(|_| tcp())] {
             let port = listener.local_addr().unwrap().port();
-            let found = sorted(vec![("peer", listener.into()), ("local", local())]).unwrap();
-            let (local, peer) = (found.local.unwrap(), found.peer.unwrap());
+            let mut found = checked(vec![("peer", listener.into()), ("local", local())]).unwrap();
+            let local = found.take_unix(&LOCAL).unwrap();
+            let peer = found.take_tcp(&PEER).unwrap();
             assert_eq!(peer.local_addr().unwrap().port(), port);
             for fd in [OwnedFd::from(local), OwnedFd::from(peer)] {
                 let flags = OFlag::from_bits_retain(fcntl(&fd, FcntlArg::F_GETFL).unwrap());
                 assert!(flags.contains(OFlag::O_NONBLOCK));
             }
         }
-        assert!(sorted(Vec::new()).unwrap().local.is_none());
+        assert!(checked(Vec::new()).unwrap().take_unix(&LOCAL).is_none());
     }
 
     #[test]
-    fn names_belong_to_sockets_in_their_order() {
+    fn the_names_are_in_the_order_of_the_sockets() {
         let names = |count, names| named(3..3 + count, names).map_err(|error| error.to_string());
         let both = vec![("local".to_owned(), 3), ("peer".to_owned(), 4)];
         assert_eq!(names(2, "local:peer"), Ok(both));
@@ -278,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_named_with_its_remedy() {
+    fn an_unusable_socket_is_described_together_with_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let stream = UnixStream::pair().unwrap().0;
         let listener = tcp();
@@ -300,11 +313,11 @@ mod tests {
             (vec![("peer", udp.into())], &["an Internet datagram socket"]),
         ];
         for (sockets, expected) in cases {
-            let error = sorted(sockets).unwrap_err();
+            let error = checked(sockets).unwrap_err();
             assert!(expected.iter().all(|part| error.contains(part)), "{expected:?}: {error}");
         }
         let file = File::create(dir.path().join("f")).unwrap();
-        let error = sorted(vec![("local", file.into())]).unwrap_err();
+        let error = checked(vec![("local", file.into())]).unwrap_err();
         assert!(error.contains("not a socket"), "{error}");
     }
 }

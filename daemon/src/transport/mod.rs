@@ -1,9 +1,10 @@
 //! Bytes in, bytes out. [`unix`] is the socket that applications use, [`peer`] the TCP port for other
-//! leafd daemons. `greeting` is how a connection begins on either, and [`inherited`] brings sockets
-//! that the service manager has made.
+//! leafd daemons. `greeting` begins a connection on either; [`inherited`] takes over sockets that the
+//! service manager has opened; [`lifecycle`] is what `app` needs from a transport.
 
 mod greeting;
-pub mod inherited;
-pub mod peer;
+pub(crate) mod inherited;
+pub(crate) mod lifecycle;
+pub(crate) mod peer;
 mod throttle;
-pub mod unix;
+pub(crate) mod unix;

@@ -1,6 +1,6 @@
-//! The port for other leafd daemons. It answers `Hello` and `Time` over TCP and nothing else, so
-//! that a daemon that starts can compare its clock with those of the others. Who connects is not
-//! known and not trusted: nobody gets an ID here, or more than the bounds below allow.
+//! The TCP port for other leafd daemons. It answers `Hello` and `Time` and nothing else, so that a
+//! daemon that starts can compare its clock with theirs. Callers are unknown and not trusted: nobody
+//! gets an ID here, or more than the limits below.
 
 use std::future::Future;
 use std::io;
@@ -16,89 +16,89 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::greeting::{Answer, Greeting, no_room};
-use super::throttle::{LogThrottle, PAUSE};
+use super::greeting::{Greeting, NumberedReply, too_many_connections};
+use super::throttle::{ACCEPT_PAUSE, LogThrottle};
 use crate::environment::Environment;
 use crate::frame::{ReadError, read_frame};
 
-/// Connections at once, each of which holds a descriptor.
-pub const MAX_CONNECTIONS: usize = 1024;
+/// Open connections. Each takes a descriptor.
+pub(crate) const MAX_CONNECTIONS: usize = 1024;
 
-/// Bytes of one request: `Hello` has 18. Most calls that belong on the Unix socket fit as well, and
-/// are told so.
+/// Bytes of one request: `Hello` has 18. Most calls that belong on the Unix socket fit as well, so
+/// that the answer can say where they belong.
 const MAX_REQUEST: usize = 256;
 
-/// Connections that the kernel keeps until they are accepted.
+/// Connections that the kernel queues until leafd accepts them.
 const BACKLOG: u32 = 1024;
 
-/// What one who connects may do.
+/// Limits on what callers can make leafd hold.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct PeerLimits {
+    /// Open at the same time.
     connections: usize,
-    /// From the connection to the answer to its hello.
-    first: Duration,
-    /// From one answer to the next: for a whole request and for reading its answer.
-    next: Duration,
+    /// From the connect to the end of the answer to the hello.
+    hello: Duration,
+    /// From the end of one answer to the end of the next.
+    request: Duration,
     /// On one connection, the hello included.
     requests: u32,
 }
 
-const BOUNDS: Bounds = Bounds {
+const LIMITS: PeerLimits = PeerLimits {
     connections: MAX_CONNECTIONS,
-    first: Duration::from_secs(5),
-    next: Duration::from_secs(10),
+    hello: Duration::from_secs(5),
+    request: Duration::from_secs(10),
     requests: 64,
 };
 
-/// The peer port.
+/// The peer port, which listens.
 #[derive(Debug)]
-pub struct PeerListener {
+pub(crate) struct PeerListener {
     listener: TcpListener,
-    bounds: Bounds,
+    limits: PeerLimits,
 }
 
 impl PeerListener {
-    /// Listens at `address`, on the runtime that this is called in, which needs timers. Connections
-    /// of a predecessor that are not quite over yet do not keep the port taken.
+    /// Listens at `address`. Call this in a runtime with timers. Connections of a predecessor that
+    /// the kernel still remembers do not keep the port in use.
     ///
     /// # Errors
-    /// When the operating system refuses, as a rule because somebody listens there.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+    /// When the operating system refuses, usually because the port is in use.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        Ok(Self { listener: socket.listen(BACKLOG)?, bounds: BOUNDS })
+        Ok(Self { listener: socket.listen(BACKLOG)?, limits: LIMITS })
     }
 
-    /// Goes on with a socket that listens already and is non-blocking, on the runtime that this is
-    /// called in.
+    /// Uses a non-blocking socket that already listens. Call this in a runtime with timers.
     ///
     /// # Errors
     /// When the event queue does not take it.
-    pub fn inherited(listener: std::net::TcpListener) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::from_std(listener)?, bounds: BOUNDS })
+    pub(crate) fn inherited(listener: std::net::TcpListener) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::from_std(listener)?, limits: LIMITS })
     }
 
-    /// Where it listens; with the port that the operating system chose when 0 was asked for.
+    /// Where it listens. If the configuration says port 0, this has the port that the system chose.
     ///
     /// # Errors
     /// When the operating system does not tell.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers with the time of `environment` until `stop`. Connections end with it.
-    pub async fn serve(self, environment: Environment, stop: CancellationToken) {
+    /// Serves until `stop`, which ends all connections.
+    pub(crate) async fn serve(self, environment: Environment, stop: CancellationToken) {
         let accept = || async { self.listener.accept().await.map(|(stream, _)| stream) };
         tokio::select! {
             () = stop.cancelled() => {}
-            () = accept_all(accept, self.bounds, &environment) => {}
+            () = accept_all(accept, self.limits, &environment) => {}
         }
     }
 }
 
-/// Never ends, whatever `accept` says. When it is dropped, so are the connections.
-async fn accept_all<F>(accept: impl Fn() -> F, bounds: Bounds, environment: &Environment)
+/// Never ends, whatever `accept` returns. Dropping it drops the connections.
+async fn accept_all<F>(accept: impl Fn() -> F, limits: PeerLimits, environment: &Environment)
 where
     F: Future<Output = io::Result<TcpStream>>,
 {
@@ -113,73 +113,73 @@ where
                         "cannot accept a connection on the peer port, going on: {error}"
                     );
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         while open.try_join_next().is_some() {}
-        let limit = bounds.connections;
+        let limit = limits.connections;
         if open.len() >= limit {
             if log.may_log(environment.now()) {
                 tracing::warn!(limit, "refusing connections on the peer port");
             }
-            // A new socket has room for it; if not, the close says enough.
-            let _ = stream.try_write(&no_room(limit, "of the peer port"));
+            // A new socket has room for an error. If not, the client only sees the connection close.
+            let _ = stream.try_write(&too_many_connections(limit, "of the peer port"));
             continue;
         }
-        open.spawn(serve_one(stream, bounds, environment.clone()));
+        open.spawn(serve_one(stream, limits, environment.clone()));
     }
 }
 
-async fn serve_one(mut stream: TcpStream, bounds: Bounds, environment: Environment) {
-    // Without it the answer may be a little late, no more.
+async fn serve_one(mut stream: TcpStream, limits: PeerLimits, environment: Environment) {
+    // If this fails, answers are only a little late.
     let _ = stream.set_nodelay(true);
-    let mut greeting = Greeting::new(0, bounds.requests);
-    let mut allowed = bounds.first;
-    for _ in 0..bounds.requests {
-        // One limit for reading and writing together: neither who sends a byte now and then nor
-        // who does not read stays longer.
+    let mut greeting = Greeting::new(0, limits.requests);
+    let mut allowed = limits.hello;
+    for _ in 0..limits.requests {
+        // One timeout for reading and writing together: a client gains no time by sending a byte now
+        // and then, or by not reading.
         let exchanged = timeout(allowed, exchange(&mut stream, &mut greeting, &environment)).await;
         if !matches!(exchanged, Ok(Ok(true))) {
             return;
         }
-        allowed = bounds.next;
+        allowed = limits.request;
     }
 }
 
-/// Reads one request and answers it. Says whether the connection goes on.
+/// Reads one request and answers it. Returns whether the connection stays open.
 async fn exchange(
     stream: &mut TcpStream,
     greeting: &mut Greeting,
     environment: &Environment,
 ) -> io::Result<bool> {
-    let Answer { id, reply, go_on } = match read_frame(stream, MAX_REQUEST).await {
+    let NumberedReply { id, reply, keep_open } = match read_frame(stream, MAX_REQUEST).await {
         Ok(body) => answer(&body, greeting, environment),
         Err(ReadError::TooLong(error)) => {
             let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
                 .with_detail(MAX_REQUEST as u64);
-            Answer { id: UNSOLICITED, reply: Reply::Error(error), go_on: false }
+            NumberedReply { id: UNSOLICITED, reply: Reply::Error(error), keep_open: false }
         }
         Err(ReadError::Io(error)) => return Err(error),
     };
     let mut out = Vec::new();
     encode_response(&Response { id, reply }, &mut out);
     stream.write_all(&out).await?;
-    Ok(go_on)
+    Ok(keep_open)
 }
 
-fn answer(body: &[u8], greeting: &mut Greeting, environment: &Environment) -> Answer {
+fn answer(body: &[u8], greeting: &mut Greeting, environment: &Environment) -> NumberedReply {
     match greeting.open(body) {
         Ok(request) => {
             let reply = match request.call {
                 Call::Time => Reply::Time { unix_ms: environment.unix_ms() },
                 _ => {
-                    let text = "the peer port answers Hello and Time only; IDs are given on the \
+                    let text = "the peer port answers Hello and Time only; ask for IDs on the \
                                 Unix socket";
                     Reply::Error(WireError::new(ErrorCode::Forbidden, text))
                 }
             };
-            Answer { id: request.id, reply, go_on: true }
+            NumberedReply { id: request.id, reply, keep_open: true }
         }
         Err(answer) => *answer,
     }

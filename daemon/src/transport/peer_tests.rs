@@ -10,69 +10,69 @@ use super::*;
 
 const NOW_MS: u64 = 1_700_000_000_000;
 
-/// How long something may take before a test gives up. No test measures time by it.
+/// How long a test waits before it gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const BRIEFLY: Duration = Duration::from_millis(100);
 
-/// The bounds in use, with more time than a slow machine needs.
-const PATIENT: Bounds = Bounds { first: PATIENCE, next: PATIENCE, ..BOUNDS };
+/// The real limits, with more time than a slow machine needs.
+const PATIENT: PeerLimits = PeerLimits { hello: PATIENCE, request: PATIENCE, ..LIMITS };
 
 const HELLO: Call<'_> = Call::Hello { magic: MAGIC, version: VERSION };
 
-struct Server {
+struct PeerServer {
     address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl Server {
-    fn start(bounds: Bounds) -> Self {
+impl PeerServer {
+    fn start(limits: PeerLimits) -> Self {
         let mut listener = PeerListener::bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
-        listener.bounds = bounds;
+        listener.limits = limits;
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
         let task = tokio::spawn(listener.serve(Environment::with_time(|| NOW_MS), stop.clone()));
         Self { address, stop, task }
     }
 
-    async fn connect(&self) -> Talk {
-        Talk(TcpStream::connect(self.address).await.unwrap())
+    async fn connect(&self) -> PeerConnection {
+        PeerConnection(TcpStream::connect(self.address).await.unwrap())
     }
 
-    async fn greeted(&self) -> Talk {
-        let mut talk = self.connect().await;
-        talk.send(&frame(1, HELLO)).await;
-        let answer = talk.receive().await;
+    async fn greeted(&self) -> PeerConnection {
+        let mut connection = self.connect().await;
+        connection.send(&frame(1, HELLO)).await;
+        let answer = connection.receive().await;
         assert!(
             matches!(answer, Some(Response { id: 1, reply: Reply::Hello { .. } })),
             "{answer:?}"
         );
-        talk
+        connection
     }
 
-    /// Whether it tells the time to who comes now.
-    async fn is_well(&self) {
-        let mut talk = self.greeted().await;
-        talk.send(&frame(2, Call::Time)).await;
-        assert_eq!(talk.receive().await, Some(time(2)));
+    /// Checks that a new client gets the time.
+    async fn check_serves(&self) {
+        let mut connection = self.greeted().await;
+        connection.send(&frame(2, Call::Time)).await;
+        assert_eq!(connection.receive().await, Some(time(2)));
     }
 }
 
-/// A connection that says whatever the test wants.
-struct Talk(TcpStream);
+/// A connection that sends whatever the test wants.
+struct PeerConnection(TcpStream);
 
-impl Talk {
+impl PeerConnection {
     async fn send(&mut self, bytes: &[u8]) {
         timeout(PATIENCE, self.0.write_all(bytes)).await.unwrap().unwrap();
     }
 
-    /// The next answer; none when the connection has ended.
+    /// The next answer; none if the connection has ended.
     async fn receive(&mut self) -> Option<Response> {
         let body = timeout(PATIENCE, read_frame(&mut self.0, 4096)).await.unwrap().ok()?;
         Some(decode_response(&body).unwrap())
     }
 
-    /// The next answer, which is to be an error: its ID and what it says.
+    /// The next answer, which must be an error, with the ID of its request.
     async fn refusal(&mut self) -> (u64, WireError) {
         match self.receive().await {
             Some(Response { id, reply: Reply::Error(error) }) => (id, error),
@@ -96,23 +96,23 @@ fn time(id: u64) -> Response {
 }
 
 #[tokio::test]
-async fn hello_and_time_are_answered_also_when_they_come_together_or_in_pieces() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.connect().await;
-    talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
+async fn hello_and_time_are_answered_even_if_they_arrive_together_or_in_pieces() {
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.connect().await;
+    connection.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
     let reply = Reply::Hello { version: VERSION, max_count: 0, max_in_flight: 64 };
-    assert_eq!(talk.receive().await, Some(Response { id: 1, reply }));
-    assert_eq!(talk.receive().await, Some(time(2)));
+    assert_eq!(connection.receive().await, Some(Response { id: 1, reply }));
+    assert_eq!(connection.receive().await, Some(time(2)));
     for byte in frame(u64::MAX, Call::Time) {
-        talk.send(&[byte]).await;
+        connection.send(&[byte]).await;
     }
-    assert_eq!(talk.receive().await, Some(time(u64::MAX)));
+    assert_eq!(connection.receive().await, Some(time(u64::MAX)));
 }
 
 #[tokio::test]
-async fn what_belongs_on_the_unix_socket_is_forbidden_and_the_connection_goes_on() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.greeted().await;
+async fn calls_for_the_unix_socket_are_forbidden_and_the_connection_stays_open() {
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.greeted().await;
     let (tag, description) = ("orders", "");
     for call in [
         Call::Segment { tag, count: 1, timeout_ms: 0 },
@@ -125,18 +125,18 @@ async fn what_belongs_on_the_unix_socket_is_forbidden_and_the_connection_goes_on
         Call::TagDelete { tag },
         Call::TagsUsed { after: "", limit: 100 },
     ] {
-        talk.send(&frame(7, call)).await;
-        let (id, error) = talk.refusal().await;
+        connection.send(&frame(7, call)).await;
+        let (id, error) = connection.refusal().await;
         assert_eq!((id, error.code()), (7, ErrorCode::Forbidden));
         assert!(error.message.contains("Unix socket"), "{error}");
     }
-    talk.send(&frame(8, Call::Time)).await;
-    assert_eq!(talk.receive().await, Some(time(8)));
+    connection.send(&frame(8, Call::Time)).await;
+    assert_eq!(connection.receive().await, Some(time(8)));
 }
 
 #[tokio::test]
-async fn a_first_message_that_is_not_the_right_hello_is_told_why_and_closes() {
-    let server = Server::start(PATIENT);
+async fn a_wrong_hello_is_answered_with_the_reason_and_closes_the_connection() {
+    let server = PeerServer::start(PATIENT);
     let unknown = frame_of(&[[7; 8].as_slice(), &[99, 0, 0, 0]].concat());
     for (first, id, code) in [
         (frame(7, Call::Time), 7, ErrorCode::HelloExpected),
@@ -149,100 +149,104 @@ async fn a_first_message_that_is_not_the_right_hello_is_told_why_and_closes() {
         (vec![0, 0, 1, 1], 0, ErrorCode::FrameTooLarge),
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), 0, ErrorCode::FrameTooLarge),
     ] {
-        let mut talk = server.connect().await;
-        talk.send(&first).await;
-        let (told, error) = talk.refusal().await;
+        let mut connection = server.connect().await;
+        connection.send(&first).await;
+        let (told, error) = connection.refusal().await;
         assert_eq!((told, error.code()), (id, code), "{first:02x?}");
-        assert_eq!(talk.receive().await, None, "{first:02x?}");
+        assert_eq!(connection.receive().await, None, "{first:02x?}");
     }
-    server.is_well().await;
+    server.check_serves().await;
 }
 
 #[tokio::test]
-async fn after_the_hello_only_a_message_without_an_end_or_an_id_closes() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.greeted().await;
+async fn after_the_hello_only_a_message_without_end_or_id_closes_the_connection() {
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.greeted().await;
     for (body, code) in [
         ([[7; 8].as_slice(), &[99, 0, 0, 0]].concat(), ErrorCode::UnknownCall),
         ([[7; 8].as_slice(), &[3, 0, 0, 0, 0]].concat(), ErrorCode::Malformed),
         ([7; 8].to_vec(), ErrorCode::Malformed),
     ] {
-        talk.send(&frame_of(&body)).await;
-        let (id, error) = talk.refusal().await;
+        connection.send(&frame_of(&body)).await;
+        let (id, error) = connection.refusal().await;
         assert_eq!((id, error.code()), (u64::from_le_bytes([7; 8]), code), "{body:02x?}");
     }
-    talk.send(&frame(2, HELLO)).await;
-    assert!(matches!(talk.receive().await, Some(Response { id: 2, reply: Reply::Hello { .. } })));
-    talk.send(&u32::MAX.to_be_bytes()).await;
-    let (id, error) = talk.refusal().await;
+    connection.send(&frame(2, HELLO)).await;
+    assert!(matches!(
+        connection.receive().await,
+        Some(Response { id: 2, reply: Reply::Hello { .. } })
+    ));
+    connection.send(&u32::MAX.to_be_bytes()).await;
+    let (id, error) = connection.refusal().await;
     assert_eq!((id, error.code(), error.detail), (0, ErrorCode::FrameTooLarge, 256));
-    assert_eq!(talk.receive().await, None);
+    assert_eq!(connection.receive().await, None);
 
-    let mut talk = server.greeted().await;
-    talk.send(&frame(0, Call::Time)).await;
-    let (id, error) = talk.refusal().await;
+    let mut connection = server.greeted().await;
+    connection.send(&frame(0, Call::Time)).await;
+    let (id, error) = connection.refusal().await;
     assert_eq!((id, error.code()), (0, ErrorCode::Malformed));
-    assert_eq!(talk.receive().await, None);
+    assert_eq!(connection.receive().await, None);
 }
 
 #[tokio::test]
-async fn garbage_of_any_kind_harms_nobody_else() {
-    let server = Server::start(PATIENT);
+async fn garbage_harms_no_other_connection() {
+    let server = PeerServer::start(PATIENT);
     let mut bystander = server.greeted().await;
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..500 {
-        let mut talk = if round % 2 == 0 { server.connect().await } else { server.greeted().await };
+        let mut connection =
+            if round % 2 == 0 { server.connect().await } else { server.greeted().await };
         let mut garbage = vec![0; random.usize(..600)];
         random.fill(&mut garbage);
         if round % 3 != 0 && garbage.len() > 4 {
-            // A length that is all right, so that the rest is looked at.
+            // A valid length, so that the server looks at the rest.
             garbage[..4].copy_from_slice(&[0, 0, 0, random.u8(..40)]);
         }
-        // The server may have hung up in the middle.
-        let _ = talk.0.write_all(&garbage).await;
-        let _ = talk.0.shutdown().await;
-        while talk.receive().await.is_some() {}
+        // The server may already have hung up.
+        let _ = connection.0.write_all(&garbage).await;
+        let _ = connection.0.shutdown().await;
+        while connection.receive().await.is_some() {}
     }
     bystander.send(&frame(2, Call::Time)).await;
     assert_eq!(bystander.receive().await, Some(time(2)));
-    server.is_well().await;
+    server.check_serves().await;
 }
 
 #[tokio::test]
-async fn whoever_does_not_finish_the_hello_is_closed() {
-    let server = Server::start(Bounds { first: BRIEFLY, ..PATIENT });
+async fn a_connection_without_a_complete_hello_is_closed() {
+    let server = PeerServer::start(PeerLimits { hello: BRIEFLY, ..PATIENT });
     let hello = frame(1, HELLO);
     for said in [0, 2, 4, hello.len() - 1] {
-        let mut talk = server.connect().await;
-        talk.send(&hello[..said]).await;
-        assert_eq!(talk.receive().await, None, "after {said} bytes");
+        let mut connection = server.connect().await;
+        connection.send(&hello[..said]).await;
+        assert_eq!(connection.receive().await, None, "after {said} bytes");
     }
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_more_or_not_all_of_it_is_closed() {
-    let server = Server::start(Bounds { next: BRIEFLY, ..PATIENT });
+async fn a_connection_without_a_complete_next_request_is_closed() {
+    let server = PeerServer::start(PeerLimits { request: BRIEFLY, ..PATIENT });
     let request = frame(2, Call::Time);
     for said in [0, 2, 4, request.len() - 1] {
-        let mut talk = server.greeted().await;
-        talk.send(&request[..said]).await;
-        assert_eq!(talk.receive().await, None, "after {said} bytes");
+        let mut connection = server.greeted().await;
+        connection.send(&request[..said]).await;
+        assert_eq!(connection.receive().await, None, "after {said} bytes");
     }
 }
 
 #[tokio::test]
-async fn a_byte_now_and_then_does_not_keep_a_connection_open() {
-    let server = Server::start(Bounds { next: BRIEFLY, ..PATIENT });
-    let mut talk = server.greeted().await;
-    let (mut input, mut output) = talk.0.split();
+async fn sending_a_byte_now_and_then_keeps_no_connection_open() {
+    let server = PeerServer::start(PeerLimits { request: BRIEFLY, ..PATIENT });
+    let mut connection = server.greeted().await;
+    let (mut input, mut output) = connection.0.split();
     let mut drops = frame_of(&[0; MAX_REQUEST]).into_iter();
     let mut answer = pin!(read_frame(&mut input, 4096));
     let ended = loop {
         tokio::select! {
             ended = &mut answer => break ended,
             () = tokio::time::sleep(BRIEFLY / 4) => {
-                let drop = drops.next().expect("closed before all is said");
-                // It may be closed just now.
+                let drop = drops.next().expect("closed before the request is complete");
+                // The server may close it at this moment.
                 let _ = output.write_all(&[drop]).await;
             }
         }
@@ -251,39 +255,38 @@ async fn a_byte_now_and_then_does_not_keep_a_connection_open() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_read_is_closed_and_nobody_else_notices() {
-    let next = Duration::from_secs(1);
-    let server = Server::start(Bounds { next, requests: u32::MAX, ..PATIENT });
+async fn a_client_that_does_not_read_is_closed_and_the_others_are_served() {
+    let request = Duration::from_secs(1);
+    let server = PeerServer::start(PeerLimits { request, requests: u32::MAX, ..PATIENT });
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    let mut talk = Talk(socket.connect(server.address).await.unwrap());
-    talk.send(&frame(1, HELLO)).await;
+    let mut connection = PeerConnection(socket.connect(server.address).await.unwrap());
+    connection.send(&frame(1, HELLO)).await;
     let many = frame(2, Call::Time).repeat(1000);
-    // Writing stops when nobody reads on either side, and fails when the other side has closed.
-    while timeout(PATIENCE, talk.0.write_all(&many)).await.expect("to be closed").is_ok() {}
-    server.is_well().await;
+    // Writing blocks while neither side reads, and fails once the server has closed the connection.
+    while timeout(PATIENCE, connection.0.write_all(&many)).await.expect("to be closed").is_ok() {}
+    server.check_serves().await;
 }
 
 #[tokio::test]
-async fn a_connection_is_closed_after_so_many_requests() {
-    let server = Server::start(PATIENT);
-    let mut talk = server.greeted().await;
-    for id in 2..=u64::from(BOUNDS.requests) {
-        talk.send(&frame(id, Call::Time)).await;
-        assert_eq!(talk.receive().await, Some(time(id)));
+async fn a_connection_is_closed_after_the_maximum_number_of_requests() {
+    let server = PeerServer::start(PATIENT);
+    let mut connection = server.greeted().await;
+    for id in 2..=u64::from(LIMITS.requests) {
+        connection.send(&frame(id, Call::Time)).await;
+        assert_eq!(connection.receive().await, Some(time(id)));
     }
-    assert_eq!(talk.receive().await, None);
+    assert_eq!(connection.receive().await, None);
 }
 
-/// Of two thousand connections at once, those within the limit are served and the others told.
 #[tokio::test]
-async fn two_thousand_connections_at_once_are_served_up_to_the_limit_and_the_rest_are_told() {
+async fn of_two_thousand_connections_those_within_the_limit_are_served_and_the_others_refused() {
     const CONNECTIONS: usize = 2000;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let needed = 2 * CONNECTIONS as u64 + 500;
     assert!(hard >= needed, "this test needs `ulimit -Hn` of {needed}; it is {hard}");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).unwrap();
-    let server = Server::start(PATIENT);
+    let server = PeerServer::start(PATIENT);
     let mut served = Vec::new();
     for _ in 0..MAX_CONNECTIONS {
         served.push(server.connect().await);
@@ -292,24 +295,24 @@ async fn two_thousand_connections_at_once_are_served_up_to_the_limit_and_the_res
     for _ in MAX_CONNECTIONS..CONNECTIONS {
         refused.push(server.connect().await);
     }
-    for talk in &mut refused {
-        let (id, error) = talk.refusal().await;
+    for connection in &mut refused {
+        let (id, error) = connection.refusal().await;
         assert_eq!((id, error.code(), error.detail), (0, ErrorCode::TooManyConnections, 1024));
-        assert_eq!(talk.receive().await, None);
+        assert_eq!(connection.receive().await, None);
     }
-    for talk in &mut served {
-        talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
-        let answer = talk.receive().await;
+    for connection in &mut served {
+        connection.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
+        let answer = connection.receive().await;
         assert!(matches!(answer, Some(Response { id: 1, reply: Reply::Hello { .. } })));
-        assert_eq!(talk.receive().await, Some(time(2)));
+        assert_eq!(connection.receive().await, Some(time(2)));
     }
     drop(served);
-    // When the server has seen that they are gone, there is room again.
+    // Once the server has noticed that they are gone, it accepts new ones.
     let freed = async {
         loop {
-            let mut talk = server.connect().await;
-            talk.send(&frame(1, HELLO)).await;
-            if matches!(talk.receive().await, Some(Response { id: 1, .. })) {
+            let mut connection = server.connect().await;
+            connection.send(&frame(1, HELLO)).await;
+            if matches!(connection.receive().await, Some(Response { id: 1, .. })) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -319,7 +322,7 @@ async fn two_thousand_connections_at_once_are_served_up_to_the_limit_and_the_res
 }
 
 #[tokio::test]
-async fn an_error_of_accept_is_survived() {
+async fn accepting_goes_on_after_errors() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let tries = AtomicUsize::new(0);
@@ -332,24 +335,24 @@ async fn an_error_of_accept_is_survived() {
     };
     let environment = Environment::with_time(|| NOW_MS);
     let asking = async {
-        let mut talk = Talk(TcpStream::connect(address).await.unwrap());
-        talk.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
-        assert!(talk.receive().await.is_some());
-        talk.receive().await
+        let mut connection = PeerConnection(TcpStream::connect(address).await.unwrap());
+        connection.send(&[frame(1, HELLO), frame(2, Call::Time)].concat()).await;
+        assert!(connection.receive().await.is_some());
+        connection.receive().await
     };
     tokio::select! {
-        () = accept_all(accept, PATIENT, &environment) => panic!("it has ended"),
+        () = accept_all(accept, PATIENT, &environment) => panic!("the accept loop has ended"),
         answer = asking => assert_eq!(answer, Some(time(2))),
     }
     assert!(tries.load(Ordering::Relaxed) > 3);
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_connections_and_leaves_the_port_to_a_successor() {
-    let server = Server::start(PATIENT);
+async fn a_stop_ends_the_connections_and_frees_the_port_for_a_successor() {
+    let server = PeerServer::start(PATIENT);
     let taken = PeerListener::bind(server.address).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-    // Closed by the server, so that the kernel remembers the port for a while.
+    // The server closes this one, so the kernel remembers the port for a while.
     let mut refused = server.connect().await;
     refused.send(&frame(1, Call::Time)).await;
     assert_eq!(refused.refusal().await.1.code(), ErrorCode::HelloExpected);
@@ -363,7 +366,7 @@ async fn a_stop_ends_the_connections_and_leaves_the_port_to_a_successor() {
 }
 
 #[tokio::test]
-async fn it_listens_on_ipv6_as_well() {
+async fn the_port_can_be_on_ipv6() {
     let listener = match PeerListener::bind("[::1]:0".parse().unwrap()) {
         Ok(listener) => listener,
         // A machine without IPv6.

@@ -1,5 +1,4 @@
-//! Bytes of requests in, bytes of answers out: decodes what a connection has sent, has the service
-//! answer it, and encodes the answer.
+//! Decodes the requests of one connection, passes them to its session, and encodes the answers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,18 +8,17 @@ use leaf_client::wire::{Reply, Request, Response, WireError, encode_response};
 use tokio::time::Instant;
 
 use crate::access::ledger::User;
-use crate::service::room::Later;
+use crate::service::in_flight::PendingReply;
 use crate::service::session::{Responder, Session};
-use crate::service::terms::Limits;
 use crate::transport::greeting::Greeting;
 
-/// A request that waits, and then its ID and answer.
-pub(super) struct Pending {
+/// A request in flight; yields its ID and its answer.
+pub(super) struct PendingResponse {
     id: u64,
-    reply: Later,
+    reply: PendingReply,
 }
 
-impl Future for Pending {
+impl Future for PendingResponse {
     type Output = (u64, Reply);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<(u64, Reply)> {
@@ -29,7 +27,7 @@ impl Future for Pending {
     }
 }
 
-/// The calling side of one connection.
+/// The client of one connection: how far its greeting has got, and its session.
 pub(super) struct Caller {
     greeting: Greeting,
     session: Session,
@@ -37,8 +35,8 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) const fn new(session: Session) -> Self {
-        let told = session.told();
-        Self { greeting: Greeting::new(told.max_count, told.max_in_flight), session }
+        let limits = session.announced();
+        Self { greeting: Greeting::new(limits.max_count, limits.max_in_flight), session }
     }
 
     pub(super) const fn has_said_hello(&self) -> bool {
@@ -50,54 +48,51 @@ impl Caller {
         self.session.user()
     }
 
+    /// See [`Session::keep_up`].
     #[inline]
-    pub(super) fn limits(&self) -> &Limits {
-        self.session.limits()
+    pub(super) fn keep_up(&mut self) -> bool {
+        self.session.keep_up()
     }
 
-    /// Looks whether other terms are in force by now.
-    #[inline]
-    pub(super) fn keep_up(&mut self) {
-        self.session.keep_up();
-    }
-
-    /// Answers one request into `output`, or puts it into `pending`. Says whether the connection
-    /// goes on.
+    /// Answers one request into `output`, or puts it into `in_flight`. Adds to `cost` what the size of
+    /// the answer does not show. Returns whether the connection stays open.
     #[inline]
     pub(super) fn call(
         &mut self,
         body: &[u8],
         now: Instant,
         output: &mut Vec<u8>,
-        pending: &mut FuturesUnordered<Pending>,
+        in_flight: &mut FuturesUnordered<PendingResponse>,
+        cost: &mut usize,
     ) -> bool {
         let Request { id, call } = match self.greeting.open(body) {
             Ok(request) => request,
             Err(answer) => {
                 put(output, answer.id, answer.reply);
-                return answer.go_on;
+                return answer.keep_open;
             }
         };
         if let Err(refused) = self.session.may_stay() {
             put_error(output, id, refused);
             return false;
         }
-        self.session.call(&call, now, &mut Answering { id, output, pending });
+        self.session.call(&call, now, &mut UnixResponder { id, output, in_flight, cost });
         true
     }
 }
 
-/// Takes the answer to the request `id` of one connection.
-struct Answering<'a> {
+/// Encodes the answer to the request `id` of one connection.
+struct UnixResponder<'a> {
     id: u64,
     output: &'a mut Vec<u8>,
-    pending: &'a mut FuturesUnordered<Pending>,
+    in_flight: &'a mut FuturesUnordered<PendingResponse>,
+    cost: &'a mut usize,
 }
 
-impl Responder for Answering<'_> {
+impl Responder for UnixResponder<'_> {
     #[inline]
     fn in_flight(&self) -> usize {
-        self.pending.len()
+        self.in_flight.len()
     }
 
     #[inline(always)]
@@ -105,8 +100,12 @@ impl Responder for Answering<'_> {
         put(self.output, self.id, reply);
     }
 
-    fn reply_later(&mut self, later: Later) {
-        self.pending.push(Pending { id: self.id, reply: later });
+    fn reply_later(&mut self, reply: PendingReply) {
+        self.in_flight.push(PendingResponse { id: self.id, reply });
+    }
+
+    fn add_cost(&mut self, cost: usize) {
+        *self.cost += cost;
     }
 }
 

@@ -1,11 +1,10 @@
-//! One connection: reads what is there, has it answered, writes the answers at once. What memory
-//! can answer takes no task, no await and no allocation; what has to wait is kept aside, so that
-//! answers come out of order rather than late.
+//! The life of one connection: it reads what has arrived, has it answered, and writes the answers at
+//! once. What memory can answer takes no task, no await and no allocation. Other requests stay in
+//! flight while the connection goes on, so answers may arrive in another order than their requests.
 
 use std::future::poll_fn;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::Shutdown;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,101 +14,102 @@ use futures_util::stream::FuturesUnordered;
 use leaf_client::wire::{
     ErrorCode, Reply, Response, UNSOLICITED, WireError, encode_response, split_frame,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-use super::calls::{Caller, Pending};
+use super::calls::{Caller, PendingResponse};
+use super::limits::UnixLimits;
 use super::scratch;
 use super::server::UnixServer;
-use super::wake_timer::Listed;
-use super::watched::watched;
+use super::stream::ClientStream;
+use super::wake_timer::RegisteredTimer;
 use crate::access::turns::Place;
 use crate::service::session::Session;
 
-/// After so many bytes of answers without a pause, it is somebody else's turn.
+/// After this many bytes of answers without a pause, other connections run.
 const TURN: usize = 2 * 1024;
 
-/// So many requests that have to wait are a turn as well: each takes as long as dozens of others.
-const TURN_OF_WAITING: usize = 16;
+/// This many requests that cannot be answered at once are a turn as well: each takes as long as
+/// dozens of others.
+const TURN_IN_FLIGHT: usize = 16;
 
-/// With so many bytes of answers, they are written before more requests are looked at. A client that
-/// does not read makes leafd keep no more than this, one answer, and one read of requests.
-const MOST_OUTPUT: usize = 8 * 1024;
+/// With this many bytes of answers, leafd writes them before it looks at more requests. For a client
+/// that does not read, leafd holds at most this, one more answer, and one read of requests.
+const MAX_OUTPUT: usize = 8 * 1024;
 
-/// What waking up and reading costs, in bytes of answers.
+/// What one wake-up and one read cost, in bytes of answers.
 const WAKE_COST: usize = 64;
 
 pub(super) struct Connection {
-    /// Watched for input alone, while there may be some: a peer that reads its answers would
-    /// otherwise wake us each time. None once it has failed.
-    stream: Option<AsyncFd<UnixStream>>,
+    stream: ClientStream,
     server: Arc<UnixServer>,
+    limits: Arc<UnixLimits>,
     caller: Caller,
-    /// Bytes read and not yet looked at: the beginning of a request, or what came after the bound
-    /// of answers was reached.
+    /// Bytes that were read and not yet looked at: the beginning of a request, or whatever came
+    /// after the output was full.
     input: Vec<u8>,
     output: Vec<u8>,
-    /// What it has cost since it last had nothing to do, in bytes of answers.
+    /// What this connection has cost since it was last idle or paused, in bytes of answers.
     busy: usize,
     /// Its user has used up its share of the round, but it is this connection's turn.
     granted: bool,
-    /// Where it queues; most never do.
+    /// Where it queues. Most connections never do.
     place: Option<Arc<Place>>,
-    /// The last read got all that was there.
+    /// The last read has emptied the socket.
     drained: bool,
-    /// Requests that wait.
-    later: FuturesUnordered<Pending>,
-    state: State,
-    /// The hello or a request has begun and not ended.
+    in_flight: FuturesUnordered<PendingResponse>,
+    state: ConnectionState,
+    /// The hello or a request has begun and is not complete.
     unfinished: bool,
-    /// When that began, or when the last request came: what is allowed counts from here, and
-    /// sending a byte now and then gains nothing.
+    /// When that began, or when the last request came. Timeouts count from here, so that a client
+    /// gains no time by sending a byte now and then.
     since: Instant,
-    /// Wakes us late and rarely: we look at `since` then, and sleep on.
-    listed: Listed,
+    /// Wakes the connection rarely and late. It then looks at `since`, and may sleep on.
+    timer: RegisteredTimer,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     /// Reads and answers.
     Open,
-    /// Has said goodbye: whatever still comes is asked again elsewhere. Answers what waits, then
-    /// closes; at once when the peer hangs up, since nobody waits then.
-    Leaving,
-    /// The peer writes no more. Answers what waits, then closes; at once when it hangs up.
-    Finishing,
-    /// Writes what it has and closes.
+    /// Has sent `Goodbye`: the client repeats elsewhere what it sends from now on. Answers what is in
+    /// flight, then closes; closes at once if the client hangs up.
+    SaidGoodbye,
+    /// The client has ended its output. Answers what is in flight, then closes; closes at once if
+    /// the client hangs up.
+    InputEnded,
+    /// Writes what it has, and closes.
     Closing,
-    /// Writes the error that it has, closes, and leaves time to read it.
-    ThrownOut,
+    /// Writes the error that it has, closes, and leaves the client time to read it.
+    Refused,
 }
 
 /// What woke the connection.
 enum Wake {
-    /// Bytes or answers.
+    /// There are bytes to look at or to write.
     Work,
+    /// The daemon stops.
     Stop,
     Timer,
-    /// It has to queue.
+    /// The user's share is used up.
     Queue,
-    /// The peer is gone.
+    /// The client is gone.
     Gone,
 }
 
 impl Connection {
-    /// Takes over a connection within the runtime that serves it.
+    /// Takes over a connection. Call this in the runtime that serves.
     pub(super) fn new(
         stream: UnixStream,
-        listed: Listed,
+        timer: RegisteredTimer,
         session: Session,
         server: Arc<UnixServer>,
     ) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
         let since = server.service.environment.now();
         Ok(Self {
-            stream: Some(watched(stream, Interest::READABLE)?),
+            stream: ClientStream::new(stream)?,
+            // After the session: they must not be older than its policy.
+            limits: server.limits(),
             caller: Caller::new(session),
             server,
             input: Vec::new(),
@@ -118,11 +118,11 @@ impl Connection {
             granted: false,
             place: None,
             drained: false,
-            later: FuturesUnordered::new(),
-            state: State::Open,
+            in_flight: FuturesUnordered::new(),
+            state: ConnectionState::Open,
             unfinished: true,
             since,
-            listed,
+            timer,
         })
     }
 
@@ -132,7 +132,7 @@ impl Connection {
             match wake {
                 Wake::Work => {}
                 Wake::Stop => self.say_goodbye(),
-                Wake::Timer => self.look_at_the_time(),
+                Wake::Timer => self.check_timeouts(),
                 Wake::Queue => self.queue().await,
                 Wake::Gone => return,
             }
@@ -145,21 +145,23 @@ impl Connection {
             if self.busy >= TURN {
                 self.busy = 0;
                 self.granted = false;
-                // Whoever has nothing left makes room for the others by itself. Where the user has
-                // used up its share, this one queues.
+                // A connection without more work sleeps anyway, and one whose user has used up its
+                // share queues.
                 if self.has_more() && !self.caller.user().share.is_used_up() {
                     tokio::task::yield_now().await;
                 }
             }
-            if self.state == State::Open && self.listed.timer.is_stopping() {
-                // Whoever asks without a pause is never found with nothing to do.
+            if self.state == ConnectionState::Open && self.timer.is_stopping() {
+                // A client that sends without a pause never lets `poll` get as far as `Stop`.
                 self.say_goodbye();
                 continue;
             }
             let done = match self.state {
-                State::Open => false,
-                State::Leaving | State::Finishing => self.later.is_empty(),
-                State::Closing | State::ThrownOut => true,
+                ConnectionState::Open => false,
+                ConnectionState::SaidGoodbye | ConnectionState::InputEnded => {
+                    self.in_flight.is_empty()
+                }
+                ConnectionState::Closing | ConnectionState::Refused => true,
             };
             if done {
                 return self.end();
@@ -179,88 +181,86 @@ impl Connection {
     }
 
     fn end(self) {
-        let Some(stream) = self.stream else { return };
-        let stream = stream.into_inner();
-        if self.state == State::ThrownOut {
-            self.server.lingering.end(stream);
+        let Some(socket) = self.stream.into_socket() else { return };
+        if self.state == ConnectionState::Refused {
+            self.server.lingering.end(socket);
         } else {
-            let _ = stream.shutdown(Shutdown::Write);
+            let _ = socket.shutdown(Shutdown::Write);
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
-        // What is to be written (a goodbye) goes first: the queue takes the buffer.
+        // Output (a goodbye) is written first: `queue` gives the buffer away.
         if self.output.is_empty() && self.caller.user().share.is_used_up() && !self.granted {
             return Poll::Ready(Wake::Queue);
         }
         if self.output.capacity() == 0 {
             self.output = scratch::take_output();
         }
-        // No more than a turn of it: whoever has many that wait may have them answered all at once.
+        // At most a turn's worth: thousands of answers may become ready at the same time.
         while self.output.len() < TURN
-            && let Poll::Ready(Some((id, reply))) = self.later.poll_next_unpin(cx)
+            && let Poll::Ready(Some((id, reply))) = self.in_flight.poll_next_unpin(cx)
         {
             encode_response(&Response { id, reply }, &mut self.output);
         }
-        if self.state == State::Open {
-            if !self.input.is_empty() && self.output.len() < MOST_OUTPUT && self.has_frame() {
+        if self.state == ConnectionState::Open {
+            if !self.input.is_empty() && self.output.len() < MAX_OUTPUT && self.has_frame() {
                 let input = std::mem::take(&mut self.input);
                 self.answer(&input);
-                // Around once more: nobody has looked yet at what it put aside and at the socket,
-                // so nothing would wake us.
+                // Not `Pending`: neither the requests that are now in flight nor the socket have
+                // been polled, so nothing would wake us.
                 return Poll::Ready(Wake::Work);
             }
-            if self.output.len() < MOST_OUTPUT
+            if self.output.len() < MAX_OUTPUT
                 && let Poll::Ready(wake) = self.poll_read(cx)
             {
                 return Poll::Ready(wake);
             }
         }
-        if !self.output.is_empty() || matches!(self.state, State::Closing | State::ThrownOut) {
+        if !self.output.is_empty()
+            || matches!(self.state, ConnectionState::Closing | ConnectionState::Refused)
+        {
             return Poll::Ready(Wake::Work);
         }
-        if self.state == State::Leaving
-            && let Poll::Ready(wake) = self.poll_rest(cx)
+        if self.state == ConnectionState::SaidGoodbye
+            && let Poll::Ready(wake) = self.poll_discard(cx)
         {
             return Poll::Ready(wake);
         }
-        if matches!(self.state, State::Leaving | State::Finishing) && self.later.is_empty() {
+        if matches!(self.state, ConnectionState::SaidGoodbye | ConnectionState::InputEnded)
+            && self.in_flight.is_empty()
+        {
             return Poll::Ready(Wake::Work);
         }
-        if self.state == State::Finishing && self.poll_hang_up(cx).is_ready() {
+        if self.state == ConnectionState::InputEnded && self.stream.poll_hang_up(cx).is_ready() {
             return Poll::Ready(Wake::Gone);
         }
-        if self.listed.timer.poll_due(cx).is_ready() {
+        if self.timer.poll_due(cx).is_ready() {
             return Poll::Ready(Wake::Timer);
         }
-        if self.state == State::Open && self.listed.timer.is_stopping() {
+        if self.state == ConnectionState::Open && self.timer.is_stopping() {
             return Poll::Ready(Wake::Stop);
         }
         self.busy = 0;
         self.granted = false;
-        // Nothing to hold memory for.
+        // An idle connection holds no buffer.
         scratch::give_output(std::mem::take(&mut self.output));
         Poll::Pending
     }
 
-    #[inline]
-    fn stream(&self) -> io::Result<&AsyncFd<UnixStream>> {
-        self.stream.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
-    }
-
-    /// Whether there may be something to do before the next event.
+    /// Whether there may be work before the next event.
     fn has_more(&self) -> bool {
-        !(self.drained && self.input.is_empty() && self.later.is_empty())
+        !(self.drained && self.input.is_empty() && self.in_flight.is_empty())
     }
 
     fn has_frame(&self) -> bool {
-        !matches!(split_frame(&self.input, self.caller.limits().max_request_bytes), Ok(None))
+        !matches!(split_frame(&self.input, self.limits.max_request_bytes), Ok(None))
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         scratch::with_input(|buffer| {
-            let count = match ready!(self.poll_bytes(cx, buffer)) {
-                Ok(0) => return Poll::Ready(self.at_the_end()),
+            let count = match ready!(self.stream.poll_read(cx, buffer)) {
+                Ok(0) => return Poll::Ready(self.end_input()),
                 Ok(count) => count,
                 Err(_) => return Poll::Ready(Wake::Gone),
             };
@@ -277,12 +277,12 @@ impl Connection {
         })
     }
 
-    /// Reads what is not looked at any more, for its end.
-    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
+    /// Reads and discards, to notice the end of input.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Wake> {
         scratch::with_input(|buffer| {
             loop {
-                match ready!(self.poll_bytes(cx, buffer)) {
-                    Ok(0) => return Poll::Ready(self.at_the_end()),
+                match ready!(self.stream.poll_read(cx, buffer)) {
+                    Ok(0) => return Poll::Ready(self.end_input()),
                     Ok(_) => {}
                     Err(_) => return Poll::Ready(Wake::Gone),
                 }
@@ -290,55 +290,27 @@ impl Connection {
         })
     }
 
-    /// The peer writes no more; it may still read what it has asked for, unless it has hung up.
-    fn at_the_end(&mut self) -> Wake {
-        self.state = State::Finishing;
-        if self.later.is_empty() {
+    /// The client has ended its output. It may still read answers, unless it has hung up.
+    fn end_input(&mut self) -> Wake {
+        self.state = ConnectionState::InputEnded;
+        if self.in_flight.is_empty() {
             return Wake::Work;
         }
-        // It may hang up in two steps, and the second would not be seen: there is nothing to read.
-        let stream = self.stream.take().ok_or_else(|| io::ErrorKind::NotConnected.into());
-        match stream.and_then(|stream| watched(stream.into_inner(), self.interest())) {
-            Ok(stream) => self.stream = Some(stream),
-            Err(_) => return Wake::Gone,
+        // A client may hang up in two steps. Nothing can be read any more, so only a registration
+        // for output shows the second.
+        match self.stream.watch(self.interest()) {
+            Ok(()) => Wake::Work,
+            Err(_) => Wake::Gone,
         }
-        Wake::Work
     }
 
     const fn interest(&self) -> Interest {
         match self.state {
-            State::Finishing => Interest::WRITABLE,
-            State::Open | State::Leaving | State::Closing | State::ThrownOut => Interest::READABLE,
-        }
-    }
-
-    /// Ready when the peer, which writes no more, has hung up.
-    fn poll_hang_up(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let stream = self.stream()?;
-        loop {
-            let mut ready = ready!(stream.poll_write_ready(cx))?;
-            if ready.ready().is_write_closed() || has_hung_up(stream.get_ref()) {
-                return Poll::Ready(Ok(()));
-            }
-            // There is room for answers, no more.
-            ready.clear_ready();
-        }
-    }
-
-    fn poll_bytes(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        loop {
-            let stream = self.stream()?;
-            let mut ready = ready!(stream.poll_read_ready(cx))?;
-            match stream.get_ref().read(buffer) {
-                // All is read that was there; the next byte makes an event of its own.
-                Ok(count) if count > 0 && count < buffer.len() => {
-                    ready.clear_ready();
-                    return Poll::Ready(Ok(count));
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                outcome => return Poll::Ready(outcome),
-            }
+            ConnectionState::InputEnded => Interest::WRITABLE,
+            ConnectionState::Open
+            | ConnectionState::SaidGoodbye
+            | ConnectionState::Closing
+            | ConnectionState::Refused => Interest::READABLE,
         }
     }
 
@@ -346,33 +318,42 @@ impl Connection {
     fn answer(&mut self, mut input: &[u8]) {
         let now = self.server.service.environment.now();
         let mut requests = 0;
-        let before = self.later.len();
-        let most_waiting = before + TURN_OF_WAITING;
-        self.caller.keep_up();
-        let max_request_bytes = self.caller.limits().max_request_bytes;
-        while self.output.len() < MOST_OUTPUT
-            && self.later.len() < most_waiting
-            && self.state == State::Open
+        let mut cost = 0;
+        let before = self.in_flight.len();
+        let turn_ends_at = before + TURN_IN_FLIGHT;
+        if self.caller.keep_up() {
+            self.limits = self.server.limits();
+        }
+        let max_request_bytes = self.limits.max_request_bytes;
+        while self.output.len() < MAX_OUTPUT
+            && self.in_flight.len() < turn_ends_at
+            && self.state == ConnectionState::Open
         {
             match split_frame(input, max_request_bytes) {
                 Ok(Some((body, rest))) => {
                     input = rest;
                     requests += 1;
-                    let go_on = self.caller.call(body, now, &mut self.output, &mut self.later);
-                    if !go_on {
-                        self.state = State::ThrownOut;
+                    let keep_open = self.caller.call(
+                        body,
+                        now,
+                        &mut self.output,
+                        &mut self.in_flight,
+                        &mut cost,
+                    );
+                    if !keep_open {
+                        self.state = ConnectionState::Refused;
                     }
                 }
                 Ok(None) => break,
                 Err(error) => {
                     let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
                         .with_detail(max_request_bytes as u64);
-                    self.unsolicited(Reply::Error(error));
-                    self.state = State::ThrownOut;
+                    self.send_unsolicited(Reply::Error(error));
+                    self.state = ConnectionState::Refused;
                 }
             }
         }
-        let cost = (self.later.len() - before) * (TURN / TURN_OF_WAITING);
+        cost += (self.in_flight.len() - before) * (TURN / TURN_IN_FLIGHT);
         if cost > 0 {
             self.busy += cost;
             self.caller.user().share.spend(cost);
@@ -382,45 +363,45 @@ impl Connection {
             self.since = now;
         }
         self.unfinished = !input.is_empty() || !self.caller.has_said_hello();
-        if self.state == State::Open && !input.is_empty() {
+        if self.state == ConnectionState::Open && !input.is_empty() {
             self.input = input.to_vec();
-            // A request that has begun has to end.
-            self.listed.timer.wake_at(self.since + self.caller.limits().request_timeout);
+            // The rest of the request has to arrive in time.
+            self.timer.wake_at(self.since + self.limits.request_timeout);
         }
     }
 
-    fn unsolicited(&mut self, reply: Reply) {
+    fn send_unsolicited(&mut self, reply: Reply) {
         encode_response(&Response { id: UNSOLICITED, reply }, &mut self.output);
     }
 
     fn say_goodbye(&mut self) {
-        self.unsolicited(Reply::Goodbye);
-        self.state = State::Leaving;
+        self.send_unsolicited(Reply::Goodbye);
+        self.state = ConnectionState::SaidGoodbye;
     }
 
-    fn look_at_the_time(&mut self) {
-        let limits = self.caller.limits();
+    fn check_timeouts(&mut self) {
+        let limits = &self.limits;
         let allowed = if self.unfinished { limits.request_timeout } else { limits.idle_timeout };
         let (now, due) = (self.server.service.environment.now(), self.since + allowed);
-        if !self.later.is_empty() {
-            // It waits for us, not we for it.
-            self.listed.timer.wake_at(now + allowed);
+        if !self.in_flight.is_empty() {
+            // The client waits for leafd, so it may be silent.
+            self.timer.wake_at(now + allowed);
         } else if due > now {
-            self.listed.timer.wake_at(due);
+            self.timer.wake_at(due);
         } else {
-            self.state = State::Closing;
+            self.state = ConnectionState::Closing;
         }
     }
 
-    /// Writes the answers: at once where the socket has room, which it has when the peer reads.
+    /// Writes the answers. The socket has room for them as long as the client reads.
     async fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while let Some(rest) = self.output.get(written..).filter(|rest| !rest.is_empty()) {
-            match self.stream()?.get_ref().write(rest) {
+            match self.stream.write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Whoever does not read keeps no more than what is meant for them.
+                    // Wait with a buffer of just the right size, and give the large one back.
                     let rest = rest.to_vec();
                     scratch::give_output(std::mem::replace(&mut self.output, rest));
                     written = 0;
@@ -434,29 +415,19 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the peer has read something, or its time for that is up.
+    /// Waits until the client has read something, at most for the write timeout.
     async fn wait_for_room(&mut self) -> io::Result<()> {
-        // In turn and not beside: a second descriptor could be one that others need.
-        let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
-        let room = watched(stream.into_inner(), Interest::WRITABLE)?;
-        let timer = &self.listed.timer;
+        self.stream.watch(Interest::WRITABLE)?;
+        let (stream, timer) = (&self.stream, &self.timer);
         let now = self.server.service.environment.now();
-        timer.wake_at(now + self.caller.limits().write_timeout);
-        poll_fn(|cx| match room.poll_write_ready(cx) {
-            Poll::Ready(ready) => Poll::Ready(ready.map(drop)),
+        timer.wake_at(now + self.limits.write_timeout);
+        poll_fn(|cx| match stream.poll_room(cx) {
+            Poll::Ready(outcome) => Poll::Ready(outcome),
             Poll::Pending => timer.poll_due(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
         })
         .await?;
-        self.stream = Some(watched(room.into_inner(), self.interest())?);
-        // From here on it is about requests again.
-        timer.wake_at(now + self.caller.limits().request_timeout);
-        Ok(())
+        // The timer is for requests again.
+        timer.wake_at(now + self.limits.request_timeout);
+        self.stream.watch(self.interest())
     }
-}
-
-fn has_hung_up(stream: &UnixStream) -> bool {
-    let mut watched = [PollFd::new(stream.as_fd(), PollFlags::empty())];
-    let count = poll(&mut watched, PollTimeout::ZERO).unwrap_or(0);
-    let [watched] = watched;
-    count > 0 && watched.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))
 }

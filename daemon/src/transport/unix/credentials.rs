@@ -1,4 +1,5 @@
-//! Who has connected, as the kernel noted it at that moment: user, group, and the other groups.
+//! Identifies the caller: its user, group and supplementary groups, as the kernel recorded them when
+//! it connected.
 
 use std::io;
 use std::mem::size_of;
@@ -9,28 +10,28 @@ use nix::sys::socket::sockopt::PeerCredentials;
 
 use crate::access::principal::Principal;
 
-/// Asks the kernel who is connected to `socket`.
+/// The caller that is connected to `socket`.
 ///
 /// # Errors
-/// When it does not say; nothing may be assumed about the caller then.
+/// When the kernel does not tell. The caller must then be refused.
 pub(super) fn principal_of(socket: BorrowedFd<'_>) -> io::Result<Principal> {
     let credentials = getsockopt(&socket, PeerCredentials)?;
     let others = match supplementary(socket) {
         Ok(groups) => Some(groups),
-        // Not every kernel has it; gVisor's does not.
+        // Some kernels do not have the option; gVisor's does not.
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
         Err(error) => return Err(error),
     };
     Ok(Principal { uid: credentials.uid(), gid: credentials.gid(), others })
 }
 
-/// The user who is connected to `socket`, if the kernel says.
+/// The user that is connected to `socket`, if the kernel tells.
 pub(super) fn uid_of(socket: BorrowedFd<'_>) -> Option<u32> {
     getsockopt(&socket, PeerCredentials).ok().map(|credentials| credentials.uid())
 }
 
-/// A process may have this many groups on Linux (`NGROUPS_MAX`).
-const MOST_GROUPS: usize = 65_536;
+/// The most groups that a process can have on Linux (`NGROUPS_MAX`).
+const MAX_GROUPS: usize = 65_536;
 
 /// `SO_PEERGROUPS`, since Linux 4.13, for which nix has no name.
 fn supplementary(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
@@ -43,10 +44,10 @@ fn supplementary(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
                 groups.truncate(len as usize / size_of::<libc::gid_t>());
                 return Ok(groups);
             }
-            // They do not fit; it has said how many there are.
+            // They do not fit, and `len` now says how many bytes they need.
             Err(error) if error.raw_os_error() == Some(libc::ERANGE) => {
                 let wanted = len as usize / size_of::<libc::gid_t>();
-                if wanted <= groups.len() || wanted > MOST_GROUPS {
+                if wanted <= groups.len() || wanted > MAX_GROUPS {
                     return Err(error);
                 }
                 groups.resize(wanted, 0);
@@ -62,8 +63,8 @@ fn ask(
     groups: &mut [libc::gid_t],
     len: &mut libc::socklen_t,
 ) -> io::Result<()> {
-    // SAFETY: the descriptor is open while it is borrowed, `groups` may be written to for `len`
-    // bytes, which is its size, and any bytes are valid group IDs.
+    // SAFETY: the descriptor is open while it is borrowed; `groups` is writable for `len` bytes, its
+    // size; and any bytes are valid group IDs.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_user_and_all_groups() {
+    fn the_kernel_tells_the_user_and_all_groups() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let principal = principal_of(ours.as_fd()).unwrap();
         assert_eq!(principal.uid, geteuid().as_raw());
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_no_unix_socket_nothing_is_assumed() {
+    fn a_socket_without_credentials_is_an_error() {
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert!(supplementary(tcp.as_fd()).is_err());
     }

@@ -1,7 +1,7 @@
-//! The end of a connection that was refused. A client that writes its hello before it reads would
-//! lose the error if leafd closed at once: the write fails, and many libraries then read no more.
-//! So leafd keeps the socket for a moment and discards what arrives, within bounds that a flood
-//! cannot stretch. Beyond them it closes at once.
+//! Closes connections that were refused. A client that writes its hello before it reads would lose
+//! the error if leafd closed at once: the write fails, and many libraries then stop reading. So leafd
+//! keeps the socket open for a moment and discards what arrives. At the limits below it closes at
+//! once, so a flood of such connections costs little.
 
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -17,43 +17,43 @@ use tokio::time::timeout;
 use super::credentials::uid_of;
 use super::watched::watched;
 
-/// Connections that linger at once. Each has a descriptor.
+/// Connections that may linger at once. Each takes a descriptor.
 pub(crate) const MAX_LINGERING: usize = 256;
 
-/// Of these, how many may be one user's.
-const MAX_OF_USER: usize = 8;
+/// Connections of one user that may linger at once.
+const MAX_PER_USER: usize = 8;
 
-/// How long one lingers.
+/// How long a connection lingers.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// How much of what arrives is discarded.
-const DISCARDED: usize = 4 * 1024;
+/// After discarding this many bytes, leafd closes the connection.
+const MAX_DISCARDED: usize = 4 * 1024;
 
 /// The connections that linger.
 #[derive(Debug)]
 pub(super) struct Lingering {
-    /// Whose they are. None: the kernel does not tell, which counts as one user.
+    /// The user of each. Those whose user the kernel does not tell (None) count as one user's.
     users: Arc<Mutex<Vec<Option<u32>>>>,
-    /// Not the thread that serves.
+    /// A runtime with timers. The thread that serves has none.
     background: Handle,
 }
 
 impl Lingering {
-    /// Where connections linger on `background`, a runtime with timers.
+    /// Connections linger on `background`, a runtime with timers.
     pub(super) fn new(background: Handle) -> Self {
         Self { users: Arc::default(), background }
     }
 
-    /// Ends a non-blocking connection that has been told why.
+    /// Closes a non-blocking connection to which an error was written.
     pub(super) fn end(&self, stream: UnixStream) {
         let user = uid_of(stream.as_fd());
-        if let Some(place) = Place::take(&self.users, user)
+        if let Some(slot) = LingerSlot::take(&self.users, user)
             && stream.shutdown(Shutdown::Write).is_ok()
         {
             self.background.spawn(async move {
-                // Whatever ends it, the connection ends.
+                // `discard` drops the stream, however it ends.
                 let _ = timeout(LINGER, discard(stream)).await;
-                drop(place);
+                drop(slot);
             });
         }
     }
@@ -63,10 +63,10 @@ impl Lingering {
 async fn discard(stream: UnixStream) -> io::Result<()> {
     let stream = watched(stream, Interest::READABLE)?;
     let mut buffer = [0; 512];
-    let mut left = DISCARDED;
+    let mut left = MAX_DISCARDED;
     while left > 0 {
-        let most = left.min(buffer.len());
-        let into = buffer.get_mut(..most).unwrap_or_default();
+        let limit = left.min(buffer.len());
+        let into = buffer.get_mut(..limit).unwrap_or_default();
         match stream.async_io(Interest::READABLE, |mut stream| stream.read(into)).await? {
             0 => break,
             count => left = left.saturating_sub(count),
@@ -75,17 +75,17 @@ async fn discard(stream: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts a connection as long as it lingers.
-struct Place {
+/// Counts a connection while it lingers.
+struct LingerSlot {
     users: Arc<Mutex<Vec<Option<u32>>>>,
     user: Option<u32>,
 }
 
-impl Place {
+impl LingerSlot {
     fn take(users: &Arc<Mutex<Vec<Option<u32>>>>, user: Option<u32>) -> Option<Self> {
         let mut all = lock(users);
         let own = all.iter().filter(|other| **other == user).count();
-        if own >= MAX_OF_USER || all.len() >= MAX_LINGERING {
+        if own >= MAX_PER_USER || all.len() >= MAX_LINGERING {
             return None;
         }
         all.push(user);
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LingerSlot {
     fn drop(&mut self) {
         let mut all = lock(&self.users);
         if let Some(at) = all.iter().position(|user| *user == self.user) {
@@ -104,7 +104,7 @@ impl Drop for Place {
 }
 
 fn lock(users: &Mutex<Vec<Option<u32>>>) -> MutexGuard<'_, Vec<Option<u32>>> {
-    // Nothing in here panics half way.
+    // No panic leaves the list half changed.
     users.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -113,26 +113,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_has_few_places_all_users_have_a_bounded_number_and_each_comes_back() {
+    fn slots_are_limited_per_user_and_in_total_and_are_freed() {
         let users = Arc::default();
-        let of_one: Vec<_> = std::iter::from_fn(|| Place::take(&users, Some(7))).collect();
-        assert_eq!(of_one.len(), MAX_OF_USER);
+        let of_one: Vec<_> = std::iter::from_fn(|| LingerSlot::take(&users, Some(7))).collect();
+        assert_eq!(of_one.len(), MAX_PER_USER);
         let of_all: Vec<_> =
-            (1000..2000).filter_map(|uid| Place::take(&users, Some(uid))).collect();
+            (1000..2000).filter_map(|uid| LingerSlot::take(&users, Some(uid))).collect();
         assert_eq!(of_one.len() + of_all.len(), MAX_LINGERING);
-        assert!(Place::take(&users, None).is_none());
+        assert!(LingerSlot::take(&users, None).is_none());
         drop((of_one, of_all));
-        assert!(Place::take(&users, Some(7)).is_some());
+        assert!(LingerSlot::take(&users, Some(7)).is_some());
         assert!(lock(&users).is_empty());
     }
 
     #[tokio::test]
-    async fn what_arrives_is_discarded_until_the_client_hangs_up_or_has_sent_enough() {
+    async fn input_is_discarded_until_the_client_hangs_up_or_has_sent_too_much() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let lingering = Lingering::new(Handle::current());
         lingering.end(ours);
-        // The client finds its write accepted and the end of what it can read.
+        // The client can still write, and then reads the end of its input.
         std::io::Write::write_all(&mut theirs, b"hello").unwrap();
         assert_eq!(theirs.read(&mut [0; 8]).unwrap(), 0);
         drop(theirs);
@@ -141,7 +141,7 @@ mod tests {
         }
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
-        std::io::Write::write_all(&mut &theirs, &[0; DISCARDED]).unwrap();
+        std::io::Write::write_all(&mut &theirs, &[0; MAX_DISCARDED]).unwrap();
         discard(ours).await.unwrap();
         assert!(std::io::Write::write(&mut &theirs, &[0]).is_err(), "it is closed");
     }

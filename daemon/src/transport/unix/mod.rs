@@ -1,16 +1,19 @@
-//! The Unix socket. [`socket`] makes it, [`accept`] takes connections within bounds, `connection`
-//! moves bytes, `calls` decodes and encodes them, and `linger` ends the connections that are refused.
-//! [`serving`] is the thread on which all of that happens. What a request means is decided in
-//! [`crate::service`].
+//! The Unix socket that applications use. [`transport`] starts and stops it: `accept` takes
+//! connections, `connection` lives through each of them on [`serving_thread`], `stream` reads and
+//! writes, and `calls` decodes requests and encodes answers. `linger` ends connections that were
+//! refused. [`crate::service`] decides what a request means.
 
-pub mod accept;
+mod accept;
 mod calls;
 mod connection;
 mod credentials;
+mod limits;
 pub(crate) mod linger;
 mod scratch;
 mod server;
-pub mod serving;
-pub mod socket;
+pub(crate) mod serving_thread;
+pub(crate) mod socket;
+mod stream;
+pub(crate) mod transport;
 mod wake_timer;
-pub(crate) mod watched;
+mod watched;

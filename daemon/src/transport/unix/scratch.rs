@@ -1,13 +1,12 @@
-//! Buffers that all connections of a thread share, so that a connection that waits for its next
-//! request holds no memory for it.
+//! Buffers that all connections of a thread share, so that an idle connection holds none.
 
 use std::cell::RefCell;
 
-/// How much is read at once: some hundred requests, which take a dozen microseconds. Whoever
-/// sends more at a time has the others come first in between.
+/// Bytes of one read: some hundred requests, which take a dozen microseconds. Other connections run
+/// between two reads of a client that sends more at a time.
 const READ: usize = 4 * 1024;
 
-/// A buffer that has grown beyond this for one connection is not kept for the others.
+/// A buffer that has grown beyond this many bytes is freed, not kept for the next connection.
 const KEPT: usize = 512 * 1024;
 
 thread_local! {
@@ -20,7 +19,7 @@ pub(super) fn with_input<T>(read: impl FnOnce(&mut [u8]) -> T) -> T {
     INPUT.with_borrow_mut(|buffer| read(buffer))
 }
 
-/// An empty buffer for answers, most often with room already.
+/// An empty buffer for answers, usually with its memory allocated already.
 pub(super) fn take_output() -> Vec<u8> {
     OUTPUT.take()
 }

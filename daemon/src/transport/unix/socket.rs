@@ -1,6 +1,6 @@
-//! The listening socket: made with its mode and group before anybody can see it, never in the
-//! place of a daemon that lives, and removed only when it is still ours; or the service manager's,
-//! which is left as it is.
+//! The listening socket. leafd gives it its mode and group before anybody can see it, never takes the
+//! path of a running daemon, and removes only its own. It leaves the service manager's socket as it
+//! is.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,65 +15,49 @@ use nix::unistd::{Gid, Group, Uid, chown};
 /// Longest path of a Unix socket that clients can connect to, in bytes (`sun_path` less its NUL).
 const LONGEST_PATH: usize = 107;
 
-/// Why there is no socket.
+/// Why leafd cannot listen.
 #[derive(Debug, thiserror::Error)]
-pub enum SocketError {
-    /// Somebody serves there.
+pub(crate) enum SocketError {
     #[error("another daemon serves on {0}; stop it, or choose another socket.path")]
     InUse(PathBuf),
-    /// Something else is there.
     #[error("{0} exists and is not a socket; remove it, or choose another socket.path")]
     NotASocket(PathBuf),
-    /// It does not fit into an address.
+    /// The path does not fit into a socket address.
     #[error("the socket path {path} has {len} bytes; the limit is {LONGEST_PATH} (socket.path)")]
-    TooLong {
-        /// The path.
-        path: PathBuf,
-        /// Its length.
-        len: usize,
-    },
-    /// Another user could put a socket of theirs in our place.
+    TooLong { path: PathBuf, len: usize },
+    /// Another user could replace the socket with one of their own.
     #[error("the directory {0} belongs to another user or is writable by others; remove it")]
     Unsafe(PathBuf),
-    /// There is no such group.
     #[error("there is no group {0:?} (socket.group)")]
     NoGroup(String),
-    /// The operating system says no.
     #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What came back.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// A socket that listens.
+/// A Unix socket that listens.
 #[derive(Debug)]
-pub struct Socket {
-    /// For the accept loop; non-blocking.
-    pub listener: UnixListener,
-    /// Its place; none where it has no name that a client could use.
-    pub path: Option<PathBuf>,
-    owner: Owner,
+pub(crate) struct Socket {
+    /// Non-blocking.
+    pub(super) listener: UnixListener,
+    /// Where clients find it. An inherited socket may have no path.
+    pub(crate) path: Option<PathBuf>,
+    owner: SocketOwner,
 }
 
-/// Who made the socket, and removes it.
+/// Who made the socket and removes it.
 #[derive(Debug)]
-enum Owner {
+enum SocketOwner {
     Leafd { inode: u64, _lock: Flock<File> },
     ServiceManager,
 }
 
 impl Socket {
     /// Listens at `path` with the permissions `mode` and the group `group` (a name or a number).
-    /// A socket that a killed daemon left behind is replaced.
+    /// Replaces a socket that a killed daemon left behind.
     ///
     /// # Errors
-    /// When somebody serves there already, or the operating system refuses.
-    pub fn bind(path: &Path, mode: u32, group: Option<&str>) -> Result<Self, SocketError> {
+    /// When another daemon serves there, or the operating system refuses.
+    pub(crate) fn bind(path: &Path, mode: u32, group: Option<&str>) -> Result<Self, SocketError> {
         let io = |action, path: &Path| {
             let path = path.to_owned();
             move |source| SocketError::Io { action, path, source }
@@ -87,11 +71,11 @@ impl Socket {
         let parent = parent.unwrap_or(Path::new("."));
         prepare_directory(parent)?;
         let lock = lock_beside(path)?;
-        check_vacant(path)?;
+        check_free(path)?;
 
-        // In a directory that nobody else can enter, the socket can be given its mode and group
-        // before it takes its place. The directory is reached through its descriptor, since the
-        // way through its name could be too long for an address.
+        // Nobody else can enter this directory, so the socket gets its mode and group here, before
+        // it is moved to its path. leafd binds through the directory's descriptor, since the name
+        // could be too long for a socket address.
         let private = parent.join(format!(".leafd-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&private);
         std::fs::DirBuilder::new().mode(0o700).create(&private).map_err(io("make", &private))?;
@@ -111,32 +95,32 @@ impl Socket {
         })();
         let _ = std::fs::remove_dir_all(&private);
         let (listener, inode) = made.map_err(io("make the socket", path))?;
-        let owner = Owner::Leafd { inode, _lock: lock };
+        let owner = SocketOwner::Leafd { inode, _lock: lock };
         Ok(Self { listener, path: Some(path.to_owned()), owner })
     }
 
-    /// The socket that the service manager passes on. It outlives this process, with all who wait
-    /// in it to be accepted.
-    #[must_use]
-    pub fn inherited(listener: UnixListener) -> Self {
+    /// The service manager's socket. It outlives this process, and so do the connections in its
+    /// backlog.
+    pub(crate) fn inherited(listener: UnixListener) -> Self {
         let address = listener.local_addr().ok();
         let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
-        Self { listener, path, owner: Owner::ServiceManager }
+        Self { listener, path, owner: SocketOwner::ServiceManager }
     }
 
-    /// Takes the socket out of its place, unless it is the service manager's, or somebody else's
-    /// is there by now.
-    pub fn remove(&self) {
-        let (Owner::Leafd { inode, .. }, Some(path)) = (&self.owner, &self.path) else { return };
+    /// Removes the socket from its path, unless it is the service manager's or another daemon's has
+    /// replaced it.
+    pub(crate) fn remove(&self) {
+        let (SocketOwner::Leafd { inode, .. }, Some(path)) = (&self.owner, &self.path) else {
+            return;
+        };
         let ours = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.ino() == *inode);
         if ours && let Err(error) = std::fs::remove_file(path) {
             tracing::warn!(path = %path.display(), "cannot remove the socket: {error}");
         }
     }
 
-    /// Whether clients that look at `path` find this socket.
-    #[must_use]
-    pub fn is_at(&self, path: &Path) -> bool {
+    /// Whether clients that connect to `path` reach this socket.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
         let place = |path: &Path| std::fs::metadata(path).map(|meta| (meta.dev(), meta.ino())).ok();
         self.path.as_deref().is_some_and(|own| {
             own == path || place(own).is_some_and(|own| place(path) == Some(own))
@@ -152,8 +136,8 @@ fn find_group(name: &str) -> Result<Gid, SocketError> {
     found.map(|group| group.gid).ok_or_else(|| SocketError::NoGroup(name.to_owned()))
 }
 
-/// Makes the directory where it is missing. One that others can write to must be sticky, as /tmp
-/// is, and then it must not be the socket's own: see [`SocketError::Unsafe`].
+/// Makes the directory if it is missing. Anybody can make a directory in /tmp before leafd does, so
+/// there it must belong to leafd's user and be writable by nobody else.
 fn prepare_directory(directory: &Path) -> Result<(), SocketError> {
     let mode = if Uid::effective().is_root() { 0o755 } else { 0o700 };
     let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
@@ -162,8 +146,7 @@ fn prepare_directory(directory: &Path) -> Result<(), SocketError> {
         path: directory.to_owned(),
         source,
     })?;
-    let in_tmp = directory.parent() == Some(Path::new("/tmp"));
-    if in_tmp {
+    if directory.parent() == Some(Path::new("/tmp")) {
         let unsafe_directory = || SocketError::Unsafe(directory.to_owned());
         let meta = std::fs::symlink_metadata(directory).map_err(|_| unsafe_directory())?;
         if !meta.is_dir() || meta.uid() != Uid::effective().as_raw() || meta.mode() & 0o022 != 0 {
@@ -173,7 +156,7 @@ fn prepare_directory(directory: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Two daemons that start at once must not both find the place vacant.
+/// Locks the path: two daemons that start at once must not both find it free.
 fn lock_beside(path: &Path) -> Result<Flock<File>, SocketError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -186,11 +169,11 @@ fn lock_beside(path: &Path) -> Result<Flock<File>, SocketError> {
         .map_err(|_| SocketError::InUse(path.to_owned()))
 }
 
-fn check_vacant(path: &Path) -> Result<(), SocketError> {
+fn check_free(path: &Path) -> Result<(), SocketError> {
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(()),
         Ok(meta) if !meta.file_type().is_socket() => Err(SocketError::NotASocket(path.to_owned())),
-        // What nobody listens on was left by a daemon that was killed.
+        // A socket that nobody listens on was left by a killed daemon.
         Ok(_) if UnixStream::connect(path).is_ok() => Err(SocketError::InUse(path.to_owned())),
         Ok(_) => Ok(()),
     }
@@ -201,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_socket_has_its_mode_from_the_first_moment_on_and_is_removed_in_the_end() {
+    fn the_socket_has_its_mode_and_is_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
         let socket = Socket::bind(&path, 0o600, Some("0")).unwrap();
@@ -212,12 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn a_living_daemon_is_not_replaced_and_what_a_killed_one_left_is() {
+    fn the_socket_of_a_killed_daemon_is_replaced_and_that_of_a_running_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
         let first = Socket::bind(&path, 0o600, None).unwrap();
         assert!(matches!(Socket::bind(&path, 0o600, None), Err(SocketError::InUse(_))));
-        // Another program's listener holds no lock of ours and is left alone as well.
+        // Another program's listener holds no lock, and is not replaced either.
         let other = dir.path().join("o.sock");
         let listener = UnixListener::bind(&other).unwrap();
         assert!(matches!(Socket::bind(&other, 0o600, None), Err(SocketError::InUse(_))));
@@ -241,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_managers_socket_is_known_by_every_name_and_never_removed() {
+    fn the_service_managers_socket_is_recognised_by_every_path_and_never_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, link) = (dir.path().join("s"), dir.path().join("l"));
         let socket = Socket::inherited(UnixListener::bind(&path).unwrap());
@@ -253,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_socket_is_refused_and_kept() {
+    fn a_path_that_cannot_be_the_socket_is_refused_and_left_as_it_is() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "precious").unwrap();
