@@ -18,7 +18,7 @@ mod patience;
 pub mod rfc3339;
 pub mod safety;
 pub mod secret;
-pub mod segment;
+mod segment;
 pub mod service;
 pub mod snowflake;
 pub mod state;

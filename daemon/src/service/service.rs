@@ -20,7 +20,7 @@ use crate::worker::admin::Workers;
 /// What every connection serves from.
 pub struct Service {
     /// Segment IDs.
-    pub segments: Segments,
+    pub(crate) segments: Segments,
     /// Snowflake IDs.
     pub issuer: Issuer,
     /// The worker IDs of all hosts.
@@ -72,8 +72,7 @@ const MANY_TAGS: usize = 1000;
 impl Service {
     /// A service that is ready from now on. What has to wait does so on the runtime that this is
     /// called in.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         segments: Segments,
         issuer: Issuer,
         workers: Workers,

@@ -17,7 +17,9 @@ use super::turns::AdministrationTurns;
 use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BadTag, BizTag, Runs};
-use crate::segment::service::{Asker, Outcome as SegmentOutcome, Tag};
+use crate::segment::request::SegmentOutcome;
+use crate::segment::table::Asker;
+use crate::segment::tag::Tag;
 use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
 
 /// What a status costs beside the bytes of its answer, in bytes of answers.
