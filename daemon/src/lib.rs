@@ -20,7 +20,7 @@ pub mod safety;
 pub mod secret;
 mod segment;
 pub mod service;
-pub mod snowflake;
+mod snowflake;
 pub mod state;
 pub mod stdout;
 pub mod store;

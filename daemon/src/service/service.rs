@@ -22,7 +22,7 @@ pub struct Service {
     /// Segment IDs.
     pub(crate) segments: Segments,
     /// Snowflake IDs.
-    pub issuer: Issuer,
+    pub(crate) issuer: Issuer,
     /// The worker IDs of all hosts.
     pub workers: Workers,
     /// The host's clock.

@@ -20,7 +20,7 @@ use crate::ids::{BadTag, BizTag, Runs};
 use crate::segment::request::SegmentOutcome;
 use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
-use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
+use crate::snowflake::issuer::SnowflakeOutcome;
 
 /// What a status costs beside the bytes of its answer, in bytes of answers.
 const STATUS_COST: usize = 512;
