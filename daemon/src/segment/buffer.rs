@@ -1,6 +1,6 @@
-//! The double buffer of one tag: what is in memory, and who gets it. A plain state machine:
-//! requests, leases and disk writes come in as calls with the time as an argument, and the `poll_…`
-//! methods return what to do next. No clock, no IO, no waiting.
+//! The double buffer of one tag: what is in memory, and which request gets it. A plain state
+//! machine: requests, leases and disk writes come in as calls with the time as an argument, and the
+//! `poll_…` methods return what to do next. No clock, no IO, no waiting.
 //!
 //! An ID passes through three places. A lease puts it into `reserve`, which is what the disk says
 //! is left. It moves to `ready` once a record without it is on disk: the durable ceiling has passed

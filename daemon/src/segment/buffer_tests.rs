@@ -133,7 +133,7 @@ fn a_tag_is_idle_only_when_nobody_waits_and_nothing_is_left_or_in_flight() {
         assert!(!buffer.is_idle(), "it is waited for");
         buffer.poll_lease(T0).unwrap();
         buffer.expire(T0);
-        assert!(!buffer.is_idle(), "a lease is under way");
+        assert!(!buffer.is_idle(), "a lease is in flight");
         buffer.lease_failed(T0, failure.clone());
         assert!(buffer.is_idle(), "{failure:?}");
         assert_eq!(buffer.mark_of_removed(), None, "nothing was leased");
@@ -142,7 +142,10 @@ fn a_tag_is_idle_only_when_nobody_waits_and_nothing_is_left_or_in_flight() {
         used.poll_lease(T0).unwrap();
         used.lease_failed(T0, failure.clone());
         let removed = failure == LeaseFailure::UnknownTag;
-        assert!(!used.is_idle(), "what is left is in memory, or has to be given up on disk");
+        assert!(
+            !used.is_idle(),
+            "IDs are left in memory, or the disk has to learn that they were dropped"
+        );
         flush(&mut used, T0);
         assert_eq!(used.mark_of_removed(), removed.then_some(1001), "{failure:?}");
     }
@@ -153,17 +156,17 @@ fn failed_leases_back_off_and_are_not_asked_for_in_between() {
     let mut buffer = TagBuffer::new(RULES, 1);
     buffer.request(T0, 1, 1, NEVER);
     let mut now = T0;
-    let mut rests = Vec::new();
+    let mut pauses = Vec::new();
     for _ in 0..8 {
         assert!(buffer.poll_lease(now).is_some());
         buffer.lease_failed(now, LeaseFailure::Unavailable("down".into()));
         let until = buffer.retry_lease_at().unwrap();
         assert!(buffer.poll_lease(until - Duration::from_nanos(1)).is_none());
-        rests.push(until - now);
+        pauses.push(until - now);
         now = until;
     }
-    assert!(rests[0] <= Duration::from_millis(50));
-    assert!(rests[7] >= Duration::from_millis(500) && rests[7] <= Duration::from_secs(1));
+    assert!(pauses[0] <= Duration::from_millis(50));
+    assert!(pauses[7] >= Duration::from_millis(500) && pauses[7] <= Duration::from_secs(1));
 }
 
 #[test]
@@ -182,12 +185,13 @@ fn a_store_known_to_be_down_is_not_asked_until_it_is_back_and_waiting_requests_g
     buffer.request(deadline, 2, 1, NEVER);
     buffer.store_is_back();
     assert!(buffer.poll_lease(deadline).is_some());
-    // Not having been asked is no failure: the first one afterwards rests for the shortest time.
+    // A lease that was not tried is no failure: the first one after it backs off for the shortest
+    // time.
     buffer.lease_failed(deadline, LeaseFailure::Unavailable("locked".into()));
-    let rest = buffer.retry_lease_at().unwrap() - deadline;
-    assert!(rest <= Duration::from_millis(50), "{rest:?}");
+    let pause = buffer.retry_lease_at().unwrap() - deadline;
+    assert!(pause <= Duration::from_millis(50), "{pause:?}");
     buffer.store_is_back();
-    assert!(buffer.retry_lease_at().is_some(), "it rests all the same");
+    assert!(buffer.retry_lease_at().is_some(), "it backs off all the same");
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn no_lease_starts_below_where_the_row_was_seen() {
     assert!(!buffer.row_is_at(mark) && !buffer.row_is_at(1), "nothing new");
     assert!(buffer.row_is_at(mark + 5000));
     let record = buffer.poll_persist(T0).unwrap();
-    assert_eq!(record.high_water_mark, mark + 5000, "the disk is told");
+    assert_eq!(record.high_water_mark, mark + 5000, "it is written");
     buffer.persisted();
     drain(&mut buffer, 150);
     let ask = buffer.poll_lease(T0).unwrap();
@@ -244,7 +248,7 @@ fn the_fast_path_raises_the_alarm_when_the_next_range_is_due() {
 #[test]
 fn the_fast_path_raises_no_alarm_while_no_lease_can_be_tried() {
     let alarm = |buffer: &mut TagBuffer| buffer.take(1).map(|(_, more_to_do)| more_to_do);
-    for rests in [false, true] {
+    for backs_off in [false, true] {
         let mut buffer = served();
         // A single window, so that only the next range is left to do.
         buffer.request(T0, 1, 1000, NEVER);
@@ -257,17 +261,17 @@ fn the_fast_path_raises_no_alarm_while_no_lease_can_be_tried() {
         assert!(matches!(buffer.poll_done(), Some((2, Ok(_)))));
         flush(&mut buffer, T0);
         buffer.poll_lease(T0).unwrap();
-        let failure = |text: &str| match rests {
+        let failure = |text: &str| match backs_off {
             true => LeaseFailure::Unavailable(text.into()),
             false => LeaseFailure::NotTried(text.into()),
         };
         buffer.lease_failed(T0, failure("down"));
         assert!(!buffer.wants_persist(T0));
-        assert_eq!(alarm(&mut buffer), Some(false), "rests: {rests}");
-        // Nobody needs more than memory has: the lease is wanted all the same.
+        assert_eq!(alarm(&mut buffer), Some(false), "backs off: {backs_off}");
+        // No request needs more than memory has, but the next range is due.
         let later = T0 + Duration::from_secs(10);
         buffer.store_is_back();
-        assert!(buffer.poll_lease(later).is_some(), "rests: {rests}");
+        assert!(buffer.poll_lease(later).is_some(), "backs off: {backs_off}");
     }
 }
 
@@ -373,7 +377,7 @@ fn a_request_is_refused_at_its_deadline_with_the_reason_and_others_keep_waiting(
     buffer.expire(T0 + 2 * second);
     let Some((1, Err(Refusal::Store(error, _)))) = buffer.poll_done() else { panic!() };
     assert_eq!(error, "refused");
-    // Nobody waits, so nobody makes the store busy.
+    // Without a waiting request, the store is left alone.
     assert_eq!(buffer.poll_lease(NEVER), None);
 }
 
@@ -455,7 +459,7 @@ fn one_large_request_that_waits_for_the_store_does_not_hold_up_what_memory_can_s
     let mut buffer = served();
     assert_eq!(buffer.request(T0, 1, 100_000, NEVER), Answer::Later);
     flush(&mut buffer, T0);
-    assert!(buffer.reserve.total() > 0, "the whole range is not granted in vain");
+    assert!(buffer.reserve.total() > 0, "the whole range must not be granted");
     assert_eq!(buffer.poll_lease(T0).unwrap().at_least, 100_000);
     assert_eq!(buffer.request(T0, 2, 3, NEVER), Answer::Now(Runs::one(2, 3)));
     assert_eq!(buffer.request(T0, 3, 700, NEVER), Answer::Later);
@@ -596,7 +600,7 @@ enum Event {
     /// A backup is restored, a replica without the last writes is promoted.
     StoreBack(u64),
     RowDeleted,
-    /// Killed; and whether the write that was under way reached the disk.
+    /// A kill, and whether the write in flight reached the disk.
     Kill(bool),
     Stop,
 }
@@ -666,7 +670,8 @@ impl World {
             let at = self.waiting.iter().position(|(t, _)| *t == ticket).unwrap();
             let (_, count) = self.waiting.remove(at);
             if let Ok(runs) = outcome {
-                // Only who needs more than memory had is overtaken, and so by smaller ones only.
+                // Only a request for more than memory had is overtaken, and so only by smaller
+                // ones.
                 let overtaken = self.waiting.iter().take(at).map(|(_, count)| *count).min();
                 prop_assert!(overtaken.is_none_or(|other| other > count), "served out of order");
                 prop_assert_eq!(runs.total(), u64::from(count));
@@ -718,7 +723,10 @@ impl World {
             }
             Event::Fast(count) => {
                 if let Some((first, _)) = self.buffer.take(count) {
-                    prop_assert!(self.waiting.is_empty(), "the fast path overtook who waits");
+                    prop_assert!(
+                        self.waiting.is_empty(),
+                        "the fast path overtook a waiting request"
+                    );
                     self.issue(&Runs::one(first, count))?;
                 }
             }
@@ -870,13 +878,13 @@ fn the_seconds_left_follow_the_rate_and_are_zero_while_a_request_waits() {
     let later = T0 + Duration::from_secs(10);
     // 500 in 10 seconds, and 500 are left.
     assert_eq!((buffer.seconds_left(later), buffer.view().remaining), (Some(10), 500));
-    // Nobody asks any more, and what was issued is all told.
+    // Nobody asks any more, and the rate has seen everything that was issued.
     buffer.note_rate(later);
     let idle = later + Duration::from_secs(10);
     assert_eq!(buffer.seconds_left(idle), None);
     drain(&mut buffer, 500);
     buffer.note_rate(idle);
-    // The store is away: nothing is issued, but somebody asks.
+    // The store is down: nothing is issued, but a request waits.
     let starving = idle + Duration::from_secs(10);
     assert_eq!(buffer.seconds_left(starving), None);
     assert_eq!(buffer.request(starving, 1000, 1, NEVER), Answer::Later);

@@ -208,7 +208,7 @@ mod tests {
         assert!(checks.windows(2).all(|pair| pair[1].0 - pair[0].0 <= SECOND), "{checks:?}");
         assert!(checks.iter().all(|(_, check)| *check == StoreCheck::Probe));
         assert!(!health.is_open() && health.error().as_deref() == Some("refused still"));
-        assert!(!health.failed(10 * SECOND, 10 * SECOND, "refused still"), "told once");
+        assert!(!health.failed(10 * SECOND, 10 * SECOND, "refused still"), "logged once");
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
         let checks = run(&mut health, Duration::ZERO, 3600 * SECOND, full_disk);
         assert!(health.error().is_some_and(|error| error.contains("disk full")));
         assert!(health.worked.is_none());
-        // And it is not stormed meanwhile.
+        // And leafd does not storm it.
         assert!(checks.len() < 3600, "{}", checks.len());
     }
 
@@ -239,7 +239,7 @@ mod tests {
                 assert_eq!(checks.first().map(|(_, check)| *check), Some(StoreCheck::Prove));
             }
             assert_eq!(health.error(), None);
-            assert!(!health.worked(11 * SECOND), "told once");
+            assert!(!health.worked(11 * SECOND), "logged once");
         }
     }
 

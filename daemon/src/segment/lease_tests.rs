@@ -122,8 +122,8 @@ impl Store for Slow {
     }
 }
 
-/// A host that has used so many tags lately and has nothing left of them, so that all of them are
-/// leased again at its start.
+/// A host that has recently used all IDs of a number of tags, so that it leases for all of them at
+/// its start.
 struct Host {
     _folder: tempfile::TempDir,
     _state: StateDir,
@@ -203,7 +203,7 @@ async fn a_tag_that_a_request_waits_for_is_leased_before_tags_ahead_of_need() {
     let asked = lock(&host.store.asked).clone();
     let place = asked.iter().position(|tag| *tag == last).unwrap() - before.len();
     assert!(place <= 8, "{place} others were asked for in between");
-    // One that was never used here goes by turns of its own.
+    // A tag that was never used here has permits of its own.
     host.next("new", PATIENCE).await.unwrap();
     let (now, most) = (lock(&host.store.asked).len(), lock(&host.store.at_once).1);
     assert!(now < 250, "{now}");
@@ -286,7 +286,7 @@ async fn a_name_that_nobody_waits_for_any_more_is_not_looked_up() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let asked = lock(&host.store.asked).len();
-        assert!(asked < 100, "{asked} lookups for nobody");
+        assert!(asked < 100, "{asked} lookups that nobody waits for");
         *lock(&host.store.down) = false;
         assert_eq!(host.next("users", PATIENCE).await.unwrap(), 1);
     }
@@ -318,7 +318,7 @@ async fn a_thousand_requests_that_wait_need_one_task_and_each_is_refused_at_its_
         assert!(began.elapsed() >= within && late < Duration::from_millis(5), "{late:?}");
     });
     futures_util::future::join_all(all).await;
-    // Nobody watches any more.
+    // The timer has ended.
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(tasks() <= before, "{} more", tasks() - before);
 }
@@ -348,7 +348,7 @@ async fn a_store_that_answers_but_does_not_write_has_an_error_until_it_writes() 
     *lock(&host.store.full) = true;
     let error = host.next("new", Duration::from_millis(100)).await.unwrap_err();
     assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable);
-    // Nobody asks any more. It answers probes, and counts as unproven at the best.
+    // Nobody asks any more. The store answers probes, and counts as unproven at best.
     let error = || host.segments.totals().store_error;
     while !error().contains("answers again") {
         tokio::time::sleep(Duration::from_millis(5)).await;

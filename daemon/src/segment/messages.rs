@@ -35,7 +35,7 @@ pub(crate) enum LeaseFailure {
     /// The store is down, slow, or reports an error: worth a retry.
     #[error("{0}")]
     Unavailable(String),
-    /// Not tried, since the store is known to be down or nobody needs the lease any more.
+    /// Not tried: the store is known to be down, or no request needs the lease any more.
     #[error("{0}")]
     NotTried(String),
     #[error("the store has no such tag")]
@@ -71,7 +71,7 @@ pub(crate) enum Refusal {
     Store(String, Duration),
     /// leafd cannot write the state directory; with the time until the next attempt.
     State(String, Duration),
-    /// Nothing is broken; there was not enough time for so many IDs.
+    /// Nothing is broken; there was not enough time for that many IDs.
     Deadline,
     /// This many requests wait for the tag already.
     TooManyWaiting(usize),

@@ -67,8 +67,8 @@ mod tests {
     /// The daemon had been up for a while.
     const T0: Duration = Duration::from_secs(5000);
 
-    /// A rate that was told, at each of these times after [`T0`], that so many had been issued.
-    fn told(notes: &[(Duration, u64)]) -> IssueRate {
+    /// A rate with samples: times after [`T0`], and how many IDs had been issued by then.
+    fn sampled(notes: &[(Duration, u64)]) -> IssueRate {
         let mut rate = IssueRate::default();
         notes.iter().for_each(|(after, issued)| rate.note(T0 + *after, *issued));
         rate
@@ -79,10 +79,10 @@ mod tests {
         ids as f64 / time.as_secs_f64()
     }
 
-    /// 1000 a second for 30 seconds, told 10 times a second.
+    /// 1000 a second for 30 seconds, sampled 10 times a second.
     fn busy() -> IssueRate {
         let notes = (0..=300).map(|tenth| (S / 10 * tenth, u64::from(tenth) * 100));
-        told(&notes.collect::<Vec<_>>())
+        sampled(&notes.collect::<Vec<_>>())
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_burst_is_soon_forgotten_and_an_idle_tag_lasts_for_ever() {
         let rate = busy();
-        // Not told of any more: 40 were issued behind its back.
+        // No more samples: it has not seen the last 40 IDs.
         assert!(per_second(&rate, 90 * S, 30_040) < 1.0);
         assert_eq!(per_second(&rate, 40 * S, 30_000), 0.0);
         assert_eq!(rate.seconds_for(2000, T0 + 40 * S, 30_000), None);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_first_second_counts_as_a_whole_second_of_load() {
-        let rate = told(&[(Duration::ZERO, 0)]);
+        let rate = sampled(&[(Duration::ZERO, 0)]);
         for after in [Duration::ZERO, S / 1000, S / 2, S] {
             assert_eq!(per_second(&rate, after, 100), 100.0, "after {after:?}");
         }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_stands_still_or_goes_back_makes_no_rate_infinite() {
-        let rate = told(&[(S, 0), (S, 10), (Duration::ZERO, 20)]);
+        let rate = sampled(&[(S, 0), (S, 10), (Duration::ZERO, 20)]);
         assert_eq!(per_second(&rate, Duration::ZERO, 30), 30.0);
         assert_eq!(rate.seconds_for(60, T0, 30), Some(2));
     }

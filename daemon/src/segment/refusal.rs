@@ -37,7 +37,7 @@ impl Refusal {
             .with_retry_after_ms(retry(*after)),
             Self::Deadline => WireError::new(
                 ErrorCode::DeadlineExceeded,
-                format!("could not make so many IDs of tag {:?} in time", tag.as_str()),
+                format!("could not make that many IDs of tag {:?} in time", tag.as_str()),
             ),
             Self::TooManyWaiting(limit) => WireError::new(
                 ErrorCode::TooManyWaiting,

@@ -105,7 +105,7 @@ fn an_asker_that_waits_for_many_names_leaves_room_for_any_number_of_others() {
     for other in 0..5 {
         assert!(held(&mut table, Asker(other)) > 0, "asker {other}");
     }
-    // Once nobody waits for them, they are in nobody's way.
+    // Once no request waits for them, they can be evicted.
     for lookup in table.lookups() {
         lookup.idle.set(true);
     }

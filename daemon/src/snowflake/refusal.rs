@@ -33,7 +33,7 @@ pub(super) fn words(stop: StopReason, layout: &Layout, clock_ms: u64) -> String 
         }
         StopReason::Ceiling => "the worker file cannot be written".to_owned(),
         StopReason::Until(_) | StopReason::Done => {
-            "could not make so many IDs in time: the layout's limit is reached".to_owned()
+            "could not make that many IDs in time: the layout's limit is reached".to_owned()
         }
     }
 }

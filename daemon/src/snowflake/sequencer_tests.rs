@@ -226,16 +226,16 @@ fn the_ceiling_follows_use_and_a_request_beyond_it_has_it_raised_to_the_clock() 
 /// One step of a host's life.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The clock is set, by so many ms, either way.
+    /// Somebody sets the clock by this many ms, either way.
     Clock(i64),
-    /// So many ms pass.
+    /// This many ms pass.
     Pass(u64),
     Take(u32),
     /// The ceiling is raised as use goes on, and written.
     Raise,
     /// The ceiling is raised for a request that waits, and written.
     RaiseForRequest,
-    /// The ceiling is written, and the process dies before it is told so.
+    /// The ceiling is written, and the process dies before the sequencer hears of it.
     RaiseAndDie,
     Kill,
     Stop,
@@ -259,7 +259,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 const AHEAD: u64 = 1000;
 
-/// A host with two clocks: one that is set, and one that is not.
+/// A host with two clocks: one that can be set, and one that cannot.
 struct Host {
     rules: SequencerRules,
     seed: u64,
@@ -308,7 +308,7 @@ impl Host {
         }
     }
 
-    /// Somebody asks, and waits for as long as it takes.
+    /// A request that waits for as long as it takes.
     fn asks(&mut self, count: u32) {
         let mut left = count;
         while left > 0 {

@@ -135,14 +135,14 @@ impl TagBuffer {
         }
     }
 
-    /// A failure no longer holds up the next lease, so the fast path has to look for its time
+    /// A failure no longer holds up the next lease, so the fast path has to watch for its time
     /// again.
     fn lease_is_possible(&mut self) {
         self.lease = LeaseState::Idle;
         self.set_alarm();
     }
 
-    /// The store does not have the row, or no longer: drops what is in memory and keeps the
+    /// The store does not have the row (any more): drops what is in memory and keeps the
     /// high-water mark.
     pub(crate) fn removed(&mut self, now: Duration) {
         self.lease = LeaseState::Absent { until: now + self.rules.absent_for };

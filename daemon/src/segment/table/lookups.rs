@@ -1,6 +1,6 @@
-//! Names that are being looked up, and who asks for them. Each asker has a share of the lookups and
-//! a lane of its own at the store, so that one that asks for thousands of names holds up nobody
-//! else. Plain bookkeeping.
+//! Names that are being looked up, and the users that ask for them. Each asker has a share of the
+//! lookups and a lane of its own at the store, so that one that asks for thousands of names holds
+//! up nobody else. Plain bookkeeping.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
