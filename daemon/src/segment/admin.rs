@@ -9,7 +9,7 @@ use crate::ids::{BizTag, MAX_END};
 use crate::store::{Made, NewTag, Row, StoreError};
 
 impl Segments {
-    /// Shows one tag.
+    /// The status of one tag. Memory answers for a tag that it knows while the store does not.
     ///
     /// # Errors
     /// If the store does not have it, or the store cannot be asked and memory has nothing.

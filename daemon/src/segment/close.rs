@@ -17,7 +17,7 @@ impl Segments {
         let _ = tokio::time::timeout(grace, self.0.tasks.wait()).await;
         let tags: Vec<_> = {
             let table = lock(&self.0.tags);
-            table.values().chain(table.lookups()).cloned().collect()
+            table.tags().chain(table.lookups()).cloned().collect()
         };
         let records = tags.iter().filter_map(|tag| {
             let mut state = tag.lock();

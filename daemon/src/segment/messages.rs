@@ -76,10 +76,12 @@ pub(crate) enum Refusal {
     /// This many requests wait for the tag already.
     TooManyWaiting(usize),
     /// Memory holds `limit` tags, and the high-water marks of `removed` others.
-    TooManyTags { limit: usize, removed: usize },
+    TooManyTags {
+        limit: usize,
+        removed: usize,
+    },
     /// The caller waits for this many new names already.
     TooManyNew(usize),
-    /// leafd is stopping.
     Stopping,
 }
 

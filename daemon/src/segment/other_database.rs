@@ -85,7 +85,7 @@ impl Segments {
     }
 
     async fn drop_all_ranges(&self) -> Result<u64, String> {
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+        let tags: Vec<_> = lock(&self.0.tags).tags().cloned().collect();
         let mut dropped = 0;
         let mut records = Vec::new();
         for tag in tags {

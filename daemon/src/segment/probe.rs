@@ -79,8 +79,8 @@ impl Segments {
     fn any_tag(&self) -> Option<BizTag> {
         let table = lock(&self.0.tags);
         let skip = self.0.environment.random().usize(..=table.len());
-        let after = table.values().skip(skip).find(|tag| tag.is_known());
-        let tag = after.or_else(|| table.values().find(|tag| tag.is_known()));
+        let after = table.tags().skip(skip).find(|tag| tag.is_known());
+        let tag = after.or_else(|| table.tags().find(|tag| tag.is_known()));
         tag.map(|tag| tag.name().clone())
     }
 

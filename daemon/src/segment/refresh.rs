@@ -18,11 +18,11 @@ use crate::store::{FIND_AT_ONCE, Row, StoreError};
 /// What its row says about a tag in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowFinding {
-    /// There is nothing to do.
     Fine,
     /// The row is below what this host has seen.
-    Behind { high_water_mark: u64 },
-    /// There is no row.
+    Behind {
+        high_water_mark: u64,
+    },
     Gone,
 }
 

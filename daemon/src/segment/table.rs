@@ -96,12 +96,10 @@ impl<T: TableEntry> TagTable<T> {
         self.tags.len()
     }
 
-    /// All tags.
-    pub(super) fn values(&self) -> impl Iterator<Item = &Arc<T>> {
+    pub(super) fn tags(&self) -> impl Iterator<Item = &Arc<T>> {
         self.tags.values()
     }
 
-    /// All lookups.
     pub(super) fn lookups(&self) -> impl Iterator<Item = &Arc<T>> {
         self.lookups.values()
     }

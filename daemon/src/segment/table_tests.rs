@@ -179,7 +179,7 @@ fn without_room_for_marks_new_tags_are_refused_and_no_mark_is_forgotten() {
     let full = ask(&mut table, "orders", BOB).err();
     assert_eq!(full, Some(TableFull::Tags { limit: 2, removed: 2 }));
     let mut marks: Vec<_> = table.marks.values().copied().collect();
-    marks.extend(table.values().map(|tag| tag.mark.get()));
+    marks.extend(table.tags().map(|tag| tag.mark.get()));
     marks.sort_unstable();
     assert_eq!(marks, [1, 2, 3, 4]);
 }

@@ -23,7 +23,6 @@ const ANSWERS_PER_LOCK: usize = 64;
 /// Where a waiting request gets its answer.
 pub(super) type Caller = oneshot::Sender<Result<Runs, Refusal>>;
 
-/// An answer to send.
 pub(super) type Answered = (Caller, Result<Runs, Refusal>);
 
 /// One tag, or a name that is only being looked up.

@@ -53,7 +53,6 @@ impl TagBuffer {
         }
     }
 
-    /// The store granted `lease`.
     pub(crate) fn leased(&mut self, now: Duration, lease: Lease) {
         let LeaseState::InFlight { wanted } = self.lease else { return };
         if lease.range.start() < self.high_water_mark {
