@@ -12,8 +12,8 @@ use super::store::{Remembered, inodes};
 use super::{paths, store};
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::segment::service::{Segments, Settings};
-use crate::segment::terms::Rules;
+use crate::segment::messages::BufferRules;
+use crate::segment::service::{SegmentSettings, Segments};
 use crate::state::dir::{Contents, StateDir};
 use crate::state::lease_log::LeaseLog;
 use crate::state::owner::Owner;
@@ -97,11 +97,11 @@ fn warn_of_blind_spots(config: &Config, state: &StateDir) -> Result<(), Failure>
     Ok(())
 }
 
-fn segment_settings(config: &Config, base: u64) -> Settings {
+fn segment_settings(config: &Config, base: u64) -> SegmentSettings {
     let segment = &config.segment;
-    Settings {
+    SegmentSettings {
         base,
-        rules: Rules {
+        rules: BufferRules {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,
             // What is made on first use is never unknown.

@@ -15,9 +15,9 @@ use crate::config::{Config, Ensemble};
 use crate::duration::ms;
 use crate::environment::Environment;
 use crate::safety::{REPORT_MS, UNKNOWN_CEILING_MS, settle_ms};
-use crate::snowflake::issuer::{Issuer, Settings as IssuerSettings};
+use crate::snowflake::issuer::{Issuer, IssuerSettings};
 use crate::snowflake::life::Begin;
-use crate::snowflake::sequencer::Rules;
+use crate::snowflake::sequencer::SequencerRules;
 use crate::state::dir::WorkerPast;
 use crate::state::worker_file::WorkerRecord;
 use crate::state::writer::Writer;
@@ -280,9 +280,9 @@ async fn find_place(
     }
 }
 
-fn rules(config: &Config, worker: u64) -> Rules {
+fn rules(config: &Config, worker: u64) -> SequencerRules {
     let snowflake = &config.snowflake;
-    Rules {
+    SequencerRules {
         layout: snowflake.layout,
         worker,
         max_lead_ms: ms(snowflake.max_lead),

@@ -9,7 +9,7 @@ use super::paths;
 use crate::config::Config;
 use crate::ids::BizTag;
 use crate::secret::Secret;
-use crate::segment::elsewhere::{InState, give_up, report_other};
+use crate::segment::other_database::{StateDirRecorder, drop_ranges, report_other_database};
 use crate::state::dir::{Contents, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::mark::Inodes;
@@ -49,11 +49,11 @@ pub(super) async fn open(
     let recorded = state.database(&here.store)?;
     if recorded.is_none() && !nothing_leased {
         tracing::error!("database.properties is damaged; the IDs that were left are given up");
-        give_up(&mut remembered.tags, writer).await.map_err(not_given_up)?;
+        drop_ranges(&mut remembered.tags, writer).await.map_err(not_given_up)?;
     }
     // Where nothing was leased, any database will do.
     let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
-    let recorder = InState { writer: writer.clone(), place: here.store.clone() };
+    let recorder = StateDirRecorder { writer: writer.clone(), place: here.store.clone() };
     let guard = Guard::new(recorded, Arc::new(recorder));
     let is_embedded = location.is_embedded();
     let source = source(config, location, password, nothing_leased);
@@ -112,7 +112,7 @@ async fn forget_origin(
     if !is_there || remembered.values().all(|record| record.left.total() == 0) {
         return Ok(());
     }
-    let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+    let dropped = drop_ranges(remembered, writer).await.map_err(not_given_up)?;
     tracing::info!(
         dropped,
         "nobody recorded which database the leased ranges come from, as in state of earlier versions; they \
@@ -136,12 +136,12 @@ async fn look_at(
             Err(Failure::config(format!("the store, {}: {why}", store.describe())))
         }
         Some(why @ Unusable::Other { .. }) => {
-            let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
-            report_other(&why, dropped);
+            let dropped = drop_ranges(remembered, writer).await.map_err(not_given_up)?;
+            report_other_database(&why, dropped);
             guard.use_other().await.map_err(not_given_up)
         }
         None if may_be_another(path, guard.recorded().file) => {
-            let dropped = give_up(remembered, writer).await.map_err(not_given_up)?;
+            let dropped = drop_ranges(remembered, writer).await.map_err(not_given_up)?;
             tracing::error!(
                 dropped,
                 "{} is another file than the recorded one, and cannot be opened; the IDs that \

@@ -1,166 +1,165 @@
-//! Whether the store works, as its calls tell. A plain state machine; time comes in as an argument.
+//! Whether the store works, judged by the outcome of its calls. A plain state machine; time comes
+//! in as an argument.
 //!
-//! A store that is down for one tag is down for all: no lease is tried until it answers again, so
-//! that thousands of drained tags do not storm a database that is just coming back. An answer
-//! proves little, since a full disk gives one. Only a committed write shows that the store works: a
-//! lease, or where none is needed, a write like that of a lease.
+//! A store that is down for one tag is down for all: leafd tries no lease until the store answers
+//! again, so that thousands of drained tags do not storm a database that is just coming back. An
+//! answer proves little, since a full disk gives one. Only a committed write shows that the store
+//! works: a lease or, if no lease is needed, a write of the same kind.
 //!
-//! While nothing is asked of a working store, it is looked at now and then, so that people hear of
-//! its end before somebody needs it.
+//! A working store that nothing is asked of is checked every few seconds, so that the log reports
+//! its failure before somebody needs it.
 
 use std::time::Duration;
 
 use crate::backoff::Backoff;
 
-/// The longest time between two looks at a working store. With what a look may take
-/// (`store.timeout`, for the connection and once more for the call), a store that has died is known
-/// to be down within 10 s at the default timeout.
-const LOOK_EVERY: Duration = Duration::from_secs(4);
+/// The longest time between two checks of a working store. Together with the time that a check may
+/// take (`store.timeout` for the connection and once more for the call), leafd notices a dead store
+/// within 10 s at the default timeout.
+const CHECK_EVERY: Duration = Duration::from_secs(4);
 
-/// The longest time that a store that answers again has to wait for a write that proves it. Leases
-/// that somebody waits for are tried at once and prove it sooner.
-const PROVE_AFTER: Duration = Duration::from_secs(3);
+/// How soon after a good probe the store has to prove that it writes. Leases that requests wait for
+/// are tried at once and prove it sooner.
+const PROVE_WITHIN: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-enum State {
-    /// The last write went well, or there was none.
+enum HealthState {
+    /// The last write was committed, or there was none.
     Working {
-        /// None while one is under way.
-        next_look: Option<Duration>,
+        /// `None` while a check is in flight.
+        next_check: Option<Duration>,
     },
-    /// Does not answer, or refuses what every call needs. Leases are not tried.
+    /// The store does not answer, or refuses what every call needs. No lease is tried.
     Failing { error: String, next_probe: Duration },
-    /// Answers again, so leases are tried; that it can write is not shown yet.
+    /// The store answers again, so leases are tried. It has not written anything yet.
     Unproven {
         error: String,
-        /// None while one is under way.
+        /// `None` while a proof is in flight.
         next_proof: Option<Duration>,
     },
 }
 
-/// What to ask of the store now.
+/// A call that finds out how the store is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Check {
-    /// Whether a working store is still there.
+pub(crate) enum StoreCheck {
+    /// Is a working store still there?
     Look,
-    /// Whether a failing store is back, on a connection of its own.
+    /// Is a failing store back? On a new connection.
     Probe,
-    /// To write as a lease does, without taking anything.
+    /// Write as a lease does, without taking anything.
     Prove,
 }
 
-/// Of one store.
+/// The health of one store.
 #[derive(Debug)]
-pub struct Health {
-    state: State,
-    /// When a write last went well.
+pub(crate) struct StoreHealth {
+    state: HealthState,
+    /// When a write was last committed.
     worked: Option<Duration>,
     backoff: Backoff,
     random: fastrand::Rng,
 }
 
-impl Health {
+impl StoreHealth {
     /// Nothing is known, so nothing is wrong. `seed` feeds the jitter.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        let state = State::Working { next_look: None };
+    pub(crate) fn new(seed: u64) -> Self {
+        let state = HealthState::Working { next_check: None };
         let random = fastrand::Rng::with_seed(seed);
         let mut this = Self { state, worked: None, backoff: Backoff::for_stores(seed), random };
         this.answered(Duration::ZERO);
         this
     }
 
-    /// Between three quarters and all of `most` from `now` on: hosts that began together part.
+    /// Between three quarters of `most` and all of it from `now` on, so that hosts that started
+    /// together drift apart.
     fn soon(&mut self, now: Duration, most: Duration) -> Duration {
         now + most.mul_f64(0.75 + self.random.f64() / 4.0)
     }
 
-    /// A call that was `begun` at that time found the store down. Says whether that is news for
-    /// people.
-    pub fn failed(&mut self, now: Duration, begun: Duration, error: &str) -> bool {
+    /// A call that began at `begun` found the store down. Returns whether that is news for the log.
+    pub(crate) fn failed(&mut self, now: Duration, begun: Duration, error: &str) -> bool {
         if self.worked.is_some_and(|worked| begun < worked) {
-            // A call of an earlier outage, or on a connection that nobody else uses.
+            // The call belongs to an earlier outage, or used a connection that nobody else uses.
             self.answered(now);
             return false;
         }
-        let news = matches!(self.state, State::Working { .. });
+        let news = matches!(self.state, HealthState::Working { .. });
         let next_probe = match self.state {
-            State::Failing { next_probe, .. } => next_probe,
-            State::Working { .. } | State::Unproven { .. } => now + self.backoff.fail(),
+            HealthState::Failing { next_probe, .. } => next_probe,
+            HealthState::Working { .. } | HealthState::Unproven { .. } => now + self.backoff.fail(),
         };
-        self.state = State::Failing { error: error.to_owned(), next_probe };
+        self.state = HealthState::Failing { error: error.to_owned(), next_probe };
         news
     }
 
-    /// A write was committed. Says whether that is news for people.
-    pub fn worked(&mut self, now: Duration) -> bool {
+    /// A write was committed. Returns whether that is news for the log.
+    pub(crate) fn worked(&mut self, now: Duration) -> bool {
         self.worked = Some(now);
-        let news = !matches!(self.state, State::Working { .. });
-        self.state = State::Working { next_look: Some(self.soon(now, LOOK_EVERY)) };
+        let news = !matches!(self.state, HealthState::Working { .. });
+        self.state = HealthState::Working { next_check: Some(self.soon(now, CHECK_EVERY)) };
         self.backoff.reset();
         news
     }
 
-    /// The store has answered, which a store with a full disk does too: whatever was to be asked
-    /// of it next has time.
-    pub fn answered(&mut self, now: Duration) {
-        let (look, proof) = (self.soon(now, LOOK_EVERY), self.soon(now, PROVE_AFTER));
+    /// The store answered, which it also does when its disk is full: the next check can wait.
+    pub(crate) fn answered(&mut self, now: Duration) {
+        let (check, proof) = (self.soon(now, CHECK_EVERY), self.soon(now, PROVE_WITHIN));
         match &mut self.state {
-            State::Working { next_look } => *next_look = Some(look),
-            State::Unproven { next_proof: next @ None, .. } => *next = Some(proof),
-            State::Unproven { .. } | State::Failing { .. } => {}
+            HealthState::Working { next_check } => *next_check = Some(check),
+            HealthState::Unproven { next_proof: next @ None, .. } => *next = Some(proof),
+            HealthState::Unproven { .. } | HealthState::Failing { .. } => {}
         }
     }
 
-    /// What to ask now, if anything. The outcome goes to [`Self::failed`]; or else that of a probe
-    /// to [`Self::is_back`], that of a proof to [`Self::worked`], and any other to
-    /// [`Self::answered`].
-    pub fn poll_check(&mut self, now: Duration) -> Option<Check> {
+    /// The check to make now, if one is due. A failure goes to [`Self::failed`]. Otherwise the
+    /// outcome of a probe goes to [`Self::is_back`], of a proof to [`Self::worked`], of any other
+    /// check to [`Self::answered`].
+    pub(crate) fn poll_check(&mut self, now: Duration) -> Option<StoreCheck> {
         let due = |at: &mut Option<Duration>| at.take_if(|at| now >= *at).is_some();
         match &mut self.state {
-            State::Working { next_look } => due(next_look).then_some(Check::Look),
-            State::Unproven { next_proof, .. } => due(next_proof).then_some(Check::Prove),
-            State::Failing { next_probe, .. } => {
+            HealthState::Working { next_check } => due(next_check).then_some(StoreCheck::Look),
+            HealthState::Unproven { next_proof, .. } => {
+                due(next_proof).then_some(StoreCheck::Prove)
+            }
+            HealthState::Failing { next_probe, .. } => {
                 let probe = now >= *next_probe;
                 if probe {
                     *next_probe = now + self.backoff.fail();
                 }
-                probe.then_some(Check::Probe)
+                probe.then_some(StoreCheck::Probe)
             }
         }
     }
 
-    /// A probe went well: leases may be tried. Says whether they could not before.
-    pub fn is_back(&mut self, now: Duration) -> bool {
-        let proof = self.soon(now, PROVE_AFTER);
-        let State::Failing { error, .. } = &mut self.state else { return false };
+    /// A probe succeeded: leases may be tried. Returns whether they could not before.
+    pub(crate) fn is_back(&mut self, now: Duration) -> bool {
+        let proof = self.soon(now, PROVE_WITHIN);
+        let HealthState::Failing { error, .. } = &mut self.state else { return false };
         let error = std::mem::take(error);
-        self.state = State::Unproven { error, next_proof: Some(proof) };
+        self.state = HealthState::Unproven { error, next_proof: Some(proof) };
         true
     }
 
     /// Whether leases may be tried.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        !matches!(self.state, State::Failing { .. })
+    pub(crate) const fn is_open(&self) -> bool {
+        !matches!(self.state, HealthState::Failing { .. })
     }
 
-    /// When [`Self::poll_check`] is worth asking; none before the outcome of a check.
-    #[must_use]
-    pub const fn wake(&self) -> Option<Duration> {
+    /// When to call [`Self::poll_check`] next; `None` while the outcome of a check is awaited.
+    pub(crate) const fn wake(&self) -> Option<Duration> {
         match self.state {
-            State::Working { next_look: at } | State::Unproven { next_proof: at, .. } => at,
-            State::Failing { next_probe, .. } => Some(next_probe),
+            HealthState::Working { next_check: at }
+            | HealthState::Unproven { next_proof: at, .. } => at,
+            HealthState::Failing { next_probe, .. } => Some(next_probe),
         }
     }
 
-    /// What is wrong, as far as it is known.
-    #[must_use]
-    pub fn error(&self) -> Option<String> {
+    /// What is wrong, as far as leafd knows.
+    pub(crate) fn error(&self) -> Option<String> {
         match &self.state {
-            State::Working { .. } => None,
-            State::Failing { error, .. } => Some(error.clone()),
-            State::Unproven { error, .. } => {
+            HealthState::Working { .. } => None,
+            HealthState::Failing { error, .. } => Some(error.clone()),
+            HealthState::Unproven { error, .. } => {
                 Some(format!("it answers again, but has not written anything since: {error}"))
             }
         }
@@ -173,19 +172,19 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failing() -> Health {
-        let mut health = Health::new(1);
+    fn failing() -> StoreHealth {
+        let mut health = StoreHealth::new(1);
         assert!(health.failed(Duration::ZERO, Duration::ZERO, "disk full"));
         health
     }
 
     /// Runs the checks that are due until `end`, with these answers of the store.
     fn run(
-        health: &mut Health,
+        health: &mut StoreHealth,
         from: Duration,
         end: Duration,
-        mut answer: impl FnMut(Check) -> Result<(), &'static str>,
-    ) -> Vec<(Duration, Check)> {
+        mut answer: impl FnMut(StoreCheck) -> Result<(), &'static str>,
+    ) -> Vec<(Duration, StoreCheck)> {
         let (mut checks, mut now) = (Vec::new(), from);
         while let Some(wake) = health.wake().filter(|wake| *wake < end) {
             now = now.max(wake);
@@ -193,38 +192,38 @@ mod tests {
             checks.push((now, check));
             match (answer(check), check) {
                 (Err(error), _) => drop(health.failed(now, now, error)),
-                (Ok(()), Check::Probe) => drop(health.is_back(now)),
-                (Ok(()), Check::Prove) => drop(health.worked(now)),
-                (Ok(()), Check::Look) => health.answered(now),
+                (Ok(()), StoreCheck::Probe) => drop(health.is_back(now)),
+                (Ok(()), StoreCheck::Prove) => drop(health.worked(now)),
+                (Ok(()), StoreCheck::Look) => health.answered(now),
             }
         }
         checks
     }
 
     #[test]
-    fn a_store_that_is_down_is_probed_ever_more_rarely_and_not_less_than_once_a_second() {
+    fn a_store_that_is_down_is_probed_less_and_less_often_but_at_least_once_a_second() {
         let mut health = failing();
         let checks = run(&mut health, Duration::ZERO, 10 * SECOND, |_| Err("refused still"));
         assert!((10..30).contains(&checks.len()), "{checks:?}");
         assert!(checks.windows(2).all(|pair| pair[1].0 - pair[0].0 <= SECOND), "{checks:?}");
-        assert!(checks.iter().all(|(_, check)| *check == Check::Probe));
+        assert!(checks.iter().all(|(_, check)| *check == StoreCheck::Probe));
         assert!(!health.is_open() && health.error().as_deref() == Some("refused still"));
-        assert!(!health.failed(10 * SECOND, 10 * SECOND, "refused still"), "told once");
+        assert!(!health.failed(10 * SECOND, 10 * SECOND, "refused still"), "logged once");
     }
 
     #[test]
     fn a_store_that_answers_and_cannot_write_does_not_count_as_working_however_long_that_lasts() {
         let mut health = failing();
-        let full_disk = |check| if check == Check::Prove { Err("disk full") } else { Ok(()) };
+        let full_disk = |check| if check == StoreCheck::Prove { Err("disk full") } else { Ok(()) };
         let checks = run(&mut health, Duration::ZERO, 3600 * SECOND, full_disk);
         assert!(health.error().is_some_and(|error| error.contains("disk full")));
         assert!(health.worked.is_none());
-        // And it is not stormed meanwhile.
+        // And leafd does not storm it.
         assert!(checks.len() < 3600, "{}", checks.len());
     }
 
     #[test]
-    fn the_alarm_ends_with_a_lease_that_went_well_or_with_a_write_like_that_of_a_lease() {
+    fn the_store_works_again_after_a_committed_lease_or_a_write_of_the_same_kind() {
         for by_lease in [true, false] {
             let mut health = failing();
             assert!(health.is_back(SECOND) && health.is_open());
@@ -237,21 +236,21 @@ mod tests {
                 assert!(health.worked(2 * SECOND));
             } else {
                 let checks = run(&mut health, SECOND, 10 * SECOND, |_| Ok(()));
-                assert_eq!(checks.first().map(|(_, check)| *check), Some(Check::Prove));
+                assert_eq!(checks.first().map(|(_, check)| *check), Some(StoreCheck::Prove));
             }
             assert_eq!(health.error(), None);
-            assert!(!health.worked(11 * SECOND), "told once");
+            assert!(!health.worked(11 * SECOND), "logged once");
         }
     }
 
     #[test]
-    fn a_proof_that_nobody_can_give_is_tried_again_and_leaves_the_question_open() {
+    fn a_proof_that_cannot_be_made_is_retried_and_the_store_stays_unproven() {
         let mut health = failing();
         health.is_back(SECOND);
         let mut proofs = 0;
         for second in 1..100 {
             let now = second * SECOND;
-            if health.poll_check(now) == Some(Check::Prove) {
+            if health.poll_check(now) == Some(StoreCheck::Prove) {
                 proofs += 1;
                 // The row is locked, or this host has no tag.
                 health.answered(now);
@@ -262,28 +261,28 @@ mod tests {
     }
 
     #[test]
-    fn a_working_store_is_looked_at_while_nothing_is_asked_of_it_so_that_its_end_is_known_soon() {
-        let mut health = Health::new(1);
+    fn an_idle_working_store_is_checked_so_that_its_failure_is_known_within_10_s() {
+        let mut health = StoreHealth::new(1);
         let looks = run(&mut health, Duration::ZERO, 3600 * SECOND, |_| Ok(()));
-        assert!(looks.iter().all(|(_, check)| *check == Check::Look));
-        assert!(looks.windows(2).all(|pair| pair[1].0 - pair[0].0 <= LOOK_EVERY));
+        assert!(looks.iter().all(|(_, check)| *check == StoreCheck::Look));
+        assert!(looks.windows(2).all(|pair| pair[1].0 - pair[0].0 <= CHECK_EVERY));
         assert!(looks.len() <= 1200, "{}", looks.len());
         // With the time that a look may take at the default timeout, it is known within 10 s.
         let timeout = 2 * SECOND;
-        assert!(LOOK_EVERY + 2 * (timeout * 5 / 4) < 10 * SECOND);
+        assert!(CHECK_EVERY + 2 * (timeout * 5 / 4) < 10 * SECOND);
         let mut news = None;
         for step in 36_000..36_100 {
             let now = step * SECOND / 10;
-            if health.poll_check(now) == Some(Check::Look) {
+            if health.poll_check(now) == Some(StoreCheck::Look) {
                 news = news.or(health.failed(now, now, "refused").then_some(now));
             }
         }
-        assert!(news.is_some_and(|at| at <= 3600 * SECOND + LOOK_EVERY), "{news:?}");
+        assert!(news.is_some_and(|at| at <= 3600 * SECOND + CHECK_EVERY), "{news:?}");
     }
 
     #[test]
-    fn a_store_whose_leases_go_well_is_not_looked_at() {
-        let mut health = Health::new(1);
+    fn a_store_with_committed_leases_is_not_checked() {
+        let mut health = StoreHealth::new(1);
         for second in 1..1000 {
             assert_eq!(health.poll_check(second * SECOND), None);
             assert!(!health.worked(second * SECOND));
@@ -291,15 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_began_together_look_at_different_times() {
+    fn hosts_that_started_together_check_at_different_times() {
         let first: std::collections::HashSet<_> =
-            (0..100).map(|seed| Health::new(seed).wake()).collect();
+            (0..100).map(|seed| StoreHealth::new(seed).wake()).collect();
         assert!(first.len() > 90);
     }
 
     #[test]
-    fn the_late_failure_of_an_earlier_call_does_not_undo_a_lease_that_went_well_since() {
-        let mut health = Health::new(1);
+    fn the_late_failure_of_an_earlier_call_does_not_undo_a_lease_that_was_committed_since() {
+        let mut health = StoreHealth::new(1);
         health.failed(SECOND, Duration::ZERO, "hangs");
         health.is_back(2 * SECOND);
         health.worked(3 * SECOND);

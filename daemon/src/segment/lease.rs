@@ -1,5 +1,5 @@
-//! Leasing: one task per lease under way, which ends when the tag wants no other and rests from
-//! none. The buffer says when and how much; here is only the call and what people are told.
+//! Leasing: one task per lease in flight, which retries after a failure and ends once the tag wants
+//! no lease. The buffer decides when and how much; this file makes the call and logs its outcome.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,58 +7,59 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 
-use super::service::{Segments, Tag, lock};
-use super::table::{Full, Lane};
-use super::terms::{LeaseFailure, View};
+use super::messages::{BufferView, LeaseFailure};
+use super::service::{Segments, lock};
+use super::table::{Lane, TableFull};
+use super::tag::Tag;
 use crate::state::lease_log::Entry;
 use crate::store::{Lease, LeaseAsk};
 use crate::store::{Leased, NewTag, StoreError};
 
-/// People are told of requests that had to wait not more often than this, over all tags.
-const STARVATION_TOLD: Duration = Duration::from_secs(10);
+/// Minimum interval, over all tags, between log lines about requests that had to wait for a lease.
+const STARVATION_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The right to ask the store now. The semaphores are never closed.
-struct Turn<'a> {
+/// The permits to call the store now. Their semaphores are never closed.
+struct LeaseTurn<'a> {
     _ahead: Option<SemaphorePermit<'a>>,
     _turn: Option<SemaphorePermit<'a>>,
     _lane: Option<OwnedSemaphorePermit>,
 }
 
 impl Segments {
-    /// Carries out `ask` and what the tag asks for next.
+    /// Carries out `ask`, and then the leases that the tag wants next.
     pub(super) async fn lease(self, tag: Arc<Tag>, ask: LeaseAsk) {
-        // A panic in here would leave the tag waiting for this lease for ever.
+        // After a panic in here, the tag would wait for this lease for ever.
         let breakdown = self.0.fatal.clone().drop_guard();
         let mut next = Some(ask);
         while let Some(ask) = next.take() {
             let outcome = self.lease_in_turn(&tag, ask).await;
             self.take_in(&tag, outcome);
-            next = self.rest(&tag).await;
+            next = self.next_ask(&tag).await;
         }
         drop(breakdown.disarm());
     }
 
     fn take_in(&self, tag: &Arc<Tag>, outcome: Result<Leased, LeaseFailure>) {
         let now = self.now();
-        let mut inner = tag.lock();
+        let mut state = tag.lock();
         match outcome {
             Ok(leased) => {
-                report(tag, &leased);
-                let view = inner.segment.view();
-                // The first one is always waited for.
-                if view.lease_count > 0 && inner.segment.is_starving() {
-                    self.tell_of_starvation(tag, view.waiting, leased.lease);
+                log_leased(tag, &leased);
+                let view = state.buffer.view();
+                // Requests always wait for a tag's first lease.
+                if view.lease_count > 0 && state.buffer.is_starving() {
+                    self.log_starvation(tag, view.waiting, leased.lease);
                 }
-                self.log_lease(tag, leased.lease);
-                inner.segment.leased(now, leased.lease);
-                drop(inner);
+                self.record_lease(tag, leased.lease);
+                state.buffer.leased(now, leased.lease);
+                drop(state);
                 self.keep_as_tag(tag);
             }
             Err(failure) => {
-                tell(tag, &inner.segment.view(), &failure);
-                let removed = failure == LeaseFailure::UnknownTag && inner.lane.is_none();
-                inner.segment.lease_failed(now, failure);
-                drop(inner);
+                log_failure(tag, &state.buffer.view(), &failure);
+                let removed = failure == LeaseFailure::UnknownTag && state.lane.is_none();
+                state.buffer.lease_failed(now, failure);
+                drop(state);
                 if removed {
                     lock(&self.0.tags).note_removed();
                 }
@@ -67,8 +68,9 @@ impl Segments {
         self.attend(tag);
     }
 
-    /// For `leafd audit`. Ahead of the journal's record of it in the writer's queue.
-    fn log_lease(&self, tag: &Tag, lease: Lease) {
+    /// Adds the lease to the log that `leafd audit` reads. It goes ahead of the journal's record in
+    /// the writer's queue.
+    fn record_lease(&self, tag: &Tag, lease: Lease) {
         self.0.writer.leased(Entry::Lease {
             time_ms: self.0.environment.unix_ms(),
             database: self.0.store.guard().and_then(|guard| guard.recorded().identity),
@@ -77,43 +79,43 @@ impl Segments {
         });
     }
 
-    /// A step that is too small for the load grows by itself, but people may want to know.
-    fn tell_of_starvation(&self, tag: &Tag, waiting: usize, lease: Lease) {
-        let mut told = lock(&self.0.told_of_starvation);
+    /// A step that is too small for the load grows by itself, but an operator may want to know.
+    fn log_starvation(&self, tag: &Tag, waiting: usize, lease: Lease) {
+        let mut logged = lock(&self.0.starvation_logged);
         let environment = &self.0.environment;
-        if told.is_some_and(|told| environment.since(told) < STARVATION_TOLD) {
+        if logged.is_some_and(|logged| environment.since(logged) < STARVATION_LOG_INTERVAL) {
             return;
         }
-        *told = Some(environment.now());
+        *logged = Some(environment.now());
         tracing::info!(
             tag = tag.name().as_str(),
             waiting,
             leased = lease.range.count(),
             row_step = lease.row_step,
-            "requests had to wait for this lease: after an outage that is usual, else the row's \
-             step is small for the load; the step of the next leases grows by itself"
+            "requests had to wait for this lease. That is normal after an outage; otherwise the \
+             row's step is small for the load, and the step of the next leases grows by itself"
         );
     }
 
-    /// Waits while the tag rests from a failure or the store is down, and says what it wants then.
-    async fn rest(&self, tag: &Arc<Tag>) -> Option<LeaseAsk> {
+    /// What the tag wants next, once it no longer backs off or waits for the store.
+    async fn next_ask(&self, tag: &Arc<Tag>) -> Option<LeaseAsk> {
         loop {
             let (down, abandoned, until) = {
-                let inner = tag.lock();
-                let segment = &inner.segment;
-                (segment.waits_for_store(), inner.is_abandoned(), segment.lease_rests_until())
+                let state = tag.lock();
+                let buffer = &state.buffer;
+                (buffer.waits_for_store(), state.is_abandoned(), buffer.retry_lease_at())
             };
             if down {
                 tokio::select! {
                     () = self.0.stop.cancelled() => return None,
                     () = self.store_opens() => {}
                     () = tag.hurry.notified(), if !abandoned => continue,
-                    // Whoever asks next begins again.
+                    // The next request starts a lease again.
                     () = std::future::ready(()), if abandoned => {}
                 }
-                let mut inner = tag.lock();
-                inner.segment.store_is_back();
-                return inner.poll_lease(self.now());
+                let mut state = tag.lock();
+                state.buffer.store_is_back();
+                return state.poll_lease(self.now());
             }
             let until = until?;
             let wake = self.0.environment.now() + until.saturating_sub(self.now());
@@ -129,7 +131,7 @@ impl Segments {
 
     async fn lease_in_turn(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, LeaseFailure> {
         let Some(_turn) = self.turn(tag).await else {
-            return Err(LeaseFailure::NotTried("nobody asks for it any more".into()));
+            return Err(LeaseFailure::NotTried("no request waits for it any more".into()));
         };
         if self.0.stop.is_cancelled() {
             return Err(LeaseFailure::NotTried("leafd is stopping".into()));
@@ -138,7 +140,7 @@ impl Segments {
             return Err(LeaseFailure::NotTried(error));
         }
         if tag.lock().lane.is_some()
-            && let Err(Full::Tags { limit, removed }) = lock(&self.0.tags).is_full()
+            && let Err(TableFull::Tags { limit, removed }) = lock(&self.0.tags).check_room()
         {
             return Err(LeaseFailure::NoRoom { limit, removed });
         }
@@ -147,34 +149,35 @@ impl Segments {
         match &outcome {
             Ok(_) => self.note_works(),
             Err(StoreError::Down(error)) => self.note_down(begun, error),
-            // Others may have better luck with their rows; but that the store writes is not shown.
+            // This concerns one row. It shows neither that the store is down nor that it writes.
             Err(_) => {}
         }
         Ok(outcome?)
     }
 
-    /// Waits for one's turn, which is not the store's fault and not in its time. Tags that
-    /// somebody waits for go before those that are leased ahead of need.
-    async fn turn(&self, tag: &Tag) -> Option<Turn<'_>> {
+    /// Waits for permits to call the store. That is not the store's fault and does not count as its
+    /// time. Tags that a request waits for go ahead of those that lease ahead of need.
+    async fn turn(&self, tag: &Tag) -> Option<LeaseTurn<'_>> {
         if let Some(lane) = tag.lane() {
             return self.first_turn(tag, lane).await;
         }
-        let starving = || tag.lock().segment.is_starving();
+        let starving = || tag.lock().buffer.is_starving();
         let mut ahead = None;
         while ahead.is_none() && !starving() {
             tokio::select! {
                 permit = self.0.leasing_ahead.acquire() => ahead = permit.ok(),
-                // Also of a time before.
+                // The signal may be an old one.
                 () = tag.hurry.notified() => {}
             }
         }
         let turn = self.0.leasing.acquire().await.ok();
-        Some(Turn { _ahead: ahead, _turn: turn, _lane: None })
+        Some(LeaseTurn { _ahead: ahead, _turn: turn, _lane: None })
     }
 
-    /// The turn of a lookup: first in the lane of whoever asks, so that one who asks for thousands
-    /// of names does not hold up others, and then among all. None once nobody asks.
-    async fn first_turn(&self, tag: &Tag, mut lane: Lane) -> Option<Turn<'_>> {
+    /// The same for a lookup: first in the lane of its asker, so that one that asks for thousands
+    /// of names does not hold up others, and then among all. `None` once no request waits for the
+    /// name.
+    async fn first_turn(&self, tag: &Tag, mut lane: Lane) -> Option<LeaseTurn<'_>> {
         let mut own = pin!(Arc::clone(&lane).acquire_owned());
         let own = loop {
             tokio::select! {
@@ -191,7 +194,7 @@ impl Segments {
             }
         };
         let turn = self.0.first_leasing.acquire().await.ok();
-        let turn = Turn { _ahead: None, _turn: turn, _lane: own };
+        let turn = LeaseTurn { _ahead: None, _turn: turn, _lane: own };
         (!tag.lock().is_abandoned()).then_some(turn)
     }
 
@@ -199,39 +202,39 @@ impl Segments {
         let settings = &self.0.settings;
         let store = &self.0.store;
         let ask = LeaseAsk { floor: self.or_base(ask.floor), ..ask };
-        match store.lease(&tag.name, ask).await {
+        match store.lease(tag.name(), ask).await {
             Err(StoreError::NoSuchTag) if settings.auto_create => {
                 let first = ask.floor.max(1);
                 let new = NewTag::new(first, settings.default_step, "");
-                match self.make(&tag.name, new).await {
+                match self.create_row(tag.name(), new).await {
                     Ok(made) => tracing::info!(
                         tag = tag.name().as_str(),
                         step = settings.default_step,
                         first = made.first,
-                        "made the tag on its first use (segment.auto-create)"
+                        "created the tag on its first use (segment.auto-create)"
                     ),
-                    // Somebody else was faster.
+                    // Another host was faster.
                     Err(StoreError::Exists) => {}
                     Err(error) => return Err(error),
                 }
-                store.lease(&tag.name, ask).await
+                store.lease(tag.name(), ask).await
             }
             outcome => outcome,
         }
     }
 }
 
-/// Tells people of a failure, once for each reason.
-fn tell(tag: &Tag, view: &View, failure: &LeaseFailure) {
+/// Logs a failure once for each reason.
+fn log_failure(tag: &Tag, view: &BufferView, failure: &LeaseFailure) {
     match failure {
         LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(why) => {
             tracing::error!(tag = tag.name().as_str(), "the row cannot be used: {why}");
         }
         LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::warn!(tag = tag.name().as_str(), "a lease failed, to be repeated: {why}");
+            tracing::warn!(tag = tag.name().as_str(), "a lease failed and will be retried: {why}");
         }
-        // Callers are told of a name that is none; people, of a tag that was one.
-        LeaseFailure::UnknownTag if view.remaining > 0 => report_gone(tag, view.remaining),
+        // An unknown name concerns only its callers; a tag that is gone, the operator too.
+        LeaseFailure::UnknownTag if view.remaining > 0 => log_gone(tag, view.remaining),
         LeaseFailure::BadRow(_)
         | LeaseFailure::Unavailable(_)
         | LeaseFailure::UnknownTag
@@ -240,19 +243,19 @@ fn tell(tag: &Tag, view: &View, failure: &LeaseFailure) {
     }
 }
 
-/// The row of a tag in use is no longer there.
-pub(super) fn report_gone(tag: &Tag, dropped: u64) {
+/// The row of a tag in use has disappeared.
+pub(super) fn log_gone(tag: &Tag, dropped: u64) {
     tracing::warn!(
         tag = tag.name().as_str(),
         dropped,
-        "the tag is gone from the store; it is served no longer"
+        "the tag is gone from the store; leafd no longer serves it"
     );
 }
 
-fn report(tag: &Tag, leased: &Leased) {
+fn log_leased(tag: &Tag, leased: &Leased) {
     let range = leased.lease.range;
     if let Some(from) = leased.moved_from {
-        report_backwards(tag, from, range.start());
+        log_backwards(tag, from, range.start());
     }
     tracing::debug!(
         tag = tag.name().as_str(),
@@ -263,18 +266,20 @@ fn report(tag: &Tag, leased: &Leased) {
     );
 }
 
-/// The row was found at `found`, below `mark`, and moved forward to it. Where it was set back to is
-/// not known here: others may have leased from there up to `found` before this host looked.
-pub(super) fn report_backwards(tag: &Tag, found: u64, mark: u64) {
+/// The row was found at `found`, below `mark`, and moved forward to it. This host cannot know where
+/// the row was set back to: others may have leased from there up to `found` before this host
+/// looked.
+pub(super) fn log_backwards(tag: &Tag, found: u64, mark: u64) {
     tracing::error!(
         tag = tag.name().as_str(),
         found,
         mark,
-        "the row's max_id went backwards to {found}, below {mark} which this host has seen; moved \
-         it forward, so nothing is repeated here. Was a backup restored, did a failover lose \
-         writes, was the row edited, or did this host come from another database? It was set back \
-         to {found}, and then no ID was given twice; or to less, and then other hosts have leased \
-         from there up to {found}, and those IDs can have been given twice, not those from {found} on"
+        "the row's max_id went backwards to {found}, below {mark} which this host has seen; leafd \
+         moved it forward, so this host repeats nothing. Was a backup restored, did a failover \
+         lose writes, was the row edited, or did this host come from another database? If the row \
+         was set back to exactly {found}, no ID was issued twice. If it was set back further, \
+         other hosts leased from there up to {found}, and those IDs may have been issued twice; \
+         IDs from {found} on were not"
     );
 }
 

@@ -7,8 +7,10 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::environment::Environment;
 use crate::ids::{BizTag, Range, RangeQueue};
-use crate::segment::service::{Asker, Outcome, Settings};
-use crate::segment::terms::Rules;
+use crate::segment::messages::BufferRules;
+use crate::segment::request::SegmentOutcome;
+use crate::segment::service::SegmentSettings;
+use crate::segment::table::Asker;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::owner::Owner;
@@ -120,8 +122,8 @@ impl Store for Slow {
     }
 }
 
-/// A host that has used so many tags lately and has nothing left of them, so that all of them are
-/// leased again at its start.
+/// A host that has recently used all IDs of a number of tags, so that it leases for all of them at
+/// its start.
 struct Host {
     _folder: tempfile::TempDir,
     _state: StateDir,
@@ -151,9 +153,13 @@ impl Host {
             down: Mutex::new(down),
             full: Mutex::new(false),
         });
-        let settings = Settings {
+        let settings = SegmentSettings {
             base: 0,
-            rules: Rules { max_step: 1_000_000, max_waiting: 1000, absent_for: Duration::ZERO },
+            rules: BufferRules {
+                max_step: 1_000_000,
+                max_waiting: 1000,
+                absent_for: Duration::ZERO,
+            },
             auto_create: false,
             default_step: 1000,
             max_tags,
@@ -176,9 +182,9 @@ impl Host {
     async fn next(&self, tag: &str, within: Duration) -> Result<u64, leaf_client::WireError> {
         let tag = BizTag::new(tag).unwrap();
         let runs = match self.segments.request(&tag, Asker(0), 1, Instant::now() + within) {
-            Outcome::Now(runs) => runs,
-            Outcome::Later(waiting) => waiting.outcome().await?,
-            Outcome::Refused(error) => return Err(error),
+            SegmentOutcome::Now(runs) => runs,
+            SegmentOutcome::Later(waiting) => waiting.outcome().await?,
+            SegmentOutcome::Refused(error) => return Err(error),
         };
         Ok(runs.iter().map(|run| run.first).next().unwrap())
     }
@@ -187,7 +193,7 @@ impl Host {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
-async fn a_tag_that_somebody_waits_for_is_leased_before_those_ahead_of_need() {
+async fn a_tag_that_a_request_waits_for_is_leased_before_tags_ahead_of_need() {
     let host = Host::start(500, false);
     tokio::time::sleep(Duration::from_millis(100)).await;
     let before = lock(&host.store.asked).clone();
@@ -197,7 +203,7 @@ async fn a_tag_that_somebody_waits_for_is_leased_before_those_ahead_of_need() {
     let asked = lock(&host.store.asked).clone();
     let place = asked.iter().position(|tag| *tag == last).unwrap() - before.len();
     assert!(place <= 8, "{place} others were asked for in between");
-    // One that was never used here goes by turns of its own.
+    // A tag that was never used here has permits of its own.
     host.next("new", PATIENCE).await.unwrap();
     let (now, most) = (lock(&host.store.asked).len(), lock(&host.store.at_once).1);
     assert!(now < 250, "{now}");
@@ -221,7 +227,7 @@ async fn tags_that_wait_for_a_store_that_is_down_do_not_storm_it_and_are_all_lea
 }
 
 #[tokio::test]
-async fn an_end_while_the_store_is_down_does_not_wait_for_those_who_wait_for_it() {
+async fn closing_while_the_store_is_down_does_not_wait_for_the_store() {
     let host = Host::start(500, true);
     let error = host.next("tag 7", Duration::from_millis(300)).await.unwrap_err();
     assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable);
@@ -245,21 +251,21 @@ async fn names_asked_for_while_the_store_is_down_do_not_use_up_the_room_for_tags
 }
 
 /// Begins a request that waits, without waiting for it.
-fn begin(host: &Host, name: &str, asker: Asker) -> Outcome {
+fn begin(host: &Host, name: &str, asker: Asker) -> SegmentOutcome {
     let tag = BizTag::new(name).unwrap();
     host.segments.request(&tag, asker, 1, Instant::now() + PATIENCE)
 }
 
 #[tokio::test]
-async fn one_user_who_asks_for_thousands_of_names_does_not_hold_up_another_ones_new_tag() {
+async fn a_user_that_asks_for_thousands_of_names_does_not_hold_up_another_users_new_tag() {
     let host = Host::start(0, false);
     let crowd: Vec<_> =
         (0..3000).map(|nth| begin(&host, &format!("new {nth}"), Asker(1))).collect();
-    assert!(crowd.iter().all(|outcome| matches!(outcome, Outcome::Later(_))));
+    assert!(crowd.iter().all(|outcome| matches!(outcome, SegmentOutcome::Later(_))));
     // Also when the crowd has asked for the very name before.
     for name in ["users", "new 2999"] {
         let before = lock(&host.store.asked).len();
-        let Outcome::Later(waiting) = begin(&host, name, Asker(2)) else { panic!() };
+        let SegmentOutcome::Later(waiting) = begin(&host, name, Asker(2)) else { panic!() };
         waiting.outcome().await.unwrap();
         let place = lock(&host.store.asked).iter().position(|tag| tag == name).unwrap();
         assert!(place <= before + 8, "{} others were asked for first", place - before);
@@ -280,7 +286,7 @@ async fn a_name_that_nobody_waits_for_any_more_is_not_looked_up() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let asked = lock(&host.store.asked).len();
-        assert!(asked < 100, "{asked} lookups for nobody");
+        assert!(asked < 100, "{asked} lookups that nobody waits for");
         *lock(&host.store.down) = false;
         assert_eq!(host.next("users", PATIENCE).await.unwrap(), 1);
     }
@@ -299,7 +305,7 @@ async fn a_thousand_requests_that_wait_need_one_task_and_each_is_refused_at_its_
         .map(|number| {
             let within = within(number);
             match host.segments.request(&tag, Asker(0), 1, began + within) {
-                Outcome::Later(waiting) => (within, waiting),
+                SegmentOutcome::Later(waiting) => (within, waiting),
                 _ => panic!("the store is down"),
             }
         })
@@ -312,20 +318,21 @@ async fn a_thousand_requests_that_wait_need_one_task_and_each_is_refused_at_its_
         assert!(began.elapsed() >= within && late < Duration::from_millis(5), "{late:?}");
     });
     futures_util::future::join_all(all).await;
-    // Nobody watches any more.
+    // The timer has ended.
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(tasks() <= before, "{} more", tasks() - before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_no_tag_is_not_kept_until_a_deadline_that_is_over() {
+async fn an_abandoned_lookup_is_not_kept_until_its_deadline() {
     let host = Host::start(0, true);
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     let names: Vec<_> = (0..20).map(|name| BizTag::new(&format!("new {name}")).unwrap()).collect();
     for name in &names {
         let deadline = Instant::now() + Duration::from_secs(3600);
-        let Outcome::Later(waiting) = host.segments.request(name, Asker(0), 1, deadline) else {
+        let SegmentOutcome::Later(waiting) = host.segments.request(name, Asker(0), 1, deadline)
+        else {
             panic!("the store is down")
         };
         drop(waiting);
@@ -335,13 +342,13 @@ async fn a_name_that_is_no_tag_is_not_kept_until_a_deadline_that_is_over() {
 }
 
 #[tokio::test]
-async fn a_store_that_answers_and_does_not_write_stays_in_trouble_until_it_writes() {
+async fn a_store_that_answers_but_does_not_write_has_an_error_until_it_writes() {
     let host = Host::start(2, false);
     assert_eq!(host.next("tag 1", PATIENCE).await.unwrap(), 1001);
     *lock(&host.store.full) = true;
     let error = host.next("new", Duration::from_millis(100)).await.unwrap_err();
     assert_eq!(error.code(), leaf_client::ErrorCode::StoreUnavailable);
-    // Nobody asks any more. It answers probes, and counts as unproven at the best.
+    // Nobody asks any more. The store answers probes, and counts as unproven at best.
     let error = || host.segments.totals().store_error;
     while !error().contains("answers again") {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,26 +1,26 @@
-//! Many tags at once: pages for people, and figures over all. The table is locked for a page at a
+//! Many tags at once: pages of their statuses, and totals. The table is locked for a page at a
 //! time, never for all tags: every request may need it.
 
 use std::sync::Arc;
 
 use leaf_client::wire::{ErrorCode, SegmentTotals, TagStatus, WireError};
 
-use super::admin::has_something;
-use super::service::{Segments, Tag, lock};
+use super::service::{Segments, lock};
+use super::tag::Tag;
 use crate::ids::BizTag;
 use crate::store::{FIND_AT_ONCE, Row, StoreError};
 
-/// Names that are looked at under one lock of the table.
+/// Names per lock of the table.
 const AT_ONCE: usize = FIND_AT_ONCE;
 
-/// A walk over all tags and lookups, in byte order. One that is added meanwhile may be missed.
+/// A walk over all tags and lookups, in byte order. It may miss one that is added meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     after: String,
 }
 
 impl Walk {
-    /// The next ones; none at the end. May be empty in between.
+    /// The next tags; `None` at the end. An empty page is not the end.
     pub(super) fn next(&mut self, segments: &Segments) -> Option<Vec<Arc<Tag>>> {
         let table = lock(&segments.0.tags);
         let names = table.names_after(&self.after, AT_ONCE);
@@ -33,12 +33,16 @@ impl Walk {
 }
 
 impl Segments {
-    /// A page of tags in byte order: those of the store, and those that this host has used. When
-    /// the store is down, the latter alone.
+    /// A page of tags in byte order: those of the store, and those that this host has used. While
+    /// the store is down, only the latter.
     ///
     /// # Errors
-    /// When the store works, and did not give the page.
-    pub async fn list(&self, after: &str, limit: usize) -> Result<Vec<TagStatus>, WireError> {
+    /// If the store is up and returns an error.
+    pub(crate) async fn list(
+        &self,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<TagStatus>, WireError> {
         let mut rows = self.rows_after(after, limit).await?.into_iter().peekable();
         let mut names = self.names_used(after, limit).await.into_iter().peekable();
         let mut page = Vec::new();
@@ -67,7 +71,7 @@ impl Segments {
     }
 
     /// A page of the tags that this host has used, in byte order, from memory.
-    pub async fn used(&self, after: &str, limit: usize) -> Vec<TagStatus> {
+    pub(crate) async fn used(&self, after: &str, limit: usize) -> Vec<TagStatus> {
         let names = self.names_used(after, limit).await;
         names.iter().map(|name| self.status_of(name, None)).collect()
     }
@@ -78,7 +82,7 @@ impl Segments {
         while names.len() < limit
             && let Some(tags) = walk.next(self)
         {
-            let used = tags.iter().filter(|tag| has_something(tag));
+            let used = tags.iter().filter(|tag| tag.is_known());
             names.extend(used.map(|tag| tag.name().clone()));
             tokio::task::yield_now().await;
         }
@@ -98,7 +102,7 @@ impl Segments {
                     break;
                 }
                 Err(error) => {
-                    let text = format!("the list of tags cannot be read: {error}");
+                    let text = format!("cannot read the list of tags: {error}");
                     return Err(WireError::new(ErrorCode::StoreUnavailable, text));
                 }
             };
@@ -106,7 +110,7 @@ impl Segments {
             if let Some(last) = page.last() {
                 last.tag.clone_into(&mut after);
             }
-            // Rows that no tag can be called like are not listed, and do not end the list.
+            // A row whose name no tag can have is not listed, and does not end the list.
             let named = page.into_iter().filter_map(|row| Some((BizTag::new(&row.tag).ok()?, row)));
             rows.extend(named);
             if is_last {
@@ -117,9 +121,8 @@ impl Segments {
         Ok(rows)
     }
 
-    /// Figures over all tags, at once.
-    #[must_use]
-    pub fn totals(&self) -> SegmentTotals {
+    /// Totals over all tags, without a pause. For few tags.
+    pub(crate) fn totals(&self) -> SegmentTotals {
         let (mut walk, mut totals) = (Walk::default(), self.no_totals());
         while let Some(tags) = walk.next(self) {
             add(&mut totals, &tags);
@@ -127,8 +130,8 @@ impl Segments {
         totals
     }
 
-    /// The same in turns, for many tags.
-    pub async fn totals_in_turns(&self) -> SegmentTotals {
+    /// Totals over any number of tags, letting other work run in between.
+    pub(crate) async fn totals_in_turns(&self) -> SegmentTotals {
         let (mut walk, mut totals) = (Walk::default(), self.no_totals());
         while let Some(tags) = walk.next(self) {
             add(&mut totals, &tags);
@@ -151,12 +154,12 @@ impl Segments {
 
 fn add(totals: &mut SegmentTotals, tags: &[Arc<Tag>]) {
     for tag in tags {
-        let inner = tag.lock();
-        let (figures, is_tag) = (inner.segment.figures(), inner.lane.is_none());
-        drop(inner);
-        totals.tags += u64::from(is_tag && !figures.absent);
-        totals.waiting += figures.waiting;
-        totals.issued += figures.issued;
-        totals.leases += figures.leases;
+        let state = tag.lock();
+        let (counts, is_tag) = (state.buffer.counts(), state.lane.is_none());
+        drop(state);
+        totals.tags += u64::from(is_tag && !counts.absent);
+        totals.waiting += counts.waiting;
+        totals.issued += counts.issued;
+        totals.leases += counts.leases;
     }
 }

@@ -1,23 +1,27 @@
-//! Segment IDs: ranges leased per biz tag from a store and served from memory. [`buffer`],
-//! [`step`] and [`window`] decide, without a clock and without IO; [`rate`] is for people.
-//! [`service`] executes what they say, with a room for each kind of work: leasing, persisting, and
-//! the list of tags. [`crate::store`] is where ranges come from.
+//! Segment IDs: ranges leased per tag from a store and served from memory. [`buffer`], [`step`],
+//! [`window`], [`health`] and [`table`] decide, without a clock and without IO; [`rate`] feeds the
+//! status. [`service`] executes their decisions, with a file for each kind of work: requests,
+//! leases, writes, deadlines, the list of tags. Ranges come from [`crate::store`].
 
-pub mod admin;
-pub mod buffer;
+mod admin;
+mod buffer;
+mod close;
+mod deadline_timer;
 mod deadlines;
-pub mod elsewhere;
-pub mod health;
+mod health;
 mod lease;
 mod list;
+pub(crate) mod messages;
+pub(crate) mod other_database;
 mod persist;
 mod probe;
-pub mod rate;
+mod rate;
 mod refresh;
 mod refusal;
-pub mod service;
-pub mod step;
-mod table;
-pub mod terms;
-mod watch;
-pub mod window;
+pub(crate) mod request;
+pub(crate) mod service;
+mod status;
+mod step;
+pub(crate) mod table;
+pub(crate) mod tag;
+mod window;

@@ -1,10 +1,11 @@
-//! Writing what the buffers want on disk: one task, all tags that have news in one write, so that
-//! the cost of a sync is shared. While a write is under way, the next one gathers.
+//! Writes what the buffers want on disk: one task, one write for all tags whose records changed, so
+//! that they share the cost of a sync. While a write is in flight, the next one gathers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::service::{Segments, Tag, lock};
+use super::service::{Segments, lock};
+use super::tag::Tag;
 use crate::ids::BizTag;
 use crate::state::journal::TagRecord;
 
@@ -29,48 +30,49 @@ impl Segments {
                 _ => {}
             }
             failing = outcome.is_err();
-            self.told(&tags, &outcome);
+            self.written(&tags, &outcome);
         }
     }
 
     fn gather(&self) -> (Vec<Arc<Tag>>, Vec<Named>) {
-        let listed = std::mem::take(&mut *lock(&self.0.dirty));
+        let dirty = std::mem::take(&mut *lock(&self.0.dirty));
         let now = self.now();
         let mut tags = Vec::new();
         let mut records = Vec::new();
-        for tag in listed {
-            let mut inner = tag.lock();
-            inner.listed = false;
-            if let Some(record) = inner.segment.poll_persist(now) {
-                inner.used_s = self.unix_seconds();
-                records.push((tag.name.clone(), inner.to_disk(record)));
-                drop(inner);
+        for tag in dirty {
+            let mut state = tag.lock();
+            state.is_dirty = false;
+            if let Some(record) = state.buffer.poll_persist(now) {
+                state.used_s = self.unix_seconds();
+                records.push((tag.name().clone(), state.to_disk(record)));
+                drop(state);
                 tags.push(tag);
             }
         }
         (tags, records)
     }
 
-    fn told(&self, tags: &[Arc<Tag>], outcome: &Result<(), String>) {
+    /// Reports the outcome of a write to the buffers of `tags`.
+    fn written(&self, tags: &[Arc<Tag>], outcome: &Result<(), String>) {
         let now = self.now();
-        let mut rest = Duration::ZERO;
+        let mut back_off = Duration::ZERO;
         for tag in tags {
-            let mut inner = tag.lock();
+            let mut state = tag.lock();
             match outcome {
-                Ok(()) => inner.segment.persisted(),
+                Ok(()) => state.buffer.persisted(),
                 Err(why) => {
-                    inner.segment.persist_failed(now, why.clone());
-                    let until = inner.segment.persist_rests_until().unwrap_or(now);
-                    rest = rest.max(until.saturating_sub(now));
+                    state.buffer.persist_failed(now, why.clone());
+                    let until = state.buffer.retry_persist_at().unwrap_or(now);
+                    back_off = back_off.max(until.saturating_sub(now));
                 }
             }
-            drop(inner);
+            drop(state);
             self.attend(tag);
         }
         if outcome.is_err() {
             let (this, tags) = (self.clone(), tags.to_vec());
             tokio::spawn(async move {
-                tokio::time::sleep(rest).await;
+                tokio::time::sleep(back_off).await;
                 for tag in &tags {
                     this.attend(tag);
                 }

@@ -1,42 +1,41 @@
-//! Looks after the store's health: notices its end while nobody needs it, probes it until it is
-//! back, lets the leases go on, and has it prove that it writes.
+//! Looks after the store's health: notices a failure while nobody needs the store, probes it until
+//! it is back, lets the leases continue, and makes it prove that it writes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::health::Check;
-use super::service::{Segments, Tag, lock};
+use super::health::StoreCheck;
+use super::service::{Segments, lock};
 use crate::ids::BizTag;
 use crate::store::StoreError;
 
-/// Probes that may be without an answer at the same time. The next one does not wait for the last,
-/// which may hang on a connection that leads nowhere.
+/// How many probes may be in flight. The next one does not wait for the last, which may hang on a
+/// connection that leads nowhere.
 const MOST_PROBES: usize = 4;
 
-/// When a store is back, its table is read within this.
-const LOOK_AFTER: Duration = Duration::from_secs(3);
+/// How soon leafd reads its rows once the store is back.
+const REFRESH_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a check has come to, and when it was begun.
-type Checked = (Check, Duration, Result<(), StoreError>);
+/// A check, when it began, and its outcome.
+type Checked = (StoreCheck, Duration, Result<(), StoreError>);
 
 impl Segments {
     pub(super) async fn probe_for_ever(self) {
         let mut open = self.0.open.subscribe();
-        // Probes are in the way of nothing once the store is back; the others hold what a lease
-        // would, and say what a lease would be told.
+        // Probes end as soon as the store is back. The other checks use what a lease would use, so
+        // their outcome tells what a lease would meet.
         let (mut probes, mut checks) = (JoinSet::new(), JoinSet::new());
         loop {
             let wake = lock(&self.0.health).wake();
             tokio::select! {
                 () = self.0.stop.cancelled() => return,
-                // Whoever changes the state sends, also when it only fails again.
+                // Every change of the health sends, also when the store only fails again.
                 changed = open.changed() => if changed.is_err() { return },
-                () = until(wake.map(|wake| self.0.started + wake)) => {}
-                // One that was cancelled has nothing to say.
+                () = sleep_until_some(wake.map(|wake| self.0.started + wake)) => {}
+                // A cancelled check has no outcome.
                 Some(outcome) = probes.join_next() => if let Ok(outcome) = outcome {
                     self.checked(outcome);
                 },
@@ -46,13 +45,13 @@ impl Segments {
             }
             let check = lock(&self.0.health).poll_check(self.now());
             match check {
-                Some(Check::Probe) if probes.len() < MOST_PROBES => {
-                    probes.spawn(self.clone().check(Check::Probe));
+                Some(StoreCheck::Probe) if probes.len() < MOST_PROBES => {
+                    probes.spawn(self.clone().check(StoreCheck::Probe));
                 }
-                Some(check @ (Check::Look | Check::Prove)) => {
+                Some(check @ (StoreCheck::Look | StoreCheck::Prove)) => {
                     checks.spawn(self.clone().check(check));
                 }
-                Some(Check::Probe) | None => {}
+                Some(StoreCheck::Probe) | None => {}
             }
             if self.store_is_open() {
                 probes.abort_all();
@@ -60,55 +59,53 @@ impl Segments {
         }
     }
 
-    async fn check(self, check: Check) -> Checked {
+    async fn check(self, check: StoreCheck) -> Checked {
         let begun = self.now();
         let store = &self.0.store;
         let outcome = match check {
-            Check::Look => store.look().await,
-            Check::Probe => store.probe().await,
-            Check::Prove => match self.any_tag() {
+            StoreCheck::Look => store.look().await,
+            StoreCheck::Probe => store.probe().await,
+            StoreCheck::Prove => match self.any_tag() {
                 Some(tag) => store.prove(&tag).await,
-                // There is nothing that a lease could be needed of.
+                // Without a tag there is no row to write to.
                 None => store.look().await.and(Err(StoreError::NoSuchTag)),
             },
         };
         (check, begun, outcome)
     }
 
-    /// A tag that has a row, as far as this host knows. Not always the same one: it may be locked.
+    /// A tag that has a row, as far as this host knows. Not always the same one: its row may be
+    /// locked.
     fn any_tag(&self) -> Option<BizTag> {
         let table = lock(&self.0.tags);
         let skip = self.0.environment.random().usize(..=table.len());
-        let has_row = |tag: &&Arc<Tag>| {
-            let view = tag.lock().segment.view();
-            view.floor > 0 && !view.absent
-        };
-        let after = table.values().skip(skip).find(has_row);
-        after.or_else(|| table.values().find(has_row)).map(|tag| tag.name().clone())
+        let after = table.tags().skip(skip).find(|tag| tag.is_known());
+        let tag = after.or_else(|| table.tags().find(|tag| tag.is_known()));
+        tag.map(|tag| tag.name().clone())
     }
 
     fn checked(&self, (check, begun, outcome): Checked) {
         match (check, outcome) {
-            // It was begun before the store was back.
-            (Check::Probe, Err(_)) if self.store_is_open() => {}
+            // It began before the store was back.
+            (StoreCheck::Probe, Err(_)) if self.store_is_open() => {}
             (_, Err(StoreError::Down(error))) => self.note_down(begun, &error),
-            (Check::Probe, Ok(())) => self.note_back(),
-            (Check::Prove, Ok(())) => self.note_works(),
-            // A probe that met a lock is repeated at its time.
+            (StoreCheck::Probe, Ok(())) => self.note_back(),
+            (StoreCheck::Prove, Ok(())) => self.note_works(),
+            // A probe that met a lock is retried in its turn.
             (_, Ok(()) | Err(_)) => self.note_answers(),
         }
     }
 
-    /// A probe went well.
+    /// A probe succeeded.
     fn note_back(&self) {
         if !lock(&self.0.health).is_back(self.now()) {
             return;
         }
         self.0.open.send_replace(true);
-        // Much may have happened to the table meanwhile. Not all hosts look at once.
+        // The rows may have changed during the outage. Not all hosts read them at once.
         let this = self.clone();
         self.0.tasks.spawn(async move {
-            let wait = LOOK_AFTER.mul_f64(this.0.environment.random().f64());
+            let wait = REFRESH_WITHIN.mul_f64(this.0.environment.random().f64());
             tokio::select! {
                 () = this.0.stop.cancelled() => {}
                 () = tokio::time::sleep(wait) => this.0.refresh_now.notify_one(),
@@ -116,8 +113,7 @@ impl Segments {
         });
     }
 
-    /// Remembers that a call that was `begun` at that time found the store down, and tells people
-    /// when that is news.
+    /// A call that began at `begun` found the store down. Logs that if it is news.
     pub(super) fn note_down(&self, begun: Duration, error: &str) {
         let mut health = lock(&self.0.health);
         let news = health.failed(self.now(), begun, error);
@@ -132,12 +128,12 @@ impl Segments {
         }
     }
 
-    /// Remembers that the store has answered, which does not show that it writes.
+    /// The store answered, which does not show that it writes.
     pub(super) fn note_answers(&self) {
         lock(&self.0.health).answered(self.now());
     }
 
-    /// Remembers that a write was committed, and tells people when that is news.
+    /// A write was committed. Logs that if it is news.
     pub(super) fn note_works(&self) {
         if lock(&self.0.health).worked(self.now()) {
             tracing::info!(store = self.0.store.describe(), "the store works again");
@@ -149,7 +145,7 @@ impl Segments {
         lock(&self.0.health).is_open()
     }
 
-    /// Whether the store is down: its error, and when it is probed next.
+    /// If the store is down: its error, and the time until the next probe.
     pub(super) fn store_down(&self) -> Option<(String, Duration)> {
         let health = lock(&self.0.health);
         if health.is_open() {
@@ -159,7 +155,7 @@ impl Segments {
         Some((health.error().unwrap_or_default(), next))
     }
 
-    /// What the store's last calls said; empty when it works.
+    /// What is wrong with the store; empty while it works.
     pub(super) fn store_error(&self) -> String {
         lock(&self.0.health).error().unwrap_or_default()
     }
@@ -167,12 +163,12 @@ impl Segments {
     /// Waits until leases may be tried.
     pub(super) async fn store_opens(&self) {
         let mut open: watch::Receiver<bool> = self.0.open.subscribe();
-        // Its sender lives as long as this.
+        // It cannot fail: the sender lives as long as `self`.
         let _ = open.wait_for(|open| *open).await;
     }
 }
 
-async fn until(at: Option<Instant>) {
+async fn sleep_until_some(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
         None => std::future::pending().await,

@@ -1,19 +1,18 @@
-//! From a buffer's refusal to the error that the caller gets.
+//! The errors that callers get for a buffer's refusals.
 
 use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 
-use super::terms::Refusal;
+use super::messages::Refusal;
 use crate::ids::BizTag;
 
-/// What to wait at the least before trying again, so that refused callers do not rush.
+/// Shortest time before a retry, so that refused callers do not storm.
 const LEAST_RETRY: Duration = Duration::from_millis(50);
 
 impl Refusal {
-    /// As the caller sees it.
-    #[must_use]
-    pub fn to_wire(&self, tag: &BizTag) -> WireError {
+    /// The error for a caller that asked for `tag`.
+    pub(super) fn to_wire(&self, tag: &BizTag) -> WireError {
         let retry =
             |after: Duration| u32::try_from(after.max(LEAST_RETRY).as_millis()).unwrap_or(u32::MAX);
         match self {
@@ -28,10 +27,7 @@ impl Refusal {
             .with_retry_after_ms(1000),
             Self::Store(why, after) => WireError::new(
                 ErrorCode::StoreUnavailable,
-                format!(
-                    "no IDs of tag {:?} are left in memory, and the store: {why}",
-                    tag.as_str()
-                ),
+                format!("memory has no IDs of tag {:?} left; the store: {why}", tag.as_str()),
             )
             .with_retry_after_ms(retry(*after)),
             Self::State(why, after) => WireError::new(
@@ -41,12 +37,12 @@ impl Refusal {
             .with_retry_after_ms(retry(*after)),
             Self::Deadline => WireError::new(
                 ErrorCode::DeadlineExceeded,
-                format!("so many IDs of tag {:?} could not be made in time", tag.as_str()),
+                format!("could not make that many IDs of tag {:?} in time", tag.as_str()),
             ),
             Self::TooManyWaiting(limit) => WireError::new(
                 ErrorCode::TooManyWaiting,
                 format!(
-                    "{limit} requests wait for tag {:?} already (segment.max-waiting)",
+                    "{limit} requests already wait for tag {:?} (segment.max-waiting)",
                     tag.as_str()
                 ),
             )
@@ -55,10 +51,10 @@ impl Refusal {
             Self::TooManyTags { limit, removed } => {
                 let removed = match removed {
                     0 => String::new(),
-                    _ => format!(", besides {removed} removed ones whose highest IDs it keeps"),
+                    _ => format!("; leafd also keeps the highest IDs of {removed} removed tags"),
                 };
                 let text = format!(
-                    "tag {:?} would be one more than {limit} (segment.max-tags){removed}",
+                    "tag {:?} would be one more than {limit} tags (segment.max-tags){removed}",
                     tag.as_str()
                 );
                 WireError::new(ErrorCode::TooManyTags, text).with_detail(*limit as u64)
@@ -66,8 +62,8 @@ impl Refusal {
             Self::TooManyNew(own) => WireError::new(
                 ErrorCode::TooManyWaiting,
                 format!(
-                    "tag {:?} is new here, and requests of this user wait for {own} new tags \
-                     already",
+                    "tag {:?} is new here, and requests of this user already wait for {own} new \
+                     tags",
                     tag.as_str()
                 ),
             )

@@ -1,32 +1,33 @@
 //! How many IDs the next lease asks for. A plain rule: time comes in as an argument.
 //!
-//! Leaf's rule: the first two leases use the row's step; after that it doubles, up to a million, when
-//! the previous lease is less than 15 minutes old, stays up to 30, and halves from there on. Unlike
-//! Leaf's, the clock is monotonic, a failed lease changes nothing, and nothing overflows. And it
-//! doubles further for a tag that uses up a million within a second: hundreds of leases a second
-//! would keep the database busy and delay every other client of the host.
+//! Leaf's rule: the first two leases use the row's step. After that, the step doubles, up to a
+//! million, if the previous lease is less than 15 minutes old, stays the same up to 30 minutes, and
+//! halves from there on. Unlike Leaf's, this rule uses a monotonic clock, a failed lease changes
+//! nothing, and nothing overflows. And it doubles further for a tag that uses up a million IDs
+//! within a second: hundreds of leases a second would keep the database busy and delay every other
+//! client of the host.
 
 use std::time::Duration;
 
-/// Under this since the previous lease: double.
-pub const DOUBLE_BELOW: Duration = Duration::from_secs(15 * 60);
+/// A previous lease younger than this doubles the step.
+const DOUBLE_BELOW: Duration = Duration::from_secs(15 * 60);
 
-/// From this on since the previous lease: halve.
-pub const HALVE_FROM: Duration = Duration::from_secs(30 * 60);
+/// A previous lease of this age or older halves the step.
+const HALVE_FROM: Duration = Duration::from_secs(30 * 60);
 
-/// What doubling reaches for a tag that does not use it up within [`DOUBLE_FURTHER_BELOW`]. Leaf's.
+/// The largest step of a tag that does not use it up within [`DOUBLE_FURTHER_BELOW`]. Leaf's.
 pub(super) const USUAL_MOST: u64 = 1_000_000;
 
-/// Under this since the previous lease: double, beyond [`USUAL_MOST`] too. Leases are taken one ahead,
-/// so none is larger than four times what the tag has used in such a time.
+/// A previous lease younger than this doubles the step beyond [`USUAL_MOST`] too. A tag leases one
+/// range ahead, so no lease is larger than four times what the tag used in this time.
 const DOUBLE_FURTHER_BELOW: Duration = Duration::from_secs(1);
 
-/// Under this since the previous lease, a step beyond [`USUAL_MOST`] is kept.
+/// A previous lease younger than this keeps a step beyond [`USUAL_MOST`].
 const KEEP_BELOW: Duration = Duration::from_secs(10);
 
-/// The memory of the rule for one tag.
+/// The step of one tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepRule {
+pub(crate) struct StepRule {
     max_step: u64,
     leases: u64,
     row_step: u64,
@@ -35,16 +36,14 @@ pub struct StepRule {
 }
 
 impl StepRule {
-    /// Before the first lease. `max_step` bounds what doubling may reach in any case; a row's own
-    /// step above it is used as it is.
-    #[must_use]
-    pub const fn new(max_step: u64) -> Self {
+    /// Before the first lease. Doubling never exceeds `max_step`; a row's own step above it is used
+    /// as it is.
+    pub(crate) const fn new(max_step: u64) -> Self {
         Self { max_step, leases: 0, row_step: 0, step: 0, last: Duration::ZERO }
     }
 
-    /// The least size of a lease taken at `now` (monotonic); 0 leaves it to the row.
-    #[must_use]
-    pub fn next(&self, now: Duration) -> u64 {
+    /// The smallest size of a lease taken at `now` (monotonic); 0 leaves it to the row.
+    pub(crate) fn next(&self, now: Duration) -> u64 {
         if self.leases < 2 {
             return 0;
         }
@@ -56,41 +55,38 @@ impl StepRule {
             Some(age) if age < DOUBLE_BELOW => doubled.min(usual),
             Some(age) if age >= HALVE_FROM => (self.step / 2).min(usual),
             Some(_) => self.step.min(usual),
-            // Time seems to run backwards, which says nothing about the load.
+            // A clock that seems to run backwards says nothing about the load.
             None => self.step,
         };
         adapted.max(self.row_step)
     }
 
-    /// A lease was taken at `now` for a wish of `wanted` (what [`Self::next`] said), and the row's
-    /// step was `row_step`.
-    pub fn leased(&mut self, now: Duration, wanted: u64, row_step: u64) {
+    /// A lease was taken at `now`. [`Self::next`] had returned `wanted`, and the row's step was
+    /// `row_step`.
+    pub(crate) fn leased(&mut self, now: Duration, wanted: u64, row_step: u64) {
         self.leases = self.leases.saturating_add(1);
         self.row_step = row_step;
         self.step = wanted.max(row_step);
         self.last = now;
     }
 
-    /// The row's step changed; the next lease uses at least so much.
-    pub fn row_step_is(&mut self, row_step: u64) {
+    /// The row's step changed; the next lease is at least as large.
+    pub(crate) fn row_step_is(&mut self, row_step: u64) {
         self.row_step = row_step;
     }
 
-    /// The row's step as last read; 0 before.
-    #[must_use]
-    pub const fn row_step(&self) -> u64 {
+    /// The row's step as last read; 0 before the first read.
+    pub(crate) const fn row_step(&self) -> u64 {
         self.row_step
     }
 
-    /// Leases taken.
-    #[must_use]
-    pub const fn leases(&self) -> u64 {
+    /// How many leases were taken.
+    pub(crate) const fn leases(&self) -> u64 {
         self.leases
     }
 
     /// When the last lease was taken (monotonic).
-    #[must_use]
-    pub fn last_lease(&self) -> Option<Duration> {
+    pub(crate) fn last_lease(&self) -> Option<Duration> {
         (self.leases > 0).then_some(self.last)
     }
 }

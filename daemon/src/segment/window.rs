@@ -1,30 +1,29 @@
-//! How far ahead of use the durable ceiling of a tag is raised. A plain rule.
+//! How far ahead of use a tag raises its durable ceiling. A plain rule.
 //!
-//! A small window loses few IDs in a crash; a large one waits for the disk less often. So it grows
-//! while it is used up quickly and shrinks when it lasts.
+//! A small window loses few IDs in a crash; a large one waits for the disk less often. So the
+//! window grows while it is used up quickly and shrinks while it lasts.
 
 use std::time::Duration;
 
 /// The window of a tag with little traffic, and so the most IDs that a crash costs it.
-pub const SMALLEST: u64 = 100;
+pub(crate) const SMALLEST: u64 = 100;
 
 /// The largest window: 200 ms at 500 million IDs a second. Few tags have as much leased.
-pub const LARGEST: u64 = 100_000_000;
+const LARGEST: u64 = 100_000_000;
 
-/// Used up faster than this: grow. Well above what a slow disk takes to write.
+/// A window that is used up in less than this grows. Well above what a slow disk takes to write.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Lasted longer than this: shrink.
+/// A window that lasts longer than this shrinks.
 const LONG: Duration = Duration::from_secs(2);
 
 /// The window of one tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     size: u64,
     last: Option<Duration>,
 }
 
-/// The smallest window.
 impl Default for Window {
     fn default() -> Self {
         Self { size: SMALLEST, last: None }
@@ -33,13 +32,12 @@ impl Default for Window {
 
 impl Window {
     /// IDs between use and ceiling.
-    #[must_use]
-    pub const fn size(&self) -> u64 {
+    pub(crate) const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The ceiling is raised at `now` (monotonic).
-    pub fn raised(&mut self, now: Duration) {
+    /// The tag raises its ceiling at `now` (monotonic).
+    pub(crate) fn raised(&mut self, now: Duration) {
         if let Some(last) = self.last {
             let lasted = now.saturating_sub(last);
             if lasted < SHORT {

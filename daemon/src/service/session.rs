@@ -17,8 +17,10 @@ use super::shared::Service;
 use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BadTag, BizTag, Runs};
-use crate::segment::service::{Asker, Outcome as SegmentOutcome, Tag};
-use crate::snowflake::issuer::Outcome as SnowflakeOutcome;
+use crate::segment::request::SegmentOutcome;
+use crate::segment::table::Asker;
+use crate::segment::tag::Tag;
+use crate::snowflake::issuer::SnowflakeOutcome;
 
 /// What a status costs in addition to the bytes of its answer, in bytes of answers.
 const STATUS_COST: usize = 512;

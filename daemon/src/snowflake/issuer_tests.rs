@@ -5,8 +5,11 @@ use leaf_client::Layout;
 use leaf_client::wire::SnowflakeState;
 
 use super::*;
+use crate::ids::Runs;
+use crate::snowflake::life::Begin;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::owner::Owner;
+use crate::state::worker_file::SharedClaim;
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -30,7 +33,8 @@ impl Rig {
         let writer =
             Writer::start(&environment, place, contents.generation, contents.journal, &fatal)
                 .unwrap();
-        let settings = Settings { registry: "r", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
+        let settings =
+            IssuerSettings { registry: "r", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
         let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
         let file = WorkerRecord::fresh();
         let issuer = Issuer::start(settings, not_yet, file, environment, writer, &fatal);
@@ -42,7 +46,7 @@ impl Rig {
     }
 
     fn begin_with(&self, worker: u64, start_ms: u64, tolerance_ms: u64) {
-        let rules = crate::snowflake::sequencer::Rules {
+        let rules = crate::snowflake::sequencer::SequencerRules {
             layout: Layout::LEAF,
             worker,
             max_lead_ms: 10,
@@ -58,9 +62,11 @@ impl Rig {
     async fn issue(&self) {
         let deadline = Instant::now() + Duration::from_secs(30);
         match self.issuer.request(1, Instant::now(), deadline) {
-            Outcome::Now(_) => {}
-            Outcome::Later(waiting) => assert_eq!(waiting.outcome().await.unwrap().total(), 1),
-            Outcome::Refused(error) => panic!("{error:?}"),
+            SnowflakeOutcome::Now(_) => {}
+            SnowflakeOutcome::Later(waiting) => {
+                assert_eq!(waiting.outcome().await.unwrap().total(), 1)
+            }
+            SnowflakeOutcome::Refused(error) => panic!("{error:?}"),
         }
     }
 
@@ -79,7 +85,7 @@ fn why() -> WireError {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_held_up_does_not_take_the_time_of_another_for_a_clock_set_back() {
+async fn a_thread_that_is_held_up_does_not_mistake_anothers_time_for_a_clock_set_back() {
     let (time, other_is_done) = (Arc::new(AtomicU64::new(NOW)), Arc::new(AtomicBool::new(false)));
     let clock = Environment::with_time({
         let (time, other_is_done) = (Arc::clone(&time), Arc::clone(&other_is_done));
@@ -113,14 +119,14 @@ async fn a_thread_that_is_held_up_does_not_take_the_time_of_another_for_a_clock_
     });
     for thread in [held_up, other] {
         match thread.join().unwrap() {
-            Outcome::Now(_) | Outcome::Later(_) => {}
-            Outcome::Refused(error) => panic!("{error:?}"),
+            SnowflakeOutcome::Now(_) | SnowflakeOutcome::Later(_) => {}
+            SnowflakeOutcome::Refused(error) => panic!("{error:?}"),
         }
     }
 }
 
 #[tokio::test]
-async fn what_the_disk_was_told_at_the_end_is_not_changed_by_what_comes_later() {
+async fn nothing_changes_the_record_that_closing_wrote() {
     let rig = Rig::new();
     rig.begin(3, 0);
     rig.issue().await;
@@ -136,11 +142,13 @@ async fn what_the_disk_was_told_at_the_end_is_not_changed_by_what_comes_later() 
     assert_eq!(rig.disk(), WorkerRecord { ceiling_ms: NOW + 1, ..rig.disk() });
     assert_eq!(rig.disk().shared.unwrap().limit_ms, 0);
     let outcome = rig.issuer.request(1, Instant::now(), Instant::now());
-    assert!(matches!(outcome, Outcome::Refused(error) if error.code() == ErrorCode::ShuttingDown));
+    assert!(
+        matches!(outcome, SnowflakeOutcome::Refused(error) if error.code() == ErrorCode::ShuttingDown)
+    );
 }
 
 #[tokio::test]
-async fn a_worker_id_that_is_begun_with_again_goes_on_above_what_was_promised() {
+async fn a_worker_id_that_is_used_again_goes_on_above_what_was_promised() {
     let rig = Rig::new();
     rig.begin(3, 0);
     rig.issue().await;
@@ -157,7 +165,7 @@ async fn a_worker_id_that_is_begun_with_again_goes_on_above_what_was_promised() 
 }
 
 #[tokio::test]
-async fn reports_reach_the_disk_now_and_then_also_while_nobody_asks() {
+async fn reports_reach_the_disk_now_and_then_even_while_nobody_asks() {
     let rig = Rig::new();
     rig.begin(3, 0);
     rig.issue().await;
@@ -182,23 +190,23 @@ async fn a_request_that_may_not_wait_is_served_from_memory_or_takes_nothing_from
     rig.issue().await;
     let full = || WireError::new(ErrorCode::TooManyInFlight, "full");
     let at_once = |count| rig.issuer.request_at_once(count, Instant::now(), &full);
-    let Outcome::Now(first) = at_once(10) else { panic!("memory had them") };
+    let SnowflakeOutcome::Now(first) = at_once(10) else { panic!("memory had them") };
     // More than there is until the clock goes on.
     let refused = at_once(1_000_000);
-    assert!(matches!(refused, Outcome::Refused(error) if error.message == "full"));
-    let Outcome::Now(second) = at_once(10) else { panic!("memory had them") };
+    assert!(matches!(refused, SnowflakeOutcome::Refused(error) if error.message == "full"));
+    let SnowflakeOutcome::Now(second) = at_once(10) else { panic!("memory had them") };
     let last = |runs: &Runs| runs.iter().last().map(|run| run.first + u64::from(run.count));
     assert_eq!(last(&first), second.iter().next().map(|run| run.first));
 }
 
 #[tokio::test]
-async fn a_request_that_may_not_wait_has_the_ceiling_raised_for_the_next_one() {
+async fn a_refused_request_that_may_not_wait_raises_the_ceiling_for_the_next_one() {
     let (rig, time) = with_clock().await;
     time.store(NOW + 40_000, SeqCst);
     let full = || WireError::new(ErrorCode::TooManyInFlight, "full");
     let at_once = || rig.issuer.request_at_once(1, Instant::now(), &full);
-    assert!(matches!(at_once(), Outcome::Refused(_)));
-    while !matches!(at_once(), Outcome::Now(_)) {
+    assert!(matches!(at_once(), SnowflakeOutcome::Refused(_)));
+    while !matches!(at_once(), SnowflakeOutcome::Now(_)) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -237,7 +245,7 @@ async fn a_request_past_the_limit_waits_for_a_report_unless_the_registry_is_away
     let (limit, later) = (NOW + 50_000, NOW + 60_000);
     time.store(later, SeqCst);
     let ask = || rig.issuer.request(1, Instant::now(), Instant::now() + Duration::from_secs(60));
-    let Outcome::Later(waiting) = ask() else { panic!("it is not waited for") };
+    let SnowflakeOutcome::Later(waiting) = ask() else { panic!("it is not waited for") };
     rig.issuer.report_is_due().await;
     assert_eq!(rig.issuer.progress().awaited_ms, later);
     assert!(rig.issuer.progress().ceiling_ms <= limit);
@@ -246,19 +254,19 @@ async fn a_request_past_the_limit_waits_for_a_report_unless_the_registry_is_away
     assert_eq!(rig.issuer.progress().awaited_ms, 0);
 
     time.store(later + 70_000, SeqCst);
-    let Outcome::Later(waiting) = ask() else { panic!("it is not waited for") };
+    let SnowflakeOutcome::Later(waiting) = ask() else { panic!("it is not waited for") };
     assert_eq!(rig.issuer.status().state, SnowflakeState::Serving);
     rig.issuer.registration(|registration| registration.error = "away".to_owned());
     let error = waiting.outcome().await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::WorkerUnavailable);
     assert!(
-        matches!(ask(), Outcome::Refused(error) if error.code() == ErrorCode::WorkerUnavailable)
+        matches!(ask(), SnowflakeOutcome::Refused(error) if error.code() == ErrorCode::WorkerUnavailable)
     );
     assert!(matches!(rig.issuer.status().state, SnowflakeState::Refused { .. }));
 }
 
 #[tokio::test]
-async fn a_clock_outside_the_layout_is_said_to_be_and_ids_begin_when_it_is_right() {
+async fn a_clock_outside_the_layout_is_reported_and_ids_begin_once_it_is_right() {
     let (epoch, end) = (Layout::LEAF.epoch_ms(), Layout::LEAF.end_ms());
     let time = Arc::new(AtomicU64::new(0));
     let clock = Environment::with_time({
@@ -277,7 +285,9 @@ async fn a_clock_outside_the_layout_is_said_to_be_and_ids_begin_when_it_is_right
             panic!("{:?}", rig.issuer.status())
         };
         assert!(reason.contains(said), "{reason}");
-        let Outcome::Refused(error) = rig.issuer.request(1, Instant::now(), Instant::now()) else {
+        let SnowflakeOutcome::Refused(error) =
+            rig.issuer.request(1, Instant::now(), Instant::now())
+        else {
             panic!("issued at {wrong}")
         };
         assert_eq!((error.code(), &error.message), (code, &reason));

@@ -1,8 +1,10 @@
-//! Snowflake IDs: time | worker | sequence. [`sequencer`] decides, without a clock and without IO;
-//! [`issuer`] reads the clock, keeps who waits in a `queue`, and has the ceiling raised on disk.
+//! Snowflake IDs: time | worker | sequence. [`sequencer`] and [`last_use`] decide, without a clock
+//! and without IO; [`issuer`] reads the clock, keeps waiting requests in a `queue`, and has the
+//! ceiling raised on disk.
 
-pub mod issuer;
-pub mod last_use;
-pub mod life;
+pub(crate) mod issuer;
+pub(crate) mod last_use;
+pub(crate) mod life;
 mod queue;
-pub mod sequencer;
+mod refusal;
+pub(crate) mod sequencer;

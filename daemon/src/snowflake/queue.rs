@@ -1,6 +1,5 @@
-//! Who waits for snowflake IDs. Whoever needs the fewest comes first: one caller with large requests
-//! keeps nobody with small ones waiting, and of the large ones some are finished rather than all
-//! begun. Plain data.
+//! Requests that wait for snowflake IDs. The one that needs the fewest comes first: large requests
+//! hold up no small ones, and some large ones finish early instead of all of them late. Plain data.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::ids::Runs;
 
-/// From so many on, those whose callers are gone are looked for.
+/// Shortest queue that is swept of requests whose callers are gone.
 const SWEPT: usize = 1024;
 
 /// A request that waits.
@@ -20,13 +19,13 @@ pub(super) struct Waiter {
     pub(super) left: u32,
     pub(super) runs: Runs,
     pub(super) sender: oneshot::Sender<Result<Runs, WireError>>,
-    /// Among equals, the one that came first comes first.
+    /// Its place in the order of arrival, which decides among equals.
     number: u64,
 }
 
 impl Ord for Waiter {
     fn cmp(&self, other: &Self) -> Ordering {
-        // The greatest is the next.
+        // The heap returns the greatest first.
         (other.left, other.number).cmp(&(self.left, self.number))
     }
 }
@@ -45,21 +44,20 @@ impl PartialEq for Waiter {
 
 impl Eq for Waiter {}
 
-/// All that wait.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct WaitQueue {
     waiters: BinaryHeap<Waiter>,
     last_number: u64,
     swept: usize,
 }
 
-impl Queue {
+impl WaitQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// Adds a request that needs `left` more. Those whose callers are gone do not pile up: they
-    /// are dropped each time that the queue has doubled.
+    /// Adds a request that needs `left` more IDs. Each time the queue has doubled, it drops
+    /// requests whose callers are gone, so that they do not pile up.
     pub(super) fn push(
         &mut self,
         left: u32,
@@ -74,12 +72,12 @@ impl Queue {
         self.waiters.push(Waiter { left, runs, sender, number: self.last_number });
     }
 
-    /// Whose turn it is. It stays its turn when it needs fewer after it.
+    /// The first request. It stays first if it needs fewer IDs afterwards.
     pub(super) fn next(&mut self) -> Option<PeekMut<'_, Waiter>> {
         self.waiters.peek_mut()
     }
 
-    /// Takes out the one whose turn it is.
+    /// Takes out the first request.
     pub(super) fn pop(&mut self) -> Option<Waiter> {
         self.waiters.pop()
     }
@@ -89,15 +87,15 @@ impl Queue {
 mod tests {
     use super::*;
 
-    fn push(queue: &mut Queue, left: u32) -> oneshot::Receiver<Result<Runs, WireError>> {
+    fn push(queue: &mut WaitQueue, left: u32) -> oneshot::Receiver<Result<Runs, WireError>> {
         let (sender, receiver) = oneshot::channel();
         queue.push(left, Runs::default(), sender);
         receiver
     }
 
     #[test]
-    fn whoever_needs_the_fewest_comes_first_and_among_equals_the_first() {
-        let mut queue = Queue::default();
+    fn the_request_that_needs_the_fewest_comes_first_and_among_equals_the_oldest() {
+        let mut queue = WaitQueue::default();
         let _waiting: Vec<_> = [5000, 9, 5000, 1].map(|left| push(&mut queue, left)).into();
         queue.next().unwrap().left = 0;
         let order: Vec<_> =
@@ -108,15 +106,15 @@ mod tests {
 
     #[test]
     fn a_large_request_that_was_begun_is_finished_before_its_equals() {
-        let mut queue = Queue::default();
+        let mut queue = WaitQueue::default();
         let _waiting: Vec<_> = [100_000; 3].map(|left| push(&mut queue, left)).into();
         queue.next().unwrap().left = 60_000;
         assert_eq!(queue.next().map(|waiter| waiter.left), Some(60_000));
     }
 
     #[test]
-    fn those_whose_callers_are_gone_do_not_pile_up() {
-        let mut queue = Queue::default();
+    fn requests_whose_callers_are_gone_do_not_pile_up() {
+        let mut queue = WaitQueue::default();
         let _head = push(&mut queue, 1);
         for _ in 0..100_000 {
             drop(push(&mut queue, 5));

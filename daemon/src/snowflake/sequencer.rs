@@ -1,83 +1,78 @@
 //! Which ID comes next. A plain state machine: the clock comes in as an argument, IDs and the
 //! reason for stopping come out. No clock, no IO, no waiting.
 //!
-//! Two rules make a duplicate impossible. The pair (time, sequence) only grows within a life of
-//! the sequencer; and nothing is issued at or past the ceiling, which is on disk before it is told
-//! here, and from which the next life starts.
+//! Two rules make a duplicate impossible. Within a life of the sequencer, the pair (time, sequence)
+//! only grows. And it issues nothing at or past the ceiling, which is on disk before the sequencer
+//! hears of it, and from which the next life starts.
 
 use leaf_client::Layout;
 
 use crate::ids::Runs;
 
-/// What shapes the sequence, apart from its ceiling.
+/// The parameters of a sequence, apart from its ceiling.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
-    /// Bits, unit and epoch.
-    pub layout: Layout,
+pub(crate) struct SequencerRules {
+    /// Bits, time unit and epoch.
+    pub(crate) layout: Layout,
     /// The worker ID; fits the layout.
-    pub worker: u64,
+    pub(crate) worker: u64,
     /// How far timestamps may lead the clock when a time unit is used up, in ms.
-    pub max_lead_ms: u64,
-    /// How far behind the clock may fall and be waited for, in ms.
-    pub tolerance_ms: u64,
+    pub(crate) max_lead_ms: u64,
+    /// How far the clock may be behind for requests to wait, in ms.
+    pub(crate) tolerance_ms: u64,
     /// As `tolerance_ms`, while the ceiling of an earlier life lies ahead of the clock.
-    pub start_wait_ms: u64,
-    /// A time unit entered with the clock starts at a random sequence below this; 0 and 1 turn it
-    /// off. Leaf uses 100, so that low bits spread evenly when traffic is low.
-    pub random_start: u64,
+    pub(crate) start_wait_ms: u64,
+    /// A time unit that is entered as the clock moves on starts at a random sequence below this; 0
+    /// and 1 mean at 0. Leaf uses 100, so that low bits spread evenly under little traffic.
+    pub(crate) random_start: u64,
 }
 
-/// Why no more was issued.
+/// Why the sequencer stopped issuing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// All that was asked for has been issued.
+pub(crate) enum StopReason {
+    /// It issued everything that was asked for.
     Done,
-    /// More when the clock reaches this (ms since 1970).
+    /// It goes on when the clock reaches this (ms since 1970).
     Until(u64),
-    /// More when the ceiling has been raised.
+    /// It goes on when the ceiling has been raised.
     Ceiling,
     /// The clock is too far behind to wait for it.
-    ClockBackwards {
-        /// Distance in milliseconds.
-        behind_ms: u64,
-    },
-    /// More when the worker ID has been reported again: from here on it may be another's.
+    ClockBackwards { behind_ms: u64 },
+    /// It goes on after the next report to the registry: at these times, another host may have the
+    /// worker ID.
     Fenced,
-    /// The clock is before the layout's epoch, so it is wrong: there is no waiting for it.
-    BeforeEpoch {
-        /// Distance in milliseconds to where IDs begin.
-        behind_ms: u64,
-    },
-    /// The clock is past the end of the layout's time field: it is wrong, or no ID will ever come
-    /// again in this layout.
+    /// The clock is before the layout's epoch, so it is wrong, and nobody waits for it. IDs begin
+    /// `behind_ms` later.
+    BeforeEpoch { behind_ms: u64 },
+    /// The clock is past the end of the layout's time field: it is wrong, or this layout has no
+    /// more IDs.
     TimeExhausted,
 }
 
-/// The state between two calls.
+/// The sequence of one worker ID.
 #[derive(Debug, Clone)]
-pub struct Sequencer {
-    rules: Rules,
-    /// The time unit in use, in units since the epoch; `None` before the first and only when the
-    /// ceiling lies at or before the epoch.
+pub(crate) struct Sequencer {
+    rules: SequencerRules,
+    /// The time unit in use, in units since the epoch. `None` before the first one, if the ceiling
+    /// lies at or before the epoch.
     time: Option<u64>,
-    /// The next sequence in it; above the layout's maximum when the unit is used up.
+    /// The next sequence in that unit; above the layout's maximum once the unit is used up.
     sequence: u64,
-    /// The latest clock reading that was used (or, at the start, the ceiling): less than this is
+    /// The latest clock reading that was used, at the start the ceiling. A lower reading is
     /// "behind".
     high_ms: u64,
-    /// Until the clock has passed the ceiling of the earlier life.
+    /// The clock has not yet passed the ceiling of the earlier life.
     starting: bool,
     ceiling_ms: u64,
-    /// The worker ID is this one's for times below (ms since 1970).
+    /// The worker ID may be used for times below this (ms since 1970).
     limit_ms: u64,
     random: fastrand::Rng,
 }
 
 impl Sequencer {
-    /// Starts at `ceiling_ms` (ms since 1970), the highest among all witnesses of earlier lives;
-    /// 0 when there was none. `seed` feeds the random start within a time unit.
-    #[must_use]
-    pub fn new(rules: Rules, ceiling_ms: u64, seed: u64) -> Self {
+    /// Starts at `ceiling_ms` (ms since 1970), the highest that any record of earlier lives has; 0
+    /// if there was none. `seed` feeds the random start within a time unit.
+    pub(crate) fn new(rules: SequencerRules, ceiling_ms: u64, seed: u64) -> Self {
         let layout = rules.layout;
         // Every unit that begins before the ceiling may have been used.
         let used_units = ceiling_ms.saturating_sub(layout.epoch_ms()).div_ceil(layout.unit_ms());
@@ -94,18 +89,18 @@ impl Sequencer {
     }
 
     /// Issues up to `count` IDs into `runs` at the clock reading `now_ms` (ms since 1970), and
-    /// says why it stopped.
-    pub fn take(&mut self, now_ms: u64, count: u32, runs: &mut Runs) -> Stop {
+    /// returns why it stopped.
+    pub(crate) fn take(&mut self, now_ms: u64, count: u32, runs: &mut Runs) -> StopReason {
         if let Some(stop) = self.refusal(now_ms) {
             return stop;
         }
         let layout = self.rules.layout;
         let clock_unit = self.unit_of(now_ms);
         if self.time.is_none_or(|time| time < clock_unit) {
-            // Nothing is noted of a reading that nothing is issued with: the clock may be ahead for
-            // a moment only, and this would wait for it to come back there.
+            // Forget a reading that nothing is issued with. The clock may be ahead only for a
+            // moment, and the sequencer would then wait for it to get there again.
             if self.unit_start_ms(clock_unit) >= self.ceiling_ms {
-                return Stop::Ceiling;
+                return StopReason::Ceiling;
             }
             self.enter_with_clock(clock_unit);
         }
@@ -120,13 +115,13 @@ impl Sequencer {
             }
             let time = self.time.unwrap_or(clock_unit);
             if self.unit_start_ms(time) >= self.limit_ms {
-                return Stop::Fenced;
+                return StopReason::Fenced;
             }
             if self.unit_start_ms(time) >= self.ceiling_ms {
-                return Stop::Ceiling;
+                return StopReason::Ceiling;
             }
             let Some(first) = layout.compose(time, self.rules.worker, self.sequence) else {
-                return Stop::TimeExhausted;
+                return StopReason::TimeExhausted;
             };
             let room = layout.max_sequence() + 1 - self.sequence;
             let run = u32::try_from(room).unwrap_or(u32::MAX).min(left);
@@ -134,39 +129,38 @@ impl Sequencer {
             self.sequence += u64::from(run);
             left -= run;
         }
-        Stop::Done
+        StopReason::Done
     }
 
-    /// Why nothing can be issued while the clock reads `now_ms`, whatever the ceiling.
-    #[must_use]
+    /// Why nothing can be issued at the clock reading `now_ms`, whatever the ceiling.
     #[inline]
-    pub fn refusal(&self, now_ms: u64) -> Option<Stop> {
+    pub(crate) fn refusal(&self, now_ms: u64) -> Option<StopReason> {
         if now_ms < self.high_ms {
             return Some(self.behind(now_ms));
         }
         let clock_unit = self.unit_of(now_ms);
         if clock_unit > self.rules.layout.max_time() {
-            return Some(Stop::TimeExhausted);
+            return Some(StopReason::TimeExhausted);
         }
-        (self.unit_start_ms(clock_unit) >= self.limit_ms).then_some(Stop::Fenced)
+        (self.unit_start_ms(clock_unit) >= self.limit_ms).then_some(StopReason::Fenced)
     }
 
     #[cold]
-    fn behind(&self, now_ms: u64) -> Stop {
+    fn behind(&self, now_ms: u64) -> StopReason {
         let behind_ms = self.high_ms - now_ms;
         if now_ms < self.rules.layout.epoch_ms() {
-            return Stop::BeforeEpoch { behind_ms };
+            return StopReason::BeforeEpoch { behind_ms };
         }
         let patience =
             if self.starting { self.rules.start_wait_ms } else { self.rules.tolerance_ms };
         if behind_ms <= patience {
-            Stop::Until(self.high_ms)
+            StopReason::Until(self.high_ms)
         } else {
-            Stop::ClockBackwards { behind_ms }
+            StopReason::ClockBackwards { behind_ms }
         }
     }
 
-    /// The clock has moved on to a unit that nothing was issued in.
+    /// The clock has moved on to a unit in which nothing was issued.
     fn enter_with_clock(&mut self, unit: u64) {
         let max = self.rules.layout.max_sequence();
         let saturated = self.sequence > max && self.time.is_some_and(|time| time + 1 == unit);
@@ -178,12 +172,12 @@ impl Sequencer {
         };
     }
 
-    /// The unit is used up: borrow the next one from the future, as far as the lead allows.
-    fn roll_over(&mut self, now_ms: u64) -> Result<(), Stop> {
+    /// The unit is used up: borrow the next one from the future, if the lead allows it.
+    fn roll_over(&mut self, now_ms: u64) -> Result<(), StopReason> {
         let next = self.time.map_or(0, |time| time + 1);
         let allowed_at = self.unit_start_ms(next).saturating_sub(self.rules.max_lead_ms);
         if now_ms < allowed_at {
-            return Err(Stop::Until(allowed_at));
+            return Err(StopReason::Until(allowed_at));
         }
         self.time = Some(next);
         self.sequence = 0;
@@ -201,46 +195,43 @@ impl Sequencer {
     }
 
     /// Nothing is issued at or past this time (ms since 1970).
-    #[must_use]
-    pub const fn ceiling_ms(&self) -> u64 {
+    pub(crate) const fn ceiling_ms(&self) -> u64 {
         self.ceiling_ms
     }
 
-    /// The ceiling has been raised on disk to `ceiling_ms`; a lower one is ignored.
-    pub fn raised(&mut self, ceiling_ms: u64) {
+    /// The ceiling on disk has been raised to `ceiling_ms`. A lower one is ignored.
+    pub(crate) fn raised(&mut self, ceiling_ms: u64) {
         self.ceiling_ms = self.ceiling_ms.max(ceiling_ms);
     }
 
-    /// The worker ID is this one's for times below `limit_ms` (ms since 1970), and for later ones
-    /// when this is said again.
-    pub fn limited(&mut self, limit_ms: u64) {
+    /// The worker ID may be used for times below `limit_ms` (ms since 1970), until the next call.
+    pub(crate) fn limited(&mut self, limit_ms: u64) {
         self.limit_ms = limit_ms;
     }
 
-    /// The ceiling to write next, `ahead_ms` above what is in use, when less than half of that is
+    /// The ceiling to write next, `ahead_ms` above what is in use, if less than half of that is
     /// left. `None` while nothing can be issued at the clock reading `now_ms`.
     ///
-    /// `use_ms` is how far time has come since the last use ([`super::last_use`]): a clock that
-    /// nobody uses raises no ceiling. For a request that waits for a higher one it is `now_ms`.
-    #[must_use]
-    pub fn wanted_ceiling(&self, now_ms: u64, use_ms: u64, ahead_ms: u64) -> Option<u64> {
+    /// `use_ms` is how far time has come since the last use ([`super::last_use`]), since a clock
+    /// that nobody uses must raise no ceiling. For a request that waits for a higher ceiling it is
+    /// `now_ms`.
+    pub(crate) fn wanted_ceiling(&self, now_ms: u64, use_ms: u64, ahead_ms: u64) -> Option<u64> {
         if self.refusal(now_ms).is_some() {
             return None;
         }
         let lead_ms = self.rules.max_lead_ms + self.rules.layout.unit_ms();
         let used_ms = self.time.map_or(0, |time| self.unit_start_ms(time)).max(use_ms.min(now_ms));
-        // Less than the lead ahead would stop a saturated sequence short of its lead.
+        // With less than this, a saturated sequence could not use its whole lead.
         let ahead_ms = ahead_ms.max(2 * lead_ms);
         let next_ms = used_ms.saturating_add(ahead_ms).min(self.limit_ms);
-        // One at or below the unit of the clock would serve no request.
+        // A ceiling at or below the unit of the clock would serve no request.
         let least_ms = self.unit_start_ms(self.unit_of(now_ms)).max(self.ceiling_ms);
         let is_of_use = next_ms > least_ms;
         (is_of_use && self.ceiling_ms < used_ms.saturating_add(ahead_ms / 2)).then_some(next_ms)
     }
 
-    /// The lowest ceiling that is right when nothing more is issued: what a clean stop writes.
-    #[must_use]
-    pub fn exact_ceiling_ms(&self) -> u64 {
+    /// The lowest correct ceiling if nothing more is issued: what a clean stop writes.
+    pub(crate) fn exact_ceiling_ms(&self) -> u64 {
         match self.time {
             Some(time) => self.unit_start_ms(time.saturating_add(1)).min(self.ceiling_ms),
             None => self.ceiling_ms,
@@ -248,14 +239,12 @@ impl Sequencer {
     }
 
     /// Start of the time unit in use (ms since 1970).
-    #[must_use]
-    pub fn last_ms(&self) -> Option<u64> {
+    pub(crate) fn last_ms(&self) -> Option<u64> {
         self.time.map(|time| self.unit_start_ms(time))
     }
 
-    /// The clock reading that was used last (ms since 1970); at the start, the ceiling.
-    #[must_use]
-    pub const fn last_use_ms(&self) -> u64 {
+    /// The latest clock reading that was used (ms since 1970); at the start, the ceiling.
+    pub(crate) const fn last_use_ms(&self) -> u64 {
         self.high_ms
     }
 }

@@ -7,8 +7,8 @@ use crate::snowflake::last_use::LastUse;
 
 const T: u64 = 1_700_000_000_000;
 
-fn rules() -> Rules {
-    Rules {
+fn rules() -> SequencerRules {
+    SequencerRules {
         layout: Layout::LEAF,
         worker: 7,
         max_lead_ms: 10,
@@ -18,13 +18,13 @@ fn rules() -> Rules {
     }
 }
 
-fn started(rules: Rules, ceiling_ms: u64) -> Sequencer {
+fn started(rules: SequencerRules, ceiling_ms: u64) -> Sequencer {
     let mut sequencer = Sequencer::new(rules, ceiling_ms, 1);
     sequencer.raised(u64::MAX);
     sequencer
 }
 
-fn take(sequencer: &mut Sequencer, now_ms: u64, count: u32) -> (Runs, Stop) {
+fn take(sequencer: &mut Sequencer, now_ms: u64, count: u32) -> (Runs, StopReason) {
     let mut runs = Runs::default();
     let stop = sequencer.take(now_ms, count, &mut runs);
     (runs, stop)
@@ -37,7 +37,7 @@ fn ids(runs: &Runs) -> impl Iterator<Item = u64> + '_ {
 #[test]
 fn an_id_carries_the_time_and_the_worker() {
     let (runs, stop) = take(&mut started(rules(), 0), T, 1);
-    assert_eq!(stop, Stop::Done);
+    assert_eq!(stop, StopReason::Done);
     let decoded = Layout::LEAF.decode(ids(&runs).next().unwrap()).unwrap();
     assert_eq!((decoded.unix_ms, decoded.worker), (T, 7));
     assert!(decoded.sequence < 100);
@@ -45,20 +45,21 @@ fn an_id_carries_the_time_and_the_worker() {
 
 #[test]
 fn many_at_once_come_as_contiguous_runs_one_per_time_unit() {
-    let (runs, stop) = take(&mut started(Rules { random_start: 0, ..rules() }, 0), T, 3 * 4096 + 1);
-    assert_eq!(stop, Stop::Done);
+    let (runs, stop) =
+        take(&mut started(SequencerRules { random_start: 0, ..rules() }, 0), T, 3 * 4096 + 1);
+    assert_eq!(stop, StopReason::Done);
     assert_eq!(runs.iter().map(|run| run.count).collect::<Vec<_>>(), [4096, 4096, 4096, 1]);
 }
 
 #[test]
 fn timestamps_lead_the_clock_by_no_more_than_the_lead() {
-    let mut sequencer = started(Rules { random_start: 0, ..rules() }, 0);
+    let mut sequencer = started(SequencerRules { random_start: 0, ..rules() }, 0);
     let (runs, stop) = take(&mut sequencer, T, 100_000);
     // This unit and ten of the future; the next is allowed one millisecond later.
     assert_eq!(runs.total(), 11 * 4096);
-    assert_eq!(stop, Stop::Until(T + 1));
+    assert_eq!(stop, StopReason::Until(T + 1));
     let (runs, stop) = take(&mut sequencer, T + 1, 100_000);
-    assert_eq!((runs.total(), stop), (4096, Stop::Until(T + 2)));
+    assert_eq!((runs.total(), stop), (4096, StopReason::Until(T + 2)));
 }
 
 #[test]
@@ -76,38 +77,38 @@ fn a_saturated_unit_starts_at_sequence_0_so_that_none_is_wasted() {
 fn a_clock_up_to_5_ms_behind_is_waited_for_and_more_is_an_error_with_the_distance() {
     let mut sequencer = started(rules(), 0);
     take(&mut sequencer, T, 1);
-    assert_eq!(take(&mut sequencer, T - 5, 1).1, Stop::Until(T));
-    assert_eq!(take(&mut sequencer, T - 6, 1).1, Stop::ClockBackwards { behind_ms: 6 });
-    assert_eq!(sequencer.refusal(T - 6), Some(Stop::ClockBackwards { behind_ms: 6 }));
+    assert_eq!(take(&mut sequencer, T - 5, 1).1, StopReason::Until(T));
+    assert_eq!(take(&mut sequencer, T - 6, 1).1, StopReason::ClockBackwards { behind_ms: 6 });
+    assert_eq!(sequencer.refusal(T - 6), Some(StopReason::ClockBackwards { behind_ms: 6 }));
     // It recovers by itself.
-    assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
+    assert_eq!(take(&mut sequencer, T, 1).1, StopReason::Done);
 }
 
 #[test]
 fn a_clock_set_back_during_a_roll_over_is_noticed_too() {
-    let mut sequencer = started(Rules { random_start: 0, ..rules() }, 0);
+    let mut sequencer = started(SequencerRules { random_start: 0, ..rules() }, 0);
     take(&mut sequencer, T, 4096);
-    assert_eq!(take(&mut sequencer, T - 4000, 1).1, Stop::ClockBackwards { behind_ms: 4000 });
+    assert_eq!(take(&mut sequencer, T - 4000, 1).1, StopReason::ClockBackwards { behind_ms: 4000 });
 }
 
 #[test]
 fn a_start_a_little_below_the_ceiling_waits_and_far_below_it_refuses() {
     let mut sequencer = started(rules(), T);
-    assert_eq!(take(&mut sequencer, T - 3000, 1).1, Stop::Until(T));
-    assert_eq!(take(&mut sequencer, T - 3001, 1).1, Stop::ClockBackwards { behind_ms: 3001 });
+    assert_eq!(take(&mut sequencer, T - 3000, 1).1, StopReason::Until(T));
+    assert_eq!(take(&mut sequencer, T - 3001, 1).1, StopReason::ClockBackwards { behind_ms: 3001 });
     let (runs, stop) = take(&mut sequencer, T, 1);
-    assert_eq!(stop, Stop::Done);
+    assert_eq!(stop, StopReason::Done);
     assert_eq!(Layout::LEAF.decode(ids(&runs).next().unwrap()).unwrap().unix_ms, T);
 }
 
 #[test]
 fn nothing_is_issued_at_or_past_the_ceiling() {
-    let mut sequencer = Sequencer::new(Rules { random_start: 0, ..rules() }, 0, 1);
-    assert_eq!(take(&mut sequencer, T, 1), (Runs::default(), Stop::Ceiling));
+    let mut sequencer = Sequencer::new(SequencerRules { random_start: 0, ..rules() }, 0, 1);
+    assert_eq!(take(&mut sequencer, T, 1), (Runs::default(), StopReason::Ceiling));
     assert_eq!(sequencer.wanted_ceiling(T, T, 1000), Some(T + 1000));
     sequencer.raised(T + 2);
     let (runs, stop) = take(&mut sequencer, T, 10_000);
-    assert_eq!((runs.total(), stop), (2 * 4096, Stop::Ceiling));
+    assert_eq!((runs.total(), stop), (2 * 4096, StopReason::Ceiling));
     assert_eq!(sequencer.exact_ceiling_ms(), T + 2);
 }
 
@@ -116,20 +117,20 @@ fn a_clock_that_jumps_past_the_limit_and_back_has_used_nothing_up() {
     let mut sequencer = Sequencer::new(rules(), 0, 1);
     sequencer.raised(T + 1000);
     sequencer.limited(T + 5000);
-    assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
+    assert_eq!(take(&mut sequencer, T, 1).1, StopReason::Done);
     for past in [T + 5000, T + 3_600_000] {
-        assert_eq!(take(&mut sequencer, past, 1), (Runs::default(), Stop::Fenced));
+        assert_eq!(take(&mut sequencer, past, 1), (Runs::default(), StopReason::Fenced));
         assert_eq!(sequencer.wanted_ceiling(past, past, 1000), None);
-        assert_eq!(sequencer.refusal(past), Some(Stop::Fenced));
+        assert_eq!(sequencer.refusal(past), Some(StopReason::Fenced));
     }
     assert_eq!(sequencer.refusal(T + 4999), None);
     assert_eq!((sequencer.exact_ceiling_ms(), sequencer.refusal(T)), (T + 1, None));
-    assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
+    assert_eq!(take(&mut sequencer, T + 1, 1).1, StopReason::Done);
     // Up to it, a clock that is right comes by itself.
     assert_eq!(sequencer.wanted_ceiling(T + 4900, T + 4900, 1000), Some(T + 5000));
     sequencer.limited(T + 9_000_000);
     sequencer.raised(T + 4_000_000);
-    assert_eq!(take(&mut sequencer, T + 3_600_000, 1).1, Stop::Done);
+    assert_eq!(take(&mut sequencer, T + 3_600_000, 1).1, StopReason::Done);
 }
 
 #[test]
@@ -148,20 +149,20 @@ fn a_clean_stop_costs_one_time_unit_and_not_the_whole_ceiling() {
     take(&mut sequencer, T, 1);
     assert_eq!(sequencer.exact_ceiling_ms(), T + 1);
     let mut next = started(rules(), sequencer.exact_ceiling_ms());
-    assert_eq!(take(&mut next, T + 1, 1).1, Stop::Done);
+    assert_eq!(take(&mut next, T + 1, 1).1, StopReason::Done);
 }
 
 #[test]
 fn a_coarse_unit_that_the_ceiling_cuts_through_is_not_used_again() {
-    let second = Rules { layout: Layout::BAIDU, random_start: 0, ..rules() };
+    let second = SequencerRules { layout: Layout::BAIDU, random_start: 0, ..rules() };
     let mut first = Sequencer::new(second, 0, 1);
     first.raised(T + 500);
     let (used, _) = take(&mut first, T, 10);
     let mut next = started(second, T + 500);
     // The clock has reached the ceiling, yet the second that it lies in is spent.
-    assert_eq!(take(&mut next, T + 500, 1).1, Stop::Until(T + 990));
+    assert_eq!(take(&mut next, T + 500, 1).1, StopReason::Until(T + 990));
     let (fresh, stop) = take(&mut next, T + 1000, 10);
-    assert_eq!(stop, Stop::Done);
+    assert_eq!(stop, StopReason::Done);
     let used: HashSet<_> = ids(&used).collect();
     assert!(ids(&fresh).all(|id| !used.contains(&id)));
 }
@@ -170,9 +171,9 @@ fn a_coarse_unit_that_the_ceiling_cuts_through_is_not_used_again() {
 fn ids_end_with_an_error_and_never_turn_negative() {
     let mut sequencer = started(rules(), 0);
     let end = Layout::LEAF.end_ms();
-    assert_eq!(take(&mut sequencer, end - 1, 1).1, Stop::Done);
-    assert_eq!(take(&mut sequencer, end, 1), (Runs::default(), Stop::TimeExhausted));
-    assert_eq!(take(&mut sequencer, u64::MAX - 100, 1).1, Stop::TimeExhausted);
+    assert_eq!(take(&mut sequencer, end - 1, 1).1, StopReason::Done);
+    assert_eq!(take(&mut sequencer, end, 1), (Runs::default(), StopReason::TimeExhausted));
+    assert_eq!(take(&mut sequencer, u64::MAX - 100, 1).1, StopReason::TimeExhausted);
 }
 
 #[test]
@@ -182,10 +183,10 @@ fn a_clock_before_the_epoch_is_wrong_and_not_waited_for() {
         let mut sequencer = started(rules(), ceiling);
         for now in [0, epoch - 1] {
             let behind_ms = ceiling.max(epoch) - now;
-            assert_eq!(take(&mut sequencer, now, 1).1, Stop::BeforeEpoch { behind_ms });
+            assert_eq!(take(&mut sequencer, now, 1).1, StopReason::BeforeEpoch { behind_ms });
             assert_eq!(sequencer.wanted_ceiling(now, now, 1000), None);
         }
-        assert_eq!(take(&mut sequencer, T, 1).1, Stop::Done);
+        assert_eq!(take(&mut sequencer, T, 1).1, StopReason::Done);
     }
 }
 
@@ -195,18 +196,18 @@ fn a_clock_past_the_end_of_the_layout_for_a_while_has_used_nothing_up() {
     sequencer.limited(T + 5000);
     take(&mut sequencer, T, 1);
     let end = Layout::LEAF.end_ms();
-    assert_eq!(take(&mut sequencer, end, 1).1, Stop::TimeExhausted, "past the limit as well");
+    assert_eq!(take(&mut sequencer, end, 1).1, StopReason::TimeExhausted, "past the limit as well");
     assert_eq!(sequencer.wanted_ceiling(end, end, 1000), None);
-    assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
+    assert_eq!(take(&mut sequencer, T + 1, 1).1, StopReason::Done);
 }
 
 #[test]
-fn a_clock_ahead_that_the_ceiling_kept_anybody_from_using_is_not_waited_for() {
+fn a_clock_ahead_that_the_ceiling_kept_unused_is_not_waited_for() {
     let mut sequencer = Sequencer::new(rules(), 0, 1);
     sequencer.raised(T + 1000);
     take(&mut sequencer, T, 1);
-    assert_eq!(take(&mut sequencer, T + 3_600_000, 1), (Runs::default(), Stop::Ceiling));
-    assert_eq!(take(&mut sequencer, T + 1, 1).1, Stop::Done);
+    assert_eq!(take(&mut sequencer, T + 3_600_000, 1), (Runs::default(), StopReason::Ceiling));
+    assert_eq!(take(&mut sequencer, T + 1, 1).1, StopReason::Done);
     assert_eq!(sequencer.exact_ceiling_ms(), T + 2);
 }
 
@@ -225,16 +226,16 @@ fn the_ceiling_follows_use_and_a_request_beyond_it_has_it_raised_to_the_clock() 
 /// One step of a host's life.
 #[derive(Debug, Clone)]
 enum Step {
-    /// The clock is set, by so many ms, either way.
+    /// Somebody sets the clock by this many ms, either way.
     Clock(i64),
-    /// So many ms pass.
+    /// This many ms pass.
     Pass(u64),
     Take(u32),
     /// The ceiling is raised as use goes on, and written.
     Raise,
     /// The ceiling is raised for a request that waits, and written.
     RaiseForRequest,
-    /// The ceiling is written, and the process dies before it is told so.
+    /// The ceiling is written, and the process dies before the sequencer hears of it.
     RaiseAndDie,
     Kill,
     Stop,
@@ -258,9 +259,9 @@ fn step() -> impl Strategy<Value = Step> {
 
 const AHEAD: u64 = 1000;
 
-/// A host with two clocks: one that is set, and one that is not.
+/// A host with two clocks: one that can be set, and one that cannot.
 struct Host {
-    rules: Rules,
+    rules: SequencerRules,
     seed: u64,
     clock: u64,
     boot: u64,
@@ -270,7 +271,7 @@ struct Host {
 }
 
 impl Host {
-    fn new(rules: Rules, seed: u64) -> Self {
+    fn new(rules: SequencerRules, seed: u64) -> Self {
         let life = Sequencer::new(rules, 0, seed);
         let last_use = LastUse { clock_ms: life.last_use_ms(), boot_ms: 0 };
         Self { rules, seed, clock: T, boot: 0, disk: 0, life, last_use }
@@ -292,7 +293,7 @@ impl Host {
         self.last_use.now_ms(self.clock, self.boot)
     }
 
-    fn take(&mut self, count: u32) -> (Runs, Stop) {
+    fn take(&mut self, count: u32) -> (Runs, StopReason) {
         let (runs, stop) = take(&mut self.life, self.clock, count);
         if runs.total() > 0 {
             self.last_use = LastUse { clock_ms: self.life.last_use_ms(), boot_ms: self.boot };
@@ -307,16 +308,16 @@ impl Host {
         }
     }
 
-    /// Somebody asks, and waits for as long as it takes.
+    /// A request that waits for as long as it takes.
     fn asks(&mut self, count: u32) {
         let mut left = count;
         while left > 0 {
             let (runs, stop) = self.take(left);
             left -= u32::try_from(runs.total()).unwrap();
             match stop {
-                Stop::Done => {}
-                Stop::Ceiling => self.raise(self.clock),
-                Stop::Until(at) => self.pass(at - self.clock),
+                StopReason::Done => {}
+                StopReason::Ceiling => self.raise(self.clock),
+                StopReason::Until(at) => self.pass(at - self.clock),
                 _ => panic!("{stop:?}"),
             }
         }
@@ -334,7 +335,7 @@ proptest! {
         ],
         seed in any::<u64>(),
     ) {
-        let rules = Rules { layout, ..rules() };
+        let rules = SequencerRules { layout, ..rules() };
         let mut host = Host::new(rules, seed);
         let mut seen = std::collections::BTreeMap::<u64, u64>::new();
         for step in steps {
@@ -345,7 +346,7 @@ proptest! {
                     let before = host.life.ceiling_ms();
                     let (runs, stop) = host.take(count);
                     prop_assert!(runs.total() <= u64::from(count));
-                    prop_assert_eq!(stop == Stop::Done, runs.total() == u64::from(count));
+                    prop_assert_eq!(stop == StopReason::Done, runs.total() == u64::from(count));
                     for run in runs.iter() {
                         let (first, end) = (run.first, run.first + u64::from(run.count));
                         let time = layout.decode(end - 1).unwrap().unix_ms;
@@ -435,6 +436,6 @@ proptest! {
             highest = highest.max(clock);
             take(&mut life, clock, count);
         }
-        prop_assert_eq!(take(&mut life, highest + 11, 1).1, Stop::Done);
+        prop_assert_eq!(take(&mut life, highest + 11, 1).1, StopReason::Done);
     }
 }

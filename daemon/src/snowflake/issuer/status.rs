@@ -1,19 +1,18 @@
-//! What the issuer says of itself.
+//! The status of snowflake IDs.
 
 use leaf_client::wire::{SnowflakeState, SnowflakeStatus};
 
-use super::super::life::{Phase, words};
-use super::super::sequencer::{Sequencer, Stop};
-use super::{Inner, Issuer};
+use super::super::life::IssuerPhase;
+use super::super::refusal::words;
+use super::super::sequencer::{Sequencer, StopReason};
+use super::{Issuer, IssuerState};
 
 impl Issuer {
-    /// How it is.
-    #[must_use]
-    pub fn status(&self) -> SnowflakeStatus {
+    pub(crate) fn status(&self) -> SnowflakeStatus {
         let guard = self.lock();
         let clock_ms = self.0.environment.unix_ms();
-        let inner = &*guard;
-        let registration = &inner.registration;
+        let state = &*guard;
+        let registration = &state.registration;
         let mut status = SnowflakeStatus {
             state: SnowflakeState::Serving,
             worker: None,
@@ -22,46 +21,55 @@ impl Issuer {
             ceiling_unix_ms: 0,
             last_unix_ms: 0,
             clock_unix_ms: clock_ms,
-            issued: inner.issued,
-            identity: inner.file.identity.clone(),
+            issued: state.issued,
+            identity: state.file.identity.clone(),
             last_report_ms_ago: registration
                 .reported
                 .map(|then| self.0.environment.since(then))
                 .map(|ago| u64::try_from(ago.as_millis()).unwrap_or(u64::MAX)),
             registry_error: registration.error.clone(),
-            limit_unix_ms: inner.file.shared.as_ref().map(|shared| shared.limit_ms),
+            limit_unix_ms: state.file.shared.as_ref().map(|shared| shared.limit_ms),
             clock_offset_ms: registration.offset_ms,
             peers: registration.peers,
         };
-        match &inner.phase {
-            Phase::On { sequencer, worker } => {
+        match &state.phase {
+            IssuerPhase::On { sequencer, worker } => {
                 status.worker = Some(*worker);
                 status.ceiling_unix_ms = sequencer.ceiling_ms();
                 status.last_unix_ms =
-                    if inner.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
-                status.state = self.state(inner, sequencer, clock_ms);
+                    if state.issued > 0 { sequencer.last_ms().unwrap_or(0) } else { 0 };
+                status.state = self.serving_state(state, sequencer, clock_ms);
             }
-            Phase::Soon(error) => {
+            IssuerPhase::Soon(error) => {
                 status.state = SnowflakeState::Starting { reason: error.message.clone() };
             }
-            Phase::Off(error) => {
+            IssuerPhase::Off(error) => {
                 status.state = SnowflakeState::Refused { reason: error.message.clone() };
             }
         }
         status
     }
 
-    fn state(&self, inner: &Inner, sequencer: &Sequencer, clock_ms: u64) -> SnowflakeState {
+    fn serving_state(
+        &self,
+        state: &IssuerState,
+        sequencer: &Sequencer,
+        clock_ms: u64,
+    ) -> SnowflakeState {
         let refused = |reason| SnowflakeState::Refused { reason };
         match sequencer.refusal(clock_ms) {
-            Some(Stop::Until(at_ms)) => {
+            Some(StopReason::Until(at_ms)) => {
                 SnowflakeState::ClockBehind { behind_ms: at_ms.saturating_sub(clock_ms) }
             }
-            Some(Stop::ClockBackwards { behind_ms }) => SnowflakeState::ClockBehind { behind_ms },
-            // The next request has a report made, and is served.
-            Some(Stop::Fenced) if inner.registration.error.is_empty() => SnowflakeState::Serving,
+            Some(StopReason::ClockBackwards { behind_ms }) => {
+                SnowflakeState::ClockBehind { behind_ms }
+            }
+            // The next request causes a report, and is served after it.
+            Some(StopReason::Fenced) if state.registration.error.is_empty() => {
+                SnowflakeState::Serving
+            }
             Some(stop) => refused(words(stop, &self.0.settings.layout, clock_ms)),
-            None => match &inner.disk_error {
+            None => match &state.disk_error {
                 Some(why) => refused(format!("the worker file cannot be written: {why}")),
                 None => SnowflakeState::Serving,
             },

@@ -54,7 +54,7 @@ impl From<CallError> for WireError {
 impl Registry {
     /// That of `session`, which may not be there yet.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         session: SharedSession,
         access: Access,
         issuer: Issuer,

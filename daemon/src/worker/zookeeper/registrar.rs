@@ -40,7 +40,7 @@ pub struct Settings {
     /// The rules of the claim.
     pub rules: Rules,
     /// The rules of the sequence; the worker ID is put in.
-    pub sequence: sequencer::Rules,
+    pub(crate) sequence: sequencer::SequencerRules,
     /// Whether the worker ID is given back at the end.
     pub give_back: bool,
     /// From how many ms on the clock differs too much from the others'.
@@ -116,7 +116,7 @@ impl Registrar {
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub fn new(
+    pub(crate) fn new(
         settings: Settings,
         place: Place,
         file: &WorkerRecord,
@@ -346,7 +346,7 @@ impl Registrar {
         self.told.reason.clear();
         self.shared.limit_ms = limit_ms;
         self.shared.standing = Standing::Own;
-        let rules = sequencer::Rules { worker, ..self.settings.sequence };
+        let rules = sequencer::SequencerRules { worker, ..self.settings.sequence };
         let (identity, shared) = (self.identity.clone(), Some(self.shared.clone()));
         self.issuer.begin(Begin { rules, start_ms, limit_ms, identity, shared });
         let identity = &self.identity;

@@ -2,7 +2,7 @@ use leaf_client::Layout;
 
 use super::*;
 use crate::config::Ensemble;
-use crate::snowflake::issuer::Settings as IssuerSettings;
+use crate::snowflake::issuer::IssuerSettings;
 use crate::state::dir::{ForeignPolicy, StateDir, StateError, WorkerPast};
 use crate::state::owner::Owner;
 use crate::state::writer::Writer;
@@ -26,7 +26,7 @@ fn settings() -> Settings {
             report_ms: 3000,
             settle_ms: 10_000,
         },
-        sequence: sequencer::Rules {
+        sequence: sequencer::SequencerRules {
             layout: Layout::LEAF,
             worker: 0,
             max_lead_ms: 10,
@@ -79,9 +79,11 @@ async fn life(folder: &std::path::Path) -> bool {
     }
     let deadline = Instant::now() + Duration::from_secs(30);
     let is_issued = match issuer.request(1, Instant::now(), deadline) {
-        crate::snowflake::issuer::Outcome::Later(waiting) => waiting.outcome().await.is_ok(),
-        crate::snowflake::issuer::Outcome::Now(_) => true,
-        crate::snowflake::issuer::Outcome::Refused(_) => false,
+        crate::snowflake::issuer::SnowflakeOutcome::Later(waiting) => {
+            waiting.outcome().await.is_ok()
+        }
+        crate::snowflake::issuer::SnowflakeOutcome::Now(_) => true,
+        crate::snowflake::issuer::SnowflakeOutcome::Refused(_) => false,
     };
     issuer.close().await.unwrap();
     stop.cancel();

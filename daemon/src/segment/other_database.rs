@@ -1,12 +1,12 @@
-//! What happens when the store turns out to be another database than the one that the remembered
-//! ranges come from: they are given up, on disk before anything is leased from the new one.
+//! What to do if the store turns out to be another database than the one that the remembered ranges
+//! come from: drop the ranges, on disk before leasing anything from the new database.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::{Segments, lock};
-use crate::ids::{BizTag, RangeQueue};
+use crate::ids::BizTag;
 use crate::state::database;
 use crate::state::database::Recorded;
 use crate::state::journal::TagRecord;
@@ -14,52 +14,51 @@ use crate::state::writer::Writer;
 use crate::store::BoxFuture;
 use crate::store::{Guard, Recorder, StoreError, Unusable, Witness};
 
-/// Pause before a disk that refused is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause before retrying a write that the disk refused.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Records in the state directory which database the ranges come from.
-pub struct InState {
-    /// Writes it.
-    pub writer: Writer,
-    /// Where the database is, as in the owner file.
-    pub place: String,
+pub(crate) struct StateDirRecorder {
+    pub(crate) writer: Writer,
+    /// Where the database is, as the owner file names it.
+    pub(crate) place: String,
 }
 
-impl Recorder for InState {
+impl Recorder for StateDirRecorder {
     fn record(&self, recorded: Recorded) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.writer.database(database::write(&self.place, recorded)))
     }
 }
 
-/// Gives up what is left of remembered tags, in memory and on disk; says how much.
+/// Drops the ranges of remembered tags, in memory and on disk. Returns how many IDs that are.
 ///
 /// # Errors
-/// When the disk refuses: then they must not be used.
-pub async fn give_up(
+/// If the disk refuses the write. Then the tags must not be used.
+pub(crate) async fn drop_ranges(
     remembered: &mut HashMap<BizTag, TagRecord>,
     writer: &Writer,
 ) -> Result<u64, String> {
     let mut dropped = 0;
     for record in remembered.values_mut() {
         dropped += std::mem::take(&mut record.left).total();
-        // Not leased again before somebody asks: that may move a row far ahead.
+        // Do not lease before the first request: a lease may move a row far ahead.
         record.used_s = 0;
     }
     writer.segments(remembered.iter().map(|(tag, r)| (tag.clone(), r.clone())).collect()).await?;
     Ok(dropped)
 }
 
-/// Tells people of it.
-pub fn report_other(why: &Unusable, dropped: u64) {
+pub(crate) fn report_other_database(why: &Unusable, dropped: u64) {
     tracing::error!(
         dropped,
-        "{why}; the IDs that were left are given up, and tags go on above the highest end that \
+        "{why}; leafd dropped the IDs that were left, and tags go on above the highest end that \
          this host has seen. Is store.url or store.path right?"
     );
 }
 
 impl Segments {
-    /// A shared database is looked at when it is first reached, which may be long after the start.
+    /// Waits for the guard to find another database. A shared one is first reached, and checked,
+    /// maybe long after the start.
     pub(super) async fn watch_database(self, guard: Arc<Guard>) {
         loop {
             tokio::select! {
@@ -67,46 +66,44 @@ impl Segments {
                 () = guard.other_found() => {}
             }
             let why = guard.unusable();
-            let dropped = match self.give_up_ranges().await {
+            let dropped = match self.drop_all_ranges().await {
                 Ok(dropped) => dropped,
                 Err(error) => {
-                    tracing::error!("ranges of another database cannot be given up: {error}");
-                    tokio::time::sleep(AGAIN).await;
+                    tracing::error!("cannot drop the ranges of another database: {error}");
+                    tokio::time::sleep(RETRY_AFTER).await;
                     continue;
                 }
             };
             if let Some(why) = why {
-                report_other(&why, dropped);
+                report_other_database(&why, dropped);
             }
             if let Err(error) = guard.use_other().await {
                 tracing::error!("cannot record which database this is: {error}");
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_AFTER).await;
             }
         }
     }
 
-    async fn give_up_ranges(&self) -> Result<u64, String> {
-        let tags: Vec<_> = lock(&self.0.tags).values().cloned().collect();
+    async fn drop_all_ranges(&self) -> Result<u64, String> {
+        let tags: Vec<_> = lock(&self.0.tags).tags().cloned().collect();
         let mut dropped = 0;
         let mut records = Vec::new();
         for tag in tags {
-            let mut inner = tag.lock();
-            let (had, record) = inner.segment.give_up_ranges();
-            dropped += had;
-            if record.floor > 0 {
-                let left = RangeQueue::default();
-                let used_s = inner.used_s;
-                records.push((tag.name.clone(), TagRecord { floor: record.floor, used_s, left }));
+            let mut state = tag.lock();
+            let (of_tag, record) = state.buffer.drop_ranges();
+            dropped += of_tag;
+            if record.high_water_mark > 0 {
+                records.push((tag.name().clone(), state.to_disk(record)));
             }
         }
-        // Records that were gathered before are ahead of this one in the writer's queue.
+        // Records that were gathered earlier are ahead of this one in the writer's queue.
         self.0.writer.segments(records).await?;
         Ok(dropped)
     }
 }
 
-/// The high-water mark of a new tag is on disk before its row is, so that a database that is lost
-/// right after is not taken for an empty one.
+/// Writes the high-water mark of a new tag before the tag's row, so that a database that is lost
+/// right after is not mistaken for an empty one.
 impl Witness for Segments {
     fn begins_at<'a>(
         &'a self,

@@ -1,0 +1,35 @@
+//! The end of the segments: every tag stops issuing, and the disk learns exactly what was not
+//! issued.
+
+use std::time::Duration;
+
+use super::service::{Segments, lock};
+
+impl Segments {
+    /// Waits up to `grace` for leases in flight, stops issuing, and writes what was not issued.
+    ///
+    /// # Errors
+    /// If the disk refuses the write. Then the next start skips what was ready; it repeats nothing.
+    pub(crate) async fn close(&self, grace: Duration) -> Result<(), String> {
+        self.0.stop.cancel();
+        self.0.tasks.close();
+        // A lease that has not returned by then is lost, as in a crash.
+        let _ = tokio::time::timeout(grace, self.0.tasks.wait()).await;
+        let tags: Vec<_> = {
+            let table = lock(&self.0.tags);
+            table.tags().chain(table.lookups()).cloned().collect()
+        };
+        let records = tags.iter().filter_map(|tag| {
+            let mut state = tag.lock();
+            let record = state.buffer.close();
+            let record =
+                (record.high_water_mark > 0).then(|| (tag.name().clone(), state.to_disk(record)));
+            drop(state);
+            self.attend(tag);
+            record
+        });
+        let outcome = self.0.writer.last_segments(records.collect()).await;
+        self.0.store.close().await;
+        outcome
+    }
+}

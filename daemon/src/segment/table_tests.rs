@@ -1,0 +1,185 @@
+use std::cell::Cell;
+
+use super::lookups::{EVICTION_TRIES, MOST_LOOKUPS};
+use super::*;
+
+/// In use until its test says otherwise.
+#[derive(Default)]
+struct Fake {
+    idle: Cell<bool>,
+    mark: Cell<u64>,
+    gone: Cell<bool>,
+    hastened: Cell<bool>,
+}
+
+impl TableEntry for Fake {
+    fn evict(&self) -> bool {
+        self.idle.get()
+    }
+
+    fn retire(&self) -> Option<u64> {
+        self.gone.get().then(|| self.mark.get())
+    }
+
+    fn hasten(&self, _: &Lane) {
+        self.hastened.set(true);
+    }
+}
+
+const EVE: Asker = Asker(666);
+const BOB: Asker = Asker(1000);
+
+fn name(text: &str) -> BizTag {
+    BizTag::new(text).unwrap()
+}
+
+fn fake(mark: u64, _: Lane) -> Fake {
+    Fake { mark: Cell::new(mark), ..Fake::default() }
+}
+
+fn table(max_tags: usize) -> TagTable<Fake> {
+    TagTable::new(max_tags, 1)
+}
+
+fn ask(table: &mut TagTable<Fake>, text: &str, asker: Asker) -> Result<Arc<Fake>, TableFull> {
+    table.find_or_look_up(&name(text), asker, fake)
+}
+
+fn evict_one_of(table: &mut TagTable<Fake>, asker: Asker) -> bool {
+    let evicted = table.lookups.evict_one_of(asker);
+    evicted.inspect(|name| table.drop_unused_name(name)).is_some()
+}
+
+/// As if the store had granted it a range.
+fn add_tag(table: &mut TagTable<Fake>, text: &str, mark: u64) -> Arc<Fake> {
+    let tag = ask(table, text, BOB).unwrap();
+    tag.mark.set(mark);
+    table.insert(name(text), Arc::clone(&tag));
+    tag
+}
+
+#[test]
+fn lookups_take_no_tags_place() {
+    let mut table = table(2);
+    for nth in 0..100_000 {
+        let Ok(lookup) = ask(&mut table, &format!("new {nth}"), EVE) else { continue };
+        lookup.idle.set(true);
+    }
+    let (lookups, ..) = table.lookups.sizes(EVE);
+    assert!(lookups <= MOST_LOOKUPS / 2, "{lookups}");
+    add_tag(&mut table, "orders", 1);
+    add_tag(&mut table, "users", 1);
+    assert_eq!(
+        ask(&mut table, "third", BOB).err(),
+        Some(TableFull::Tags { limit: 2, removed: 0 }),
+        "real exhaustion is one"
+    );
+    assert!(ask(&mut table, "orders", EVE).is_ok());
+}
+
+#[test]
+fn an_asker_of_many_names_evicts_its_own_and_none_that_is_waited_for() {
+    let mut table = table(10);
+    let waited_for = ask(&mut table, "bob's", BOB).unwrap();
+    let first = ask(&mut table, "eve's first", EVE).unwrap();
+    for nth in 0..2 * MOST_LOOKUPS {
+        ask(&mut table, &format!("new {nth}"), EVE).unwrap().idle.set(true);
+    }
+    assert!(Arc::ptr_eq(&waited_for, &ask(&mut table, "bob's", BOB).unwrap()));
+    assert!(Arc::ptr_eq(&first, &ask(&mut table, "eve's first", EVE).unwrap()));
+    let ((lookups, of_eve, queue), (_, of_bob, _)) =
+        (table.lookups.sizes(EVE), table.lookups.sizes(BOB));
+    assert_eq!(of_eve + of_bob, lookups);
+    assert!(queue <= 2 * of_eve + EVICTION_TRIES);
+}
+
+#[test]
+fn an_asker_that_waits_for_many_names_leaves_room_for_any_number_of_others() {
+    let mut table = table(10);
+    let held = |table: &mut TagTable<Fake>, asker: Asker| {
+        let most = 2 * MOST_LOOKUPS;
+        (0..most).take_while(|nth| ask(table, &format!("{asker:?} {nth}"), asker).is_ok()).count()
+    };
+    assert_eq!(held(&mut table, EVE), MOST_LOOKUPS / 2);
+    assert_eq!(ask(&mut table, "one more", EVE).err(), Some(TableFull::Lookups(MOST_LOOKUPS / 2)));
+    for other in 0..5 {
+        assert!(held(&mut table, Asker(other)) > 0, "asker {other}");
+    }
+    // Once no request waits for them, they can be evicted.
+    for lookup in table.lookups() {
+        lookup.idle.set(true);
+    }
+    for other in 5..1000 {
+        assert!(ask(&mut table, &format!("name of {other}"), Asker(other)).is_ok());
+    }
+    assert!(table.lookups.sizes(EVE).0 <= MOST_LOOKUPS);
+}
+
+#[test]
+fn a_name_that_somebody_else_asks_for_is_looked_up_in_the_shorter_queue() {
+    let mut table = table(10);
+    for nth in 0..10 {
+        ask(&mut table, &format!("new {nth}"), EVE).unwrap();
+    }
+    ask(&mut table, "new 3", EVE).unwrap();
+    assert!(table.lookups().all(|lookup| !lookup.hastened.get()));
+    assert!(ask(&mut table, "new 3", BOB).unwrap().hastened.get());
+}
+
+#[test]
+fn removed_tags_take_no_place_and_their_marks_are_kept() {
+    let mut table = table(2);
+    for (nth, mark) in [(0, 500), (1, 700)] {
+        add_tag(&mut table, &format!("old {nth}"), mark).gone.set(true);
+        table.note_removed();
+    }
+    add_tag(&mut table, "orders", 1);
+    assert!(table.get("old 0").is_none() && table.tags.len() == 1);
+    assert_eq!(ask(&mut table, "old 1", BOB).unwrap().mark.get(), 700, "it goes on above");
+    assert_eq!(table.mark(&name("old 0")), 500);
+    // A lookup that found nothing leaves the mark where it is.
+    ask(&mut table, "old 1", BOB).unwrap().idle.set(true);
+    assert!(evict_one_of(&mut table, BOB));
+    assert_eq!(table.marks.len(), 2);
+}
+
+#[test]
+fn pages_of_names_are_in_byte_order_and_hold_each_name_once_whatever_became_of_it() {
+    let mut table = table(100);
+    let removed = add_tag(&mut table, "b", 7);
+    add_tag(&mut table, "é", 1);
+    for name in ["a", "c", "b"] {
+        ask(&mut table, name, Asker(1)).unwrap().idle.set(true);
+    }
+    let names = |table: &TagTable<Fake>, after: &str| -> Vec<String> {
+        let names = table.names_after(after, 3);
+        names.iter().map(|name| name.as_str().to_owned()).collect()
+    };
+    assert_eq!(names(&table, ""), ["a", "b", "c"]);
+    assert_eq!(names(&table, "c"), ["é"]);
+    removed.gone.set(true);
+    table.sweep_among(&[name("a"), name("b"), name("é")]);
+    assert_eq!((table.len(), table.mark(&name("b"))), (1, 7));
+    assert_eq!(names(&table, "a"), ["b", "c", "é"]);
+    // A lookup that was evicted leaves no name behind.
+    assert!(evict_one_of(&mut table, Asker(1)));
+    assert_eq!(names(&table, ""), ["b", "c", "é"]);
+    add_tag(&mut table, "b", 9);
+    add_tag(&mut table, "c", 9);
+    assert_eq!(names(&table, ""), ["b", "c", "é"]);
+}
+
+#[test]
+fn without_room_for_marks_new_tags_are_refused_and_no_mark_is_forgotten() {
+    let mut table = table(2);
+    for nth in 0..4 {
+        add_tag(&mut table, &format!("old {nth}"), nth + 1).gone.set(true);
+        table.note_removed();
+    }
+    let full = ask(&mut table, "orders", BOB).err();
+    assert_eq!(full, Some(TableFull::Tags { limit: 2, removed: 2 }));
+    let mut marks: Vec<_> = table.marks.values().copied().collect();
+    marks.extend(table.tags().map(|tag| tag.mark.get()));
+    marks.sort_unstable();
+    assert_eq!(marks, [1, 2, 3, 4]);
+}

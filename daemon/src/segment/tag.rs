@@ -1,0 +1,195 @@
+//! One tag: its buffer under a lock, and the callers that wait for it. Locks are short and never
+//! held over an await.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use super::buffer::TagBuffer;
+use super::deadline_timer::{DeadlineTimer, TimerChange};
+use super::messages::{BufferRecord, Refusal, Ticket};
+use super::table::{Lane, TableEntry};
+use crate::ids::{BizTag, Runs};
+use crate::state::journal::TagRecord;
+use crate::store::LeaseAsk;
+
+/// How many answers are taken out under one lock. Thousands of requests may wait for one lease, and
+/// the serving thread must not wait for the whole queue, nor for a thread that was preempted
+/// meanwhile.
+const ANSWERS_PER_LOCK: usize = 64;
+
+/// Where a waiting request gets its answer.
+pub(super) type Caller = oneshot::Sender<Result<Runs, Refusal>>;
+
+pub(super) type Answered = (Caller, Result<Runs, Refusal>);
+
+/// One tag, or a name that is only being looked up.
+#[derive(Debug)]
+pub(crate) struct Tag {
+    name: BizTag,
+    state: Mutex<TagState>,
+    /// A request began to wait, or nobody waits for a lookup any more.
+    pub(super) hurry: Notify,
+    /// A deadline is earlier than the timer's, or none is left.
+    pub(super) deadlines_changed: Notify,
+}
+
+#[derive(Debug)]
+pub(super) struct TagState {
+    pub(super) buffer: TagBuffer,
+    callers: HashMap<Ticket, Caller>,
+    last_ticket: Ticket,
+    /// Where the first lease queues, while this is only a lookup.
+    pub(super) lane: Option<Lane>,
+    /// No longer in the table, so whoever still holds it must not request from it: another tag may
+    /// have taken its place.
+    pub(super) forgotten: bool,
+    /// In the list of tags that the persister will look at.
+    pub(super) is_dirty: bool,
+    pub(super) deadline_timer: DeadlineTimer,
+    /// When the tag was last used, in seconds since 1970.
+    pub(super) used_s: u64,
+}
+
+impl Tag {
+    pub(super) fn new(name: BizTag, buffer: TagBuffer, used_s: u64, lane: Option<Lane>) -> Self {
+        let state = TagState {
+            buffer,
+            callers: HashMap::new(),
+            last_ticket: 0,
+            lane,
+            forgotten: false,
+            is_dirty: false,
+            deadline_timer: DeadlineTimer::default(),
+            used_s,
+        };
+        let (hurry, deadlines_changed) = (Notify::new(), Notify::new());
+        Self { name, state: Mutex::new(state), hurry, deadlines_changed }
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, TagState> {
+        // Only the pure core runs under this lock, and a panic there leaves the buffer whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) const fn name(&self) -> &BizTag {
+        &self.name
+    }
+
+    /// Where the first lease queues; `None` once there was one.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        self.lock().lane.clone()
+    }
+
+    /// Whether this host knows a high-water mark of the tag, and the store has its row as far as
+    /// this host knows. Also if memory is drained, which is when operators look for the tag.
+    pub(super) fn is_known(&self) -> bool {
+        let counts = self.lock().buffer.counts();
+        !counts.absent && counts.high_water_mark > 0
+    }
+
+    /// Wakes the tasks of a lookup that nobody waits for any more: it need not queue for the store.
+    pub(super) fn note_if_abandoned(&self) {
+        let state = self.lock();
+        let (abandoned, useless) = (state.is_abandoned(), state.timer_is_useless());
+        drop(state);
+        if abandoned {
+            self.hurry.notify_one();
+        }
+        if useless {
+            self.deadlines_changed.notify_one();
+        }
+    }
+}
+
+impl TableEntry for Tag {
+    fn evict(&self) -> bool {
+        let mut state = self.lock();
+        state.forgotten |= state.is_abandoned() && state.buffer.is_idle();
+        let forgotten = state.forgotten;
+        drop(state);
+        if forgotten {
+            // A task may wait for the store on its behalf.
+            self.hurry.notify_one();
+        }
+        forgotten
+    }
+
+    fn retire(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let mark = state.buffer.mark_of_removed();
+        state.forgotten |= mark.is_some();
+        mark
+    }
+
+    fn hasten(&self, lane: &Lane) {
+        let mut state = self.lock();
+        if state.lane.is_some() {
+            state.lane = Some(Arc::clone(lane));
+        }
+        drop(state);
+        self.hurry.notify_one();
+    }
+}
+
+impl TagState {
+    /// Whether this is a lookup that nobody waits for.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.lane.is_some() && !self.buffer.is_waited_for()
+    }
+
+    pub(super) fn next_ticket(&mut self) -> Ticket {
+        self.last_ticket += 1;
+        self.last_ticket
+    }
+
+    pub(super) fn add_caller(&mut self, ticket: Ticket, caller: Caller) {
+        self.callers.insert(ticket, caller);
+    }
+
+    /// Returns whether the caller still waited.
+    pub(super) fn remove_caller(&mut self, ticket: Ticket) -> bool {
+        self.callers.remove(&ticket).is_some()
+    }
+
+    /// A request waits until `deadline`.
+    pub(super) fn note_deadline(&mut self, deadline: Duration) -> TimerChange {
+        self.deadline_timer.note(deadline)
+    }
+
+    /// Until when the deadline timer sleeps now; `None` ends it.
+    pub(super) fn next_deadline(&mut self) -> Option<Duration> {
+        self.deadline_timer.set(self.buffer.next_deadline())
+    }
+
+    /// Whether the timer of a lookup runs although nobody waits. It must not keep the name in
+    /// memory until a deadline that no longer matters.
+    pub(super) fn timer_is_useless(&self) -> bool {
+        self.deadline_timer.is_running() && self.is_abandoned()
+    }
+
+    /// The lease that the tag wants now.
+    pub(super) fn poll_lease(&mut self, now: Duration) -> Option<LeaseAsk> {
+        if self.forgotten { None } else { self.buffer.poll_lease(now) }
+    }
+
+    /// The next answers, to be sent once the lock is released, since sending wakes a thread. And
+    /// whether there may be more.
+    pub(super) fn next_answers(&mut self) -> (Vec<Answered>, bool) {
+        let mut answers = Vec::new();
+        for _ in 0..ANSWERS_PER_LOCK {
+            let Some((ticket, outcome)) = self.buffer.poll_done() else { return (answers, false) };
+            // A caller that hung up is no longer listed.
+            answers.extend(self.callers.remove(&ticket).map(|caller| (caller, outcome)));
+        }
+        (answers, true)
+    }
+
+    pub(super) fn to_disk(&self, record: BufferRecord) -> TagRecord {
+        TagRecord { floor: record.high_water_mark, used_s: self.used_s, left: record.left }
+    }
+}
