@@ -6,14 +6,14 @@ use std::io::{self, BufRead, Read};
 
 use serde::Serialize;
 
-use crate::state::lease_log::Entry;
+use crate::state::lease_log::LeaseLogEntry;
 
 /// A longer line is damaged: no tag, machine or place is that long.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// A range that a host has leased.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Lease {
+pub struct LoggedLease {
     /// The database: its identity, or where it is when it has none.
     pub database: String,
     /// The tag.
@@ -36,15 +36,15 @@ pub struct Overlap {
     /// Behind the last ID that both have.
     pub end: u64,
     /// The lease that begins first.
-    pub one: Lease,
+    pub one: LoggedLease,
     /// The other.
-    pub other: Lease,
+    pub other: LoggedLease,
 }
 
 /// What the logs say.
 #[derive(Debug, Default)]
 pub struct Audit {
-    leases: HashSet<Lease>,
+    leases: HashSet<LoggedLease>,
     hosts: BTreeSet<String>,
     /// Lines that cannot be read.
     damaged: u64,
@@ -56,7 +56,7 @@ pub struct Audit {
 
 /// What came of it.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     /// Hosts that have leased.
     pub hosts: usize,
     /// Databases that were leased from.
@@ -90,16 +90,16 @@ impl Audit {
                 return Ok(());
             }
             let text = std::str::from_utf8(&line).unwrap_or_default();
-            match text.strip_suffix('\n').and_then(Entry::read) {
-                Some(Entry::Start { machine, identity, place: at, .. }) => {
+            match text.strip_suffix('\n').and_then(LeaseLogEntry::read) {
+                Some(LeaseLogEntry::Start { machine, identity, place: at, .. }) => {
                     host =
                         if identity.is_empty() { machine } else { format!("{machine} {identity}") };
                     place = at;
                 }
-                Some(Entry::Lease { time_ms, database, tag, range }) => {
+                Some(LeaseLogEntry::Lease { time_ms, database, tag, range }) => {
                     self.nameless += u64::from(database.is_none());
                     self.hosts.insert(host.clone());
-                    self.leases.insert(Lease {
+                    self.leases.insert(LoggedLease {
                         database: database.map_or_else(|| place.clone(), |id| id.to_string()),
                         tag,
                         start: range.start(),
@@ -108,7 +108,7 @@ impl Audit {
                         host: host.clone(),
                     });
                 }
-                Some(Entry::Gap { .. }) => self.gaps += 1,
+                Some(LeaseLogEntry::Gap { .. }) => self.gaps += 1,
                 None => self.damaged += 1,
             }
         }
@@ -116,15 +116,15 @@ impl Audit {
 
     /// Compares all leases.
     #[must_use]
-    pub fn report(self) -> Report {
-        let mut by_tag: BTreeMap<(String, String), Vec<Lease>> = BTreeMap::new();
+    pub fn report(self) -> AuditReport {
+        let mut by_tag: BTreeMap<(String, String), Vec<LoggedLease>> = BTreeMap::new();
         let leases = self.leases.len();
         for lease in self.leases {
             let key = (lease.database.clone(), lease.tag.clone());
             by_tag.entry(key).or_default().push(lease);
         }
         let databases: BTreeSet<_> = by_tag.keys().map(|(database, _)| database).collect();
-        Report {
+        AuditReport {
             hosts: self.hosts.len(),
             databases: databases.len(),
             tags: by_tag.len(),
@@ -139,12 +139,12 @@ impl Audit {
 
 /// The overlaps among leases of one tag: for each lease that has IDs in common with earlier ones,
 /// the one of those that reaches furthest.
-fn overlaps(mut leases: Vec<Lease>) -> Vec<Overlap> {
+fn overlaps(mut leases: Vec<LoggedLease>) -> Vec<Overlap> {
     leases.sort_by(|a, b| {
         (a.start, a.end, a.time_ms, &a.host).cmp(&(b.start, b.end, b.time_ms, &b.host))
     });
     let mut found = Vec::new();
-    let mut furthest: Option<Lease> = None;
+    let mut furthest: Option<LoggedLease> = None;
     for lease in leases {
         if let Some(one) = furthest.as_ref().filter(|one| lease.start < one.end) {
             let (start, end) = (lease.start, lease.end.min(one.end));
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lease(host: &str, start: u64, count: u64) -> Lease {
-        Lease {
+    fn lease(host: &str, start: u64, count: u64) -> LoggedLease {
+        LoggedLease {
             database: "d".into(),
             tag: "orders".into(),
             start,
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    fn audit(leases: impl IntoIterator<Item = Lease>) -> Report {
+    fn audit(leases: impl IntoIterator<Item = LoggedLease>) -> AuditReport {
         Audit { leases: leases.into_iter().collect(), ..Audit::default() }.report()
     }
 
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn equal_ids_of_two_tags_or_two_databases_are_no_overlap_and_a_log_read_twice_is_none() {
-        let other_tag = Lease { tag: "invoices".into(), ..lease("b", 1, 100) };
-        let elsewhere = Lease { database: "e".into(), ..lease("b", 1, 100) };
+        let other_tag = LoggedLease { tag: "invoices".into(), ..lease("b", 1, 100) };
+        let elsewhere = LoggedLease { database: "e".into(), ..lease("b", 1, 100) };
         let report = audit([lease("a", 1, 100), lease("a", 1, 100), other_tag, elsewhere]);
         assert_eq!((report.databases, report.tags, report.leases), (2, 3, 3));
         assert_eq!(report.overlaps, vec![]);
@@ -211,10 +211,10 @@ mod tests {
         fn overlaps_are_found_exactly_where_two_leases_have_an_id_in_common(
             spans in proptest::collection::vec((1..60_u64, 1..20_u64), 0..12),
         ) {
-            let leases: HashSet<Lease> =
+            let leases: HashSet<LoggedLease> =
                 spans.iter().map(|&(start, count)| lease("a", start, count)).collect();
             let all: Vec<_> = leases.iter().collect();
-            let common = |a: &Lease, b: &Lease| a.start < b.end && b.start < a.end;
+            let common = |a: &LoggedLease, b: &LoggedLease| a.start < b.end && b.start < a.end;
             let any = (0..all.len())
                 .any(|one| all[one + 1..].iter().any(|other| common(all[one], other)));
             let report = audit(leases.clone());

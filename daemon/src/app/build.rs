@@ -13,9 +13,9 @@ use super::{paths, store};
 use crate::config::Config;
 use crate::segment::service::{Segments, Settings};
 use crate::segment::terms::Rules;
-use crate::state::dir::{Contents, StateDir};
+use crate::state::dir::{StateContents, StateDir};
 use crate::state::lease_log::LeaseLog;
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 
 /// What runs.
@@ -38,7 +38,7 @@ pub(super) async fn build(config: &Config, peer: Option<TcpListener>) -> Result<
     let contents = state.open(&here, foreign_policy(config, &location))?;
     tell(config, &state, &here, &contents)?;
     let mut remembered = Remembered::of(&contents);
-    let Contents { journal, worker, generation, base, .. } = contents;
+    let StateContents { journal, worker, generation, base, .. } = contents;
     let fatal = CancellationToken::new();
     let writer = Writer::start(state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
@@ -55,8 +55,8 @@ pub(super) async fn build(config: &Config, peer: Option<TcpListener>) -> Result<
 fn tell(
     config: &Config,
     state: &StateDir,
-    here: &Owner,
-    contents: &Contents,
+    here: &StateOwner,
+    contents: &StateContents,
 ) -> Result<(), Failure> {
     if here.is_anonymous() {
         tracing::warn!(

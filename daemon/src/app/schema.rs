@@ -4,8 +4,8 @@ use clap::ValueEnum;
 
 use super::Failure;
 use super::print;
-use crate::state::database::Identity;
-use crate::store::{Server, schema};
+use crate::state::database::DatabaseIdentity;
+use crate::store::{ServerKind, schema};
 
 /// The databases that the table can be made in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,12 +23,12 @@ pub enum SchemaDialect {
 }
 
 impl SchemaDialect {
-    const fn parts(self) -> (&'static str, &'static str, Option<Server>) {
+    const fn parts(self) -> (&'static str, &'static str, Option<ServerKind>) {
         match self {
             Self::Sqlite => ("SQLite (leafd makes its tables itself)", schema::SQLITE, None),
-            Self::MySql => ("MySQL, from 8.0.17 on", schema::MYSQL, Some(Server::MySql)),
-            Self::MariaDb => ("MariaDB, from 10.2 on", schema::MARIADB, Some(Server::MySql)),
-            Self::Postgres => ("PostgreSQL", schema::POSTGRES, Some(Server::Postgres)),
+            Self::MySql => ("MySQL, from 8.0.17 on", schema::MYSQL, Some(ServerKind::MySql)),
+            Self::MariaDb => ("MariaDB, from 10.2 on", schema::MARIADB, Some(ServerKind::MySql)),
+            Self::Postgres => ("PostgreSQL", schema::POSTGRES, Some(ServerKind::Postgres)),
         }
     }
 }
@@ -40,7 +40,7 @@ impl SchemaDialect {
 pub fn schema(dialect: Option<SchemaDialect>) -> Result<(), Failure> {
     let dialects = dialect.as_ref().map_or(SchemaDialect::value_variants(), std::slice::from_ref);
     let identity =
-        Identity::random().map_err(|error| Failure::system("no random bytes", &error))?;
+        DatabaseIdentity::random().map_err(|error| Failure::system("no random bytes", &error))?;
     let texts = dialects.iter().map(|dialect| {
         let (name, statements, server) = dialect.parts();
         let identity = server.map(|server| schema::shared_identity(server, identity));

@@ -7,7 +7,7 @@ use leaf_client::wire::{ErrorCode, MAX_DESCRIPTION_CHARS, Span, TagStatus, WireE
 
 use super::service::{Segments, Tag, lock};
 use crate::ids::{BizTag, MAX_END, Range};
-use crate::store::{Made, NewTag, Row, StoreError};
+use crate::store::{CreatedTag, NewTag, Row, StoreError};
 
 /// Longest text of an error within a status, in bytes: a full page has to fit into an answer.
 const MOST_ERROR_TEXT: usize = 300;
@@ -72,7 +72,11 @@ impl Segments {
     }
 
     /// Makes a row, for an administrator or on first use.
-    pub(super) async fn make(&self, tag: &BizTag, new: NewTag<'_>) -> Result<Made, StoreError> {
+    pub(super) async fn make(
+        &self,
+        tag: &BizTag,
+        new: NewTag<'_>,
+    ) -> Result<CreatedTag, StoreError> {
         let new = NewTag { witness: Some(self), ..new };
         let made = self.0.store.create(tag, new).await?;
         if !made.knows_deleted && !self.0.told_of_tombstones.swap(true, Ordering::Relaxed) {

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::service::{Segments, lock};
 use crate::ids::{BizTag, RangeQueue};
 use crate::state::database;
-use crate::state::database::Recorded;
+use crate::state::database::RecordedDatabase;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
 use crate::store::BoxFuture;
-use crate::store::{Guard, Recorder, StoreError, Unusable, Witness};
+use crate::store::{DatabaseGuard, DatabaseRecorder, StoreError, UnusableDatabase, Witness};
 
 /// Pause before a disk that refused is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -25,8 +25,8 @@ pub struct InState {
     pub place: String,
 }
 
-impl Recorder for InState {
-    fn record(&self, recorded: Recorded) -> BoxFuture<'_, Result<(), String>> {
+impl DatabaseRecorder for InState {
+    fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.writer.database(database::write(&self.place, recorded)))
     }
 }
@@ -50,7 +50,7 @@ pub async fn give_up(
 }
 
 /// Tells people of it.
-pub fn report_other(why: &Unusable, dropped: u64) {
+pub fn report_other(why: &UnusableDatabase, dropped: u64) {
     tracing::error!(
         dropped,
         "{why}; the IDs that were left are given up, and tags go on above the highest end that \
@@ -60,7 +60,7 @@ pub fn report_other(why: &Unusable, dropped: u64) {
 
 impl Segments {
     /// A shared database is looked at when it is first reached, which may be long after the start.
-    pub(super) async fn watch_database(self, guard: Arc<Guard>) {
+    pub(super) async fn watch_database(self, guard: Arc<DatabaseGuard>) {
         loop {
             tokio::select! {
                 () = self.0.stop.cancelled() => return,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::service::{Segments, Tag, lock};
 use super::table::{Full, Lane};
 use super::terms::{LeaseFailure, View};
-use crate::state::lease_log::Entry;
+use crate::state::lease_log::LeaseLogEntry;
 use crate::store::{Lease, LeaseAsk};
 use crate::store::{Leased, NewTag, StoreError};
 
@@ -71,7 +71,7 @@ impl Segments {
     /// For `leafd audit`. Ahead of the journal's record of it in the writer's queue.
     fn log_lease(&self, tag: &Tag, lease: Lease) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.0.writer.leased(Entry::Lease {
+        self.0.writer.leased(LeaseLogEntry::Lease {
             time_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             database: self.0.store.guard().and_then(|guard| guard.recorded().identity),
             tag: tag.name().as_str().to_owned(),

@@ -6,7 +6,7 @@ use leaf_client::wire::SnowflakeState;
 
 use super::*;
 use crate::state::dir::{ForeignPolicy, StateDir};
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -24,7 +24,7 @@ impl Rig {
     fn with(clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
-        let here = Owner::here(Some("m"), "", None);
+        let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());
         let writer = Writer::start(place, contents.generation, contents.journal, &fatal).unwrap();

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use super::advice::Advice;
 use super::dir::{Files, Marked, StateDir, StateError, WorkerPast, floors_only};
-use super::journal::{self, Reading};
-use super::owner::{self, Owner, OwnerFile};
+use super::journal::{self, JournalReading};
+use super::owner::{self, OwnerFile, StateOwner};
 use super::worker_file::{self, WorkerRecord};
 use crate::ids::{BizTag, MAX_END, MAX_STEP};
 
@@ -90,7 +90,7 @@ impl StateDir {
     /// When nobody knows what was issued and `above` does not say, or the operating system refuses.
     pub fn adopt(
         &self,
-        here: &Owner,
+        here: &StateOwner,
         not_before_ms: u64,
         from: LeasedFrom,
         above: &Above,
@@ -103,15 +103,15 @@ impl StateDir {
         let copied = self.copied(owner.as_ref(), journal.as_ref())?;
         let reading = journal.as_ref().map(|journal| journal::read(&journal.content));
         let (is_whole, journal_base) = match &reading {
-            Some(Reading::Whole { header, doubt, .. }) => {
+            Some(JournalReading::Whole { header, doubt, .. }) => {
                 (doubt.as_ref().is_none_or(|doubt| !doubt.forgets_a_tag), header.base)
             }
-            Some(Reading::Damaged { .. }) => (false, 0),
+            Some(JournalReading::Damaged { .. }) => (false, 0),
             None => (is_new, 0),
         };
         let were_known = owner.as_ref().map_or(is_new, |owner| owner.content.ends_are_known);
         let ends_are_known = is_whole && were_known && copied.is_none();
-        let mut floors = reading.map(Reading::into_floors).unwrap_or_default();
+        let mut floors = reading.map(JournalReading::into_floors).unwrap_or_default();
         if let LeasedFrom::Embedded { is_there } = from
             && !above.is_given()
         {

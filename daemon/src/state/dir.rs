@@ -13,11 +13,11 @@ use nix::fcntl::{Flock, FlockArg};
 
 use super::advice::Advice;
 use super::database;
-use super::database::Recorded;
+use super::database::RecordedDatabase;
 use super::durable::{self, keep_aside, replace_marked, set_aside, sync_parent};
-use super::journal::{self, Header, Journal, Reading, TagRecord};
-use super::mark::{Inodes, Mark};
-use super::owner::{self, Owner, OwnerFile};
+use super::journal::{self, JournalHeader, JournalReading, SegmentJournal, TagRecord};
+use super::mark::{FileMark, Inodes};
+use super::owner::{self, OwnerFile, StateOwner};
 use super::properties::Properties;
 use super::worker_file::{self, WorkerRecord};
 use crate::ids::{BizTag, RangeQueue};
@@ -128,12 +128,12 @@ type Lock = Arc<Flock<File>>;
 
 /// Where the files are, as long as the directory is the one that was locked.
 #[derive(Debug)]
-pub struct Place {
+pub struct StatePlace {
     path: PathBuf,
     lock: Lock,
 }
 
-impl Place {
+impl StatePlace {
     /// The worker file.
     #[must_use]
     pub fn worker_file(&self) -> PathBuf {
@@ -162,9 +162,9 @@ impl Place {
 
 /// What it holds.
 #[derive(Debug)]
-pub struct Contents {
+pub struct StateContents {
     /// Ranges and highest ends.
-    pub journal: Journal,
+    pub journal: SegmentJournal,
     /// Whether the journal knows of everything that was ever leased: it does not when it has ever
     /// been missing or damaged.
     pub journal_is_whole: bool,
@@ -228,8 +228,8 @@ impl StateDir {
 
     /// For the thread that writes. The directory stays locked for as long as it exists.
     #[must_use]
-    pub fn place(&self) -> Place {
-        Place { path: self.path.clone(), lock: Arc::clone(&self.lock) }
+    pub fn place(&self) -> StatePlace {
+        StatePlace { path: self.path.clone(), lock: Arc::clone(&self.lock) }
     }
 
     /// The directory.
@@ -238,9 +238,9 @@ impl StateDir {
         &self.path
     }
 
-    fn mark(&self) -> Result<Mark, StateError> {
+    fn mark(&self) -> Result<FileMark, StateError> {
         let metadata = self.lock.metadata().map_err(self.io("look at", ""))?;
-        Ok(Mark::of(&metadata))
+        Ok(FileMark::of(&metadata))
     }
 
     fn journal_file(&self) -> PathBuf {
@@ -264,7 +264,11 @@ impl StateDir {
     ///
     /// # Errors
     /// When it is another host's and `policy` says so, or the operating system refuses.
-    pub fn open(&self, here: &Owner, policy: ForeignPolicy) -> Result<Contents, StateError> {
+    pub fn open(
+        &self,
+        here: &StateOwner,
+        policy: ForeignPolicy,
+    ) -> Result<StateContents, StateError> {
         let mut files = Files::new();
         if self.is_new()? {
             durable::sync_names(&self.path).map_err(self.io("sync the names above", ""))?;
@@ -315,9 +319,9 @@ impl StateDir {
     ///
     /// # Errors
     /// When the operating system refuses.
-    pub fn database(&self, place: &str) -> Result<Option<Recorded>, StateError> {
+    pub fn database(&self, place: &str) -> Result<Option<RecordedDatabase>, StateError> {
         let Some(content) = self.read(database::FILE)? else {
-            return Ok(Some(Recorded::default()));
+            return Ok(Some(RecordedDatabase::default()));
         };
         Ok(database::read(&content, place).ok())
     }
@@ -354,7 +358,7 @@ impl StateDir {
         }
         let no_tags = self.read(journal::FILE)?.is_none_or(|content| {
             matches!(journal::read(&content),
-                Reading::Whole { tags, header, .. } if tags.is_empty() && header.base == 0)
+                JournalReading::Whole { tags, header, .. } if tags.is_empty() && header.base == 0)
         });
         let no_worker = self.read(worker_file::FILE)?.is_none_or(|content| {
             WorkerRecord::read(&content).is_ok_and(|(record, _)| record == WorkerRecord::fresh())
@@ -387,11 +391,16 @@ impl StateDir {
     }
 
     /// Writes all files for a new generation.
-    pub(super) fn make(&self, here: &Owner, files: Files) -> Result<Contents, StateError> {
+    pub(super) fn make(
+        &self,
+        here: &StateOwner,
+        files: Files,
+    ) -> Result<StateContents, StateError> {
         let Files { generation, base, tags, journal_is_whole, worker, warnings, notes } = files;
         let generation = generation + 1;
-        let journal = Journal::create(&self.journal_file(), Header { generation, base }, tags)
-            .map_err(self.io("make", journal::FILE))?;
+        let journal =
+            SegmentJournal::create(&self.journal_file(), JournalHeader { generation, base }, tags)
+                .map_err(self.io("make", journal::FILE))?;
         // One that is lost stays lost.
         if let WorkerPast::Known(record) = &worker {
             let path = self.path.join(worker_file::FILE);
@@ -412,11 +421,11 @@ impl StateDir {
             owner.write()
         };
         replace_marked(&self.owner_file(), write).map_err(self.io("make", owner::FILE))?;
-        Ok(Contents { journal, journal_is_whole, worker, generation, base, warnings, notes })
+        Ok(StateContents { journal, journal_is_whole, worker, generation, base, warnings, notes })
     }
 
     /// What the owner file says, when the directory is this host's; else in what it is not.
-    fn owner(&self, here: &Owner) -> Result<Result<Marked<OwnerFile>, String>, StateError> {
+    fn owner(&self, here: &StateOwner) -> Result<Result<Marked<OwnerFile>, String>, StateError> {
         let Some(Marked { content, mark }) = self.read_marked(owner::FILE)? else {
             return Ok(Err(format!("{} is missing", owner::FILE)));
         };
@@ -441,7 +450,7 @@ impl StateDir {
         if let Some(Marked { content, mark }) = owner {
             // Files of version 0.1.0 have no marks, and it did not look at inodes: whether the file
             // system keeps them is not known. An upgrade must not stop at that.
-            let has_times = own.has_time() && content.directory.is_some_and(Mark::has_time);
+            let has_times = own.has_time() && content.directory.is_some_and(FileMark::has_time);
             let inodes = match content.file {
                 None if has_times => Inodes::Unstable,
                 _ => self.inodes,
@@ -454,10 +463,10 @@ impl StateDir {
         }
         let of_journal =
             journal.and_then(|Marked { content, mark }| match journal::read(content) {
-                Reading::Whole { file, .. } => {
+                JournalReading::Whole { file, .. } => {
                     Copied::find(journal::FILE, file, *mark, self.inodes)
                 }
-                Reading::Damaged { .. } => None,
+                JournalReading::Damaged { .. } => None,
             });
         if of_journal.is_some() {
             return Ok(of_journal);
@@ -465,7 +474,7 @@ impl StateDir {
         // Not synced, so one that is empty or cut off means nothing.
         Ok(self.read_marked(journal::MARK_FILE)?.and_then(|Marked { content, mark }| {
             let written = std::str::from_utf8(&content).ok()?.split_once('\n')?.0;
-            Copied::find(journal::MARK_FILE, Mark::read(written), mark, self.inodes)
+            Copied::find(journal::MARK_FILE, FileMark::read(written), mark, self.inodes)
         }))
     }
 
@@ -522,7 +531,9 @@ impl StateDir {
             return Ok(());
         };
         let (damage, floors) = match journal::read(&content) {
-            Reading::Whole { header, tags, doubt, .. } if header.generation >= files.generation => {
+            JournalReading::Whole { header, tags, doubt, .. }
+                if header.generation >= files.generation =>
+            {
                 files.generation = header.generation;
                 files.base = files.base.max(header.base);
                 files.tags = tags;
@@ -532,8 +543,8 @@ impl StateDir {
                 }
                 return Ok(());
             }
-            whole @ Reading::Whole { .. } => (OLD_COPY.to_owned(), whole.into_floors()),
-            Reading::Damaged { damage, floors } => (damage.to_string(), floors),
+            whole @ JournalReading::Whole { .. } => (OLD_COPY.to_owned(), whole.into_floors()),
+            JournalReading::Damaged { damage, floors } => (damage.to_string(), floors),
         };
         files.journal_is_whole = false;
         files.warnings.push(format!("{name} is damaged: {damage}; ranges are leased anew"));
@@ -565,7 +576,7 @@ impl StateDir {
     pub(super) fn read_marked(&self, file: &str) -> Result<Option<Marked<Vec<u8>>>, StateError> {
         let read = || -> io::Result<_> {
             let mut file = File::open(self.path.join(file))?;
-            let mark = Mark::of(&file.metadata()?);
+            let mark = FileMark::of(&file.metadata()?);
             let mut content = Vec::new();
             file.read_to_end(&mut content)?;
             Ok(Marked { content, mark })
@@ -582,7 +593,7 @@ impl StateDir {
 #[derive(Debug)]
 pub(super) struct Marked<C> {
     pub(super) content: C,
-    pub(super) mark: Mark,
+    pub(super) mark: FileMark,
 }
 
 /// What shows that a directory or file is not the one that leafd wrote.
@@ -595,7 +606,12 @@ pub(super) struct Copied {
 
 impl Copied {
     /// `written` is the mark of what leafd wrote, `found` of what is there.
-    fn find(name: &str, written: Option<Mark>, found: Mark, inodes: Inodes) -> Option<Self> {
+    fn find(
+        name: &str,
+        written: Option<FileMark>,
+        found: FileMark,
+        inodes: Inodes,
+    ) -> Option<Self> {
         let written = written.filter(|written| written.differs_by(found, inodes))?;
         let (was, is) = (written.write(), found.write());
         Some(Self {

@@ -5,8 +5,8 @@ use crate::state::durable::replace;
 use crate::state::journal::TagRecord;
 use crate::state::worker_file::SharedClaim;
 
-fn here() -> Owner {
-    Owner { machine: "m1".into(), identity: String::new(), store: "s".into() }
+fn here() -> StateOwner {
+    StateOwner { machine: "m1".into(), identity: String::new(), store: "s".into() }
 }
 
 fn tag(name: &str) -> BizTag {
@@ -35,12 +35,12 @@ fn used() -> tempfile::TempDir {
     dir
 }
 
-fn mark() -> Mark {
-    Mark::read("7@8").unwrap()
+fn mark() -> FileMark {
+    FileMark::read("7@8").unwrap()
 }
 
 /// What the owner file of another host says.
-fn owned_by(owner: &Owner) -> String {
+fn owned_by(owner: &StateOwner) -> String {
     let file = OwnerFile {
         owner: owner.clone(),
         generation: 1,
@@ -73,7 +73,7 @@ fn adopt(
 
 const SET_ASIDE: ForeignPolicy = ForeignPolicy::SetAside { fixed_worker: None };
 
-fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<Contents, StateError> {
+fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<StateContents, StateError> {
     StateDir::lock(dir.path()).unwrap().open(&here(), policy)
 }
 
@@ -314,9 +314,9 @@ fn a_file_system_that_numbers_its_files_anew_is_told_by_the_error_and_allowed_by
     let dir = used();
     let path = dir.path().join(owner::FILE);
     let mut owner = OwnerFile::read(&std::fs::read(&path).unwrap()).unwrap();
-    let own = Mark::of(&std::fs::metadata(dir.path()).unwrap());
+    let own = FileMark::of(&std::fs::metadata(dir.path()).unwrap());
     let other_inode = own.write().replacen(|digit: char| digit.is_ascii_digit(), "99", 1);
-    owner.directory = Mark::read(&other_inode);
+    owner.directory = FileMark::read(&other_inode);
     let write = |file| {
         owner.file = Some(file);
         owner.write()
@@ -503,8 +503,10 @@ fn a_crash_while_a_restored_directory_is_adopted_leaves_it_refused_or_adopted() 
 
 #[test]
 fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refused() {
-    let other =
-        [Owner { machine: "m2".into(), ..here() }, Owner { identity: "pod-1".into(), ..here() }];
+    let other = [
+        StateOwner { machine: "m2".into(), ..here() },
+        StateOwner { identity: "pod-1".into(), ..here() },
+    ];
     for owner in other {
         let dir = used();
         let path = dir.path().join(owner::FILE);
@@ -525,7 +527,7 @@ fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refuse
 fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id() {
     for (configured, lost) in [(3, true), (4, false)] {
         let dir = used();
-        let owner = Owner { machine: "m2".into(), ..here() };
+        let owner = StateOwner { machine: "m2".into(), ..here() };
         std::fs::write(dir.path().join(owner::FILE), owned_by(&owner)).unwrap();
         let policy = ForeignPolicy::SetAside { fixed_worker: Some(configured) };
         for _start in 0..2 {
@@ -541,7 +543,7 @@ fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id(
 #[test]
 fn ranges_of_another_database_are_given_up_and_highest_ends_are_kept() {
     let dir = used();
-    let moved = Owner { store: "another".into(), ..here() };
+    let moved = StateOwner { store: "another".into(), ..here() };
     let state = StateDir::lock(dir.path()).unwrap();
     let contents = state.open(&moved, ForeignPolicy::Refuse).unwrap();
     let record = &contents.journal.tags()[&tag("a")];
@@ -590,15 +592,15 @@ fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
 #[test]
 fn a_crash_while_adopting_keeps_the_highest_ends() {
     let dir = used();
-    let foreign = Owner { machine: "m2".into(), ..here() };
+    let foreign = StateOwner { machine: "m2".into(), ..here() };
     std::fs::write(dir.path().join(owner::FILE), owned_by(&foreign)).unwrap();
     // The copies were made, and the new journal, and then the power went.
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
         keep_aside(&dir.path().join(file), "adopted").unwrap();
     }
     let floors = HashMap::from([(tag("a"), 2001)]);
-    let header = Header { generation: 1, base: 0 };
-    Journal::create(&dir.path().join(journal::FILE), header, floors_only(&floors)).unwrap();
+    let header = JournalHeader { generation: 1, base: 0 };
+    SegmentJournal::create(&dir.path().join(journal::FILE), header, floors_only(&floors)).unwrap();
     assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
     adopt(dir.path(), 0, EMBEDDED, &[]).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
@@ -613,7 +615,7 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left
     let dir = used();
     std::fs::write(
         dir.path().join(owner::FILE),
-        owned_by(&Owner { machine: "m2".into(), ..here() }),
+        owned_by(&StateOwner { machine: "m2".into(), ..here() }),
     )
     .unwrap();
     let later = WORKER.ceiling_ms + 1;

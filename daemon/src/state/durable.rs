@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::syncfs;
 
-use super::mark::Mark;
+use super::mark::FileMark;
 
 /// Replaces (or makes) `path` as a whole: a crash leaves the old content or the new, never a mix.
 /// Returns the open file.
@@ -25,12 +25,12 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
 /// When any step fails; the old content is then still there.
 pub fn replace_marked<C: AsRef<[u8]>>(
     path: &Path,
-    content: impl FnOnce(Mark) -> C,
+    content: impl FnOnce(FileMark) -> C,
 ) -> io::Result<File> {
     let new = name_of_new(path);
     let mut file =
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    let content = content(Mark::of(&file.metadata()?));
+    let content = content(FileMark::of(&file.metadata()?));
     file.write_all(content.as_ref())?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;
@@ -50,7 +50,7 @@ pub fn renew_mark(path: &Path, count: usize) -> io::Result<()> {
     // An attempt that failed may have left one behind.
     let _ = std::fs::remove_file(&new);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
-    let mark = Mark::of(&file.metadata()?);
+    let mark = FileMark::of(&file.metadata()?);
     let padding = ".".repeat(count % 1000);
     file.write_all(format!("{}\n{padding}", mark.write()).as_bytes())?;
     std::fs::rename(&new, path)

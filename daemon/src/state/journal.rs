@@ -23,7 +23,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::durable;
-use super::mark::Mark;
+use super::mark::FileMark;
 use super::properties::Damage;
 use crate::ids::{BizTag, Range, RangeQueue};
 
@@ -52,7 +52,7 @@ pub struct TagRecord {
 
 /// What the first line says of the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct JournalHeader {
     /// Counts the starts.
     pub generation: u64,
     /// Every tag without a line starts at or above this; 0 when nothing was lost.
@@ -61,9 +61,9 @@ pub struct Header {
 
 /// The journal, open for appending.
 #[derive(Debug)]
-pub struct Journal {
+pub struct SegmentJournal {
     path: PathBuf,
-    header: Header,
+    header: JournalHeader,
     file: File,
     lines: usize,
     tags: HashMap<BizTag, TagRecord>,
@@ -75,13 +75,13 @@ pub struct Journal {
 
 /// What a journal's content says.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum JournalReading {
     /// It can be trusted.
     Whole {
         /// Its first line.
-        header: Header,
+        header: JournalHeader,
         /// The file that it was written to; older journals do not say.
-        file: Option<Mark>,
+        file: Option<FileMark>,
         /// Every tag.
         tags: HashMap<BizTag, TagRecord>,
         /// Set when its last line was not whole.
@@ -96,7 +96,7 @@ pub enum Reading {
     },
 }
 
-impl Reading {
+impl JournalReading {
     /// The highest ends.
     #[must_use]
     pub fn into_floors(self) -> HashMap<BizTag, u64> {
@@ -118,14 +118,14 @@ pub struct Doubt {
     pub forgets_a_tag: bool,
 }
 
-impl Journal {
+impl SegmentJournal {
     /// Makes a journal with these tags, in the place of another if need be.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn create(
         path: &Path,
-        header: Header,
+        header: JournalHeader,
         tags: HashMap<BizTag, TagRecord>,
     ) -> io::Result<Self> {
         durable::replace_marked(path, |file| whole_text(header, file, &tags))?;
@@ -226,9 +226,9 @@ impl Journal {
     }
 }
 
-fn whole_text(header: Header, file: Mark, tags: &HashMap<BizTag, TagRecord>) -> String {
+fn whole_text(header: JournalHeader, file: FileMark, tags: &HashMap<BizTag, TagRecord>) -> String {
     let mut text = String::new();
-    let Header { generation, base } = header;
+    let JournalHeader { generation, base } = header;
     push_checked(&mut text, &format!("{NAME} {generation} {} {base}", file.write()));
     for (tag, record) in tags {
         push_line(&mut text, tag, record);
@@ -238,14 +238,14 @@ fn whole_text(header: Header, file: Mark, tags: &HashMap<BizTag, TagRecord>) -> 
 
 /// Reads a journal's content.
 #[must_use]
-pub fn read(content: &[u8]) -> Reading {
+pub fn read(content: &[u8]) -> JournalReading {
     match parse(content) {
-        Ok((header, file, tags, doubt)) => Reading::Whole { header, file, tags, doubt },
-        Err(damage) => Reading::Damaged { damage, floors: salvage(content) },
+        Ok((header, file, tags, doubt)) => JournalReading::Whole { header, file, tags, doubt },
+        Err(damage) => JournalReading::Damaged { damage, floors: salvage(content) },
     }
 }
 
-type Parsed = (Header, Option<Mark>, HashMap<BizTag, TagRecord>, Option<Doubt>);
+type Parsed = (JournalHeader, Option<FileMark>, HashMap<BizTag, TagRecord>, Option<Doubt>);
 
 fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     let end = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -266,12 +266,12 @@ fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     Ok((header, file, tags, doubt))
 }
 
-fn parse_header(line: &str) -> Option<(Header, Option<Mark>)> {
+fn parse_header(line: &str) -> Option<(JournalHeader, Option<FileMark>)> {
     let mut fields = line.strip_prefix(NAME)?.trim_start().split(' ');
     let generation = fields.next()?.parse().ok()?;
-    let file = fields.next().map(|mark| Mark::read(mark).ok_or(())).transpose().ok()?;
+    let file = fields.next().map(|mark| FileMark::read(mark).ok_or(())).transpose().ok()?;
     let base = fields.next().map(str::parse).transpose().ok()?.unwrap_or_default();
-    fields.next().is_none().then_some((Header { generation, base }, file))
+    fields.next().is_none().then_some((JournalHeader { generation, base }, file))
 }
 
 /// A last line without its line break.
@@ -431,7 +431,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HEADER: Header = Header { generation: 7, base: 5 };
+    const HEADER: JournalHeader = JournalHeader { generation: 7, base: 5 };
 
     fn tag(name: &str) -> BizTag {
         BizTag::new(name).unwrap()
@@ -442,9 +442,12 @@ mod tests {
         TagRecord { floor, used_s: 1, left }
     }
 
-    fn journal(dir: &tempfile::TempDir, records: &[(&str, TagRecord)]) -> (Journal, PathBuf) {
+    fn journal(
+        dir: &tempfile::TempDir,
+        records: &[(&str, TagRecord)],
+    ) -> (SegmentJournal, PathBuf) {
         let path = dir.path().join(FILE);
-        let mut journal = Journal::create(&path, HEADER, HashMap::new()).unwrap();
+        let mut journal = SegmentJournal::create(&path, HEADER, HashMap::new()).unwrap();
         for (name, record) in records {
             journal.append(vec![(tag(name), record.clone())]).unwrap();
         }
@@ -453,12 +456,12 @@ mod tests {
 
     fn reopened(path: &Path) -> HashMap<BizTag, TagRecord> {
         match read(&std::fs::read(path).unwrap()) {
-            Reading::Whole { header, file, tags, doubt } => {
+            JournalReading::Whole { header, file, tags, doubt } => {
                 assert_eq!((header, doubt), (HEADER, None));
-                assert_eq!(file, Some(Mark::of(&std::fs::metadata(path).unwrap())));
+                assert_eq!(file, Some(FileMark::of(&std::fs::metadata(path).unwrap())));
                 tags
             }
-            Reading::Damaged { damage, .. } => panic!("{damage}"),
+            JournalReading::Damaged { damage, .. } => panic!("{damage}"),
         }
     }
 
@@ -506,7 +509,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (content, before) = given_out(&dir);
         for cut in before + 1..content.len() {
-            let Reading::Whole { tags, doubt, .. } = read(&content[..cut]) else { panic!() };
+            let JournalReading::Whole { tags, doubt, .. } = read(&content[..cut]) else { panic!() };
             assert!(doubt.is_some(), "cut at {cut}");
             let a = &tags[&tag("a")];
             assert_eq!(a.floor, 2001);
@@ -526,7 +529,7 @@ mod tests {
         journal.append(vec![(tag("beyond"), record(2001, &[(101, 2001)]))]).unwrap();
         let content = std::fs::read(&path).unwrap();
         let left = |cut: usize| {
-            let Reading::Whole { tags, doubt, .. } = read(&content[..cut]) else { panic!() };
+            let JournalReading::Whole { tags, doubt, .. } = read(&content[..cut]) else { panic!() };
             let doubt = doubt.unwrap();
             assert!(doubt.forgets_a_tag || tags.contains_key(&tag("beyond")), "cut at {cut}");
             let mut left: Vec<_> =
@@ -552,7 +555,7 @@ mod tests {
         let content = std::fs::read(&path).unwrap();
         for end in ["\0\0\0\0\0\0\0\0\0\0\0\0", "01234567 \0\0", "0123456z b 5", "01234567 b\0"] {
             let content = [&content, end.as_bytes()].concat();
-            let Reading::Whole { tags, doubt, .. } = read(&content) else { panic!() };
+            let JournalReading::Whole { tags, doubt, .. } = read(&content) else { panic!() };
             assert_eq!((tags[&tag("a")].left.total(), tags[&tag("a")].floor), (0, 9), "{end:?}");
             assert!(doubt.unwrap().forgets_a_tag);
         }
@@ -567,12 +570,12 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
                 match read(&bad) {
-                    Reading::Damaged { floors, .. } => {
+                    JournalReading::Damaged { floors, .. } => {
                         assert!(floors.values().all(|floor| [2001, 9].contains(floor)));
                         assert!(at < before || floors[&tag("a")] == 2001);
                     }
                     // The last line break is gone, and the line before it right or given up.
-                    Reading::Whole { tags, doubt, .. } => {
+                    JournalReading::Whole { tags, doubt, .. } => {
                         assert_eq!(at, good.len() - 1, "bit {bit} of byte {at} went unnoticed");
                         assert!(doubt.is_some());
                         assert_ne!(tags[&tag("a")].left.position(), Some(1));
@@ -587,15 +590,17 @@ mod tests {
         let mut text = String::new();
         push_checked(&mut text, "leafd-segments 1 7");
         push_line(&mut text, &tag("a"), &record(9, &[(3, 9)]));
-        let Reading::Whole { header, file, tags, .. } = read(text.as_bytes()) else { panic!() };
-        assert_eq!((header, file), (Header { generation: 7, base: 0 }, None));
+        let JournalReading::Whole { header, file, tags, .. } = read(text.as_bytes()) else {
+            panic!()
+        };
+        assert_eq!((header, file), (JournalHeader { generation: 7, base: 0 }, None));
         assert_eq!(tags[&tag("a")], record(9, &[(3, 9)]));
         for bad in
             ["leafd-segments 1 7 x 0", "leafd-segments 1 7 5@6 x", "leafd-segments 1 7 5 6 7"]
         {
             let mut text = String::new();
             push_checked(&mut text, bad);
-            assert!(matches!(read(text.as_bytes()), Reading::Damaged { .. }), "{bad}");
+            assert!(matches!(read(text.as_bytes()), JournalReading::Damaged { .. }), "{bad}");
         }
     }
 
@@ -608,8 +613,10 @@ mod tests {
         assert_eq!(reopened(&path)[&tag("a")].left.position(), Some(301));
         // Written over the file, so that inode and time are those of the file as it is.
         std::fs::write(&path, copy).unwrap();
-        let Reading::Whole { file, .. } = read(&std::fs::read(&path).unwrap()) else { panic!() };
-        assert!(file.unwrap().differs_from(Mark::of(&std::fs::metadata(&path).unwrap())));
+        let JournalReading::Whole { file, .. } = read(&std::fs::read(&path).unwrap()) else {
+            panic!()
+        };
+        assert!(file.unwrap().differs_from(FileMark::of(&std::fs::metadata(&path).unwrap())));
     }
 
     #[test]
@@ -655,7 +662,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_content_is_read_or_refused_and_never_a_panic(content in any::<Vec<u8>>()) {
-            let mut file = whole_text(HEADER, Mark::read("7@8").unwrap(), &HashMap::new()).into_bytes();
+            let mut file = whole_text(HEADER, FileMark::read("7@8").unwrap(), &HashMap::new()).into_bytes();
             file.extend(&content);
             let _ = (read(&content), read(&file));
             prop_assert!(salvage(&content).is_empty());

@@ -15,7 +15,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::database::Identity;
+use super::database::DatabaseIdentity;
 use super::journal::{checked, decode_tag, encode_tag, push_checked};
 use crate::ids::Range;
 
@@ -30,7 +30,7 @@ pub const OLDER: usize = 3;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum LeaseLogEntry {
     /// A leafd started, or a new file begins.
     Start {
         /// ms since 1970.
@@ -47,7 +47,7 @@ pub enum Entry {
         /// ms since 1970.
         time_ms: u64,
         /// The database; none where it has no identity.
-        database: Option<Identity>,
+        database: Option<DatabaseIdentity>,
         /// The tag.
         tag: String,
         /// The range.
@@ -60,7 +60,7 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl LeaseLogEntry {
     fn push(&self, out: &mut String) {
         let encoded = |text: &str| {
             let mut out = String::new();
@@ -151,16 +151,17 @@ impl LeaseLog {
     ///
     /// # Errors
     /// When the disk refuses, for the first time in a row: the lease is missing.
-    pub fn add(&mut self, lease: &Entry) -> io::Result<()> {
+    pub fn add(&mut self, lease: &LeaseLogEntry) -> io::Result<()> {
         let Err(error) = self.write(lease) else { return Ok(()) };
         self.file = None;
         let is_news = !std::mem::replace(&mut self.has_gap, true);
         if is_news { Err(error) } else { Ok(()) }
     }
 
-    fn write(&mut self, lease: &Entry) -> io::Result<()> {
-        let (Entry::Start { time_ms, .. } | Entry::Lease { time_ms, .. } | Entry::Gap { time_ms }) =
-            *lease;
+    fn write(&mut self, lease: &LeaseLogEntry) -> io::Result<()> {
+        let (LeaseLogEntry::Start { time_ms, .. }
+        | LeaseLogEntry::Lease { time_ms, .. }
+        | LeaseLogEntry::Gap { time_ms }) = *lease;
         let mut text = String::new();
         if self.size > self.full {
             self.rotate()?;
@@ -173,10 +174,10 @@ impl LeaseLog {
             }
             let [machine, identity, place] =
                 [&self.machine, &self.identity, &self.place].map(Clone::clone);
-            Entry::Start { time_ms, machine, identity, place }.push(&mut text);
+            LeaseLogEntry::Start { time_ms, machine, identity, place }.push(&mut text);
         }
         if self.has_gap {
-            Entry::Gap { time_ms }.push(&mut text);
+            LeaseLogEntry::Gap { time_ms }.push(&mut text);
         }
         lease.push(&mut text);
         if let Some(file) = &mut self.file {
@@ -228,24 +229,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lease(start: u64) -> Entry {
+    fn lease(start: u64) -> LeaseLogEntry {
         let range = Range::new(start, start + 10).unwrap();
-        Entry::Lease { time_ms: 7, database: None, tag: "a b".into(), range }
+        LeaseLogEntry::Lease { time_ms: 7, database: None, tag: "a b".into(), range }
     }
 
     fn log(dir: &tempfile::TempDir) -> LeaseLog {
         LeaseLog::new(dir.path(), "m", "", "mysql db:3306/leaf")
     }
 
-    fn entries(path: &Path) -> Vec<Option<Entry>> {
-        std::fs::read_to_string(path).unwrap().lines().map(Entry::read).collect()
+    fn entries(path: &Path) -> Vec<Option<LeaseLogEntry>> {
+        std::fs::read_to_string(path).unwrap().lines().map(LeaseLogEntry::read).collect()
     }
 
     #[test]
     fn leases_follow_each_other_over_restarts_and_a_line_that_was_cut_off_costs_itself_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
-        let start = Entry::Start {
+        let start = LeaseLogEntry::Start {
             time_ms: 7,
             machine: "m".into(),
             identity: String::new(),
@@ -270,7 +271,10 @@ mod tests {
         let path = dir.path().join(FILE);
         assert_eq!(entries(&path).last().unwrap(), &Some(lease(991)));
         for file in [older(&path, 1), older(&path, OLDER)] {
-            assert!(matches!(entries(&file)[0], Some(Entry::Start { .. })), "each begins anew");
+            assert!(
+                matches!(entries(&file)[0], Some(LeaseLogEntry::Start { .. })),
+                "each begins anew"
+            );
         }
     }
 
@@ -285,7 +289,7 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
         log.add(&lease(21)).unwrap();
         let entries = entries(&path);
-        assert_eq!(entries[1..], [Some(Entry::Gap { time_ms: 7 }), Some(lease(21))]);
+        assert_eq!(entries[1..], [Some(LeaseLogEntry::Gap { time_ms: 7 }), Some(lease(21))]);
     }
 
     proptest! {
@@ -293,13 +297,13 @@ mod tests {
         fn any_line_is_read_or_refused_and_what_is_written_is_read(
             line in "\\PC{0,60}", tag in "\\PC{1,20}", start in 1..1_u64 << 62,
         ) {
-            prop_assert_eq!(Entry::read(&line), None);
+            prop_assert_eq!(LeaseLogEntry::read(&line), None);
             let range = Range::new(start, start + 1).unwrap();
             let database = "000102030405060708090a0b0c0d0e0f".parse().ok();
-            let lease = Entry::Lease { time_ms: 1, database, tag, range };
+            let lease = LeaseLogEntry::Lease { time_ms: 1, database, tag, range };
             let mut text = String::new();
             lease.push(&mut text);
-            prop_assert_eq!(Entry::read(text.trim_end()), Some(lease));
+            prop_assert_eq!(LeaseLogEntry::read(text.trim_end()), Some(lease));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 /// What no copy of a directory or file has. It stays when either is renamed or written to, and over
 /// a boot, which may give file systems other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct FileMark {
     inode: u64,
     /// When it was made (ns since 1970), where the file system knows.
     made_ns: Option<u128>,
@@ -24,7 +24,7 @@ pub enum Inodes {
     Unstable,
 }
 
-impl Mark {
+impl FileMark {
     /// That of a directory or file.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
@@ -80,17 +80,17 @@ mod tests {
     #[test]
     fn a_mark_is_written_and_read() {
         for made_ns in [None, Some(0), Some(u128::MAX)] {
-            let mark = Mark { inode: u64::MAX, made_ns };
-            assert_eq!(Mark::read(&mark.write()), Some(mark));
+            let mark = FileMark { inode: u64::MAX, made_ns };
+            assert_eq!(FileMark::read(&mark.write()), Some(mark));
         }
         for text in ["", "@", "1@", "@1", "a", "1@a", "-1"] {
-            assert_eq!(Mark::read(text), None, "{text}");
+            assert_eq!(FileMark::read(text), None, "{text}");
         }
     }
 
     #[test]
     fn another_inode_or_another_time_is_another_directory_and_an_unknown_time_is_none() {
-        let mark = |inode, made_ns| Mark { inode, made_ns };
+        let mark = |inode, made_ns| FileMark { inode, made_ns };
         assert!(!mark(1, Some(2)).differs_from(mark(1, Some(2))));
         assert!(mark(1, Some(2)).differs_from(mark(1, Some(3))));
         assert!(mark(1, None).differs_from(mark(2, None)));
@@ -107,7 +107,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [first, second, copy] =
             ["first", "second", "copy"].map(|name| folder.path().join(name));
-        let mark = |path| Mark::of(&std::fs::metadata(path).unwrap());
+        let mark = |path| FileMark::of(&std::fs::metadata(path).unwrap());
         std::fs::create_dir(&first).unwrap();
         let before = mark(&first);
         std::fs::write(first.join("file"), "1").unwrap();

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::mark::Mark;
+use super::mark::FileMark;
 use super::properties::{Damage, FILE_MARK, Properties};
 
 /// The file that names the owner.
@@ -18,7 +18,7 @@ const EMBEDDED: &str = "sqlite";
 
 /// The owner of a state directory, and where its ranges come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct StateOwner {
     /// The machine's ID.
     pub machine: String,
     /// The configured identity; empty when none is.
@@ -31,7 +31,7 @@ pub struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerFile {
     /// Whose directory it is.
-    pub owner: Owner,
+    pub owner: StateOwner,
     /// Counts the starts.
     pub generation: u64,
     /// Whether the journal has known the highest end of every tag ever since the directory was new.
@@ -40,9 +40,9 @@ pub struct OwnerFile {
     /// issued from a state that was lost. 0 when none was.
     pub base: u64,
     /// The directory that it was written in; older files do not say.
-    pub directory: Option<Mark>,
+    pub directory: Option<FileMark>,
     /// The file that it was written to; older files do not say.
-    pub file: Option<Mark>,
+    pub file: Option<FileMark>,
 }
 
 impl OwnerFile {
@@ -76,7 +76,7 @@ impl OwnerFile {
             other => return Err(Damage::Content(format!("version {other} is not known"))),
         }
         Ok(Self {
-            owner: Owner {
+            owner: StateOwner {
                 machine: properties.get("machine")?.to_owned(),
                 identity: properties.get("identity")?.to_owned(),
                 store: properties.get("store").unwrap_or(EMBEDDED).to_owned(),
@@ -88,13 +88,13 @@ impl OwnerFile {
                 // Older files have none.
                 Err(_) => 0,
             },
-            directory: properties.get("directory").ok().and_then(Mark::read),
+            directory: properties.get("directory").ok().and_then(FileMark::read),
             file: properties.file(),
         })
     }
 }
 
-impl Owner {
+impl StateOwner {
     /// This host: `configured_machine` or else systemd's machine ID, the identity, and the shared
     /// database, if there is one.
     #[must_use]
@@ -149,23 +149,25 @@ mod tests {
 
     #[test]
     fn an_owner_is_written_and_read_and_told_from_another() {
-        let here = Owner { machine: "m1".into(), identity: "a".into(), store: "s".into() };
-        for (base, directory, file) in [(0, None, None), (7, Mark::read("7@8"), Mark::read("9"))] {
+        let here = StateOwner { machine: "m1".into(), identity: "a".into(), store: "s".into() };
+        for (base, directory, file) in
+            [(0, None, None), (7, FileMark::read("7@8"), FileMark::read("9"))]
+        {
             let owner = here.clone();
             let file =
                 OwnerFile { owner, generation: 5, ends_are_known: false, base, directory, file };
             assert_eq!(OwnerFile::read(file.write().as_bytes()), Ok(file));
         }
         assert_eq!(here.differs_from(&here), None);
-        let other = Owner { machine: "m2".into(), ..here.clone() };
+        let other = StateOwner { machine: "m2".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("m2"));
-        let other = Owner { store: "t".into(), ..here.clone() };
+        let other = StateOwner { store: "t".into(), ..here.clone() };
         assert_eq!(here.differs_from(&other), None);
         assert_eq!(
             (here.leased_elsewhere(&here), here.leased_elsewhere(&other).is_some()),
             (None, true)
         );
-        let other = Owner { identity: "b".into(), ..here.clone() };
+        let other = StateOwner { identity: "b".into(), ..here.clone() };
         assert!(here.differs_from(&other).unwrap().contains("\"b\""));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::mark::Mark;
+use super::mark::FileMark;
 
 /// The key under which a file names itself, by its inode and when it was made.
 pub const FILE_MARK: &str = "file";
@@ -59,8 +59,8 @@ impl Properties {
 
     /// Which file the content was written to; none when it does not say so.
     #[must_use]
-    pub fn file(&self) -> Option<Mark> {
-        self.get(FILE_MARK).ok().and_then(Mark::read)
+    pub fn file(&self) -> Option<FileMark> {
+        self.get(FILE_MARK).ok().and_then(FileMark::read)
     }
 
     /// The file's content: a comment, the lines, the checksum.

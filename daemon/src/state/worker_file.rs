@@ -1,7 +1,7 @@
 //! The worker file: the worker ID as Leaf writes it, and what leafd adds, so that no ID comes
 //! twice when nothing else is known: the ceiling of its time, and what it was issued with.
 
-use super::mark::Mark;
+use super::mark::FileMark;
 use super::properties::{Damage, FILE_MARK, Properties};
 
 /// Its name in the state directory.
@@ -89,7 +89,7 @@ impl WorkerRecord {
 
     /// The content of `file`. `generation` counts the starts.
     #[must_use]
-    pub fn write(&self, generation: u64, file: Mark) -> String {
+    pub fn write(&self, generation: u64, file: FileMark) -> String {
         let mut properties = Properties::default();
         properties.set("version", 1);
         properties.set("generation", generation);
@@ -185,7 +185,7 @@ mod tests {
             contested(Standing::HandedBack),
             WorkerRecord { shared: Some(SharedClaim::default()), ..WorkerRecord::fresh() },
         ];
-        let mark = Mark::read("7@8").unwrap();
+        let mark = FileMark::read("7@8").unwrap();
         for record in records {
             assert_eq!(WorkerRecord::read(record.write(5, mark).as_bytes()), Ok((record, 5)));
         }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_file_of_version_0_1_0_is_of_a_worker_id_that_nobody_else_uses() {
-        let text = contested(Standing::Own).write(1, Mark::read("7@8").unwrap());
+        let text = contested(Standing::Own).write(1, FileMark::read("7@8").unwrap());
         assert!(!text.contains("standing"), "{text}");
         let (record, _) = WorkerRecord::read(text.as_bytes()).unwrap();
         assert_eq!(record.shared.unwrap().standing, Standing::Own);

@@ -8,10 +8,10 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::dir::Place;
+use super::dir::StatePlace;
 use super::durable;
-use super::journal::{Journal, TagRecord};
-use super::lease_log::{Entry, LeaseLog};
+use super::journal::{SegmentJournal, TagRecord};
+use super::lease_log::{LeaseLog, LeaseLogEntry};
 use super::worker_file::WorkerRecord;
 use crate::ids::BizTag;
 
@@ -22,7 +22,7 @@ enum Job {
     Worker(WorkerRecord, oneshot::Sender<Result<(), String>>),
     Database(String, oneshot::Sender<Result<(), String>>),
     LogLeasesTo(Box<LeaseLog>),
-    Leased(Entry),
+    Leased(LeaseLogEntry),
 }
 
 /// Hands writes to the thread. Cheap to clone; the thread ends when the last clone is gone.
@@ -38,9 +38,9 @@ impl Writer {
     /// # Errors
     /// When the operating system gives no thread.
     pub fn start(
-        place: Place,
+        place: StatePlace,
         generation: u64,
-        journal: Journal,
+        journal: SegmentJournal,
         fatal: &CancellationToken,
     ) -> io::Result<Self> {
         let (jobs, receiver) = mpsc::channel();
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Adds a lease to the log, before any record that is handed in later. Nobody waits for it.
-    pub fn leased(&self, lease: Entry) {
+    pub fn leased(&self, lease: LeaseLogEntry) {
         let _ = self.jobs.send(Job::Leased(lease));
     }
 
@@ -126,7 +126,12 @@ async fn wait(outcome: oneshot::Receiver<Result<(), String>>) -> Result<(), Stri
     outcome.await.map_err(|_| GONE)?
 }
 
-fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiver<Job>) {
+fn run(
+    place: &StatePlace,
+    generation: u64,
+    mut journal: SegmentJournal,
+    jobs: &mpsc::Receiver<Job>,
+) {
     let mut leases: Option<Box<LeaseLog>> = None;
     while let Ok(job) = jobs.recv() {
         let ours = place.check();
@@ -170,7 +175,7 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
 }
 
 /// Leases go on without their log, and `leafd audit` is told of the gap.
-fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &Entry) {
+fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &LeaseLogEntry) {
     if ours.is_err() {
         return log.lost();
     }
@@ -183,13 +188,13 @@ fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &Entry) {
 mod tests {
     use super::*;
     use crate::state::dir::{ForeignPolicy, StateDir};
-    use crate::state::owner::Owner;
+    use crate::state::owner::StateOwner;
 
     #[tokio::test]
     async fn of_two_worker_records_the_later_one_stays_whoever_is_waited_for_first() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
-        let here = Owner::here(Some("m"), "", None);
+        let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());
         let file = place.worker_file();

@@ -15,14 +15,14 @@ use crate::secret::Secret;
 
 /// The kinds of shared databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Server {
+pub enum ServerKind {
     /// MySQL and MariaDB.
     MySql,
     /// PostgreSQL.
     Postgres,
 }
 
-impl Server {
+impl ServerKind {
     const fn schemes(self) -> &'static [&'static str] {
         match self {
             Self::MySql => &["mysql", "mariadb"],
@@ -94,32 +94,32 @@ pub enum BadAddress {
 
 /// A checked URL, and how the server's certificate is looked at.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
-    server: Server,
+pub struct StoreAddress {
+    server: ServerKind,
     url: Url,
     verify: bool,
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 /// What people are told: `mysql leaf@db.example:3306/leaf`.
-impl fmt::Display for Address {
+impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}@{}", self.server.name(), self.user(), self.place())
     }
 }
 
-impl Address {
+impl StoreAddress {
     /// Checks a URL. With `verify`, one that asks for TLS has the server's certificate and name
     /// checked, also when it asks for no more than encryption.
     ///
     /// # Errors
     /// When a part is missing, unknown or wrong.
-    pub fn new(server: Server, text: &str, verify: bool) -> Result<Self, BadAddress> {
+    pub fn new(server: ServerKind, text: &str, verify: bool) -> Result<Self, BadAddress> {
         let example = server.example();
         let url = Url::parse(text).map_err(|why| BadAddress::Syntax(why.to_string(), example))?;
         if !server.schemes().contains(&url.scheme()) {
@@ -142,8 +142,8 @@ impl Address {
             }
         }
         match server {
-            Server::MySql => this.mysql(None).map(drop)?,
-            Server::Postgres => this.postgres(None).map(drop)?,
+            ServerKind::MySql => this.mysql(None).map(drop)?,
+            ServerKind::Postgres => this.postgres(None).map(drop)?,
         }
         this.check_tls()?;
         Ok(this)
@@ -152,11 +152,11 @@ impl Address {
     /// Who names a certificate wants TLS, and gets it only by saying so.
     fn check_tls(&self) -> Result<(), BadAddress> {
         let asks = match self.server {
-            Server::MySql => matches!(
+            ServerKind::MySql => matches!(
                 self.mysql(None)?.get_ssl_mode(),
                 MySqlSslMode::Required | MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity
             ),
-            Server::Postgres => matches!(
+            ServerKind::Postgres => matches!(
                 self.postgres(None)?.get_ssl_mode(),
                 PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
             ),
@@ -164,8 +164,8 @@ impl Address {
         match self.certificates().next() {
             Some((key, _)) if !asks => {
                 let mode = match self.server {
-                    Server::MySql => "ssl-mode=REQUIRED",
-                    Server::Postgres => "sslmode=require",
+                    ServerKind::MySql => "ssl-mode=REQUIRED",
+                    ServerKind::Postgres => "sslmode=require",
                 };
                 Err(BadAddress::Value(format!("{key} is of no use without {mode}")))
             }
@@ -182,7 +182,7 @@ impl Address {
 
     /// What it speaks.
     #[must_use]
-    pub const fn server(&self) -> Server {
+    pub const fn server(&self) -> ServerKind {
         self.server
     }
 
@@ -197,7 +197,7 @@ impl Address {
     #[must_use]
     pub fn identity(&self) -> String {
         let mut identity = format!("{} {}", self.server.name(), self.place());
-        if self.server == Server::Postgres {
+        if self.server == ServerKind::Postgres {
             identity.push_str(&format!(" user {}", self.user()));
             // They may also come from the environment.
             let options = self.postgres(None).ok();
@@ -229,7 +229,7 @@ impl Address {
         let port = self.url.port().unwrap_or(self.server.port());
         let host = self.host();
         // A socket of MySQL has no port in its name.
-        if self.server == Server::MySql && host.starts_with('/') {
+        if self.server == ServerKind::MySql && host.starts_with('/') {
             return format!("{host}/{}", self.database());
         }
         format!("{host}:{port}/{}", self.database())
@@ -261,7 +261,7 @@ impl Address {
         let options = PgConnectOptions::from_str(self.url.as_str());
         let options = options.map_err(|error| value(&error))?;
         // The URL says it all; libpq's variables in the environment are somebody else's.
-        let options = options.port(self.url.port().unwrap_or(Server::Postgres.port()));
+        let options = options.port(self.url.port().unwrap_or(ServerKind::Postgres.port()));
         let says_mode = self.url.query_pairs().any(|(key, _)| key == "sslmode");
         let mode = if says_mode { options.get_ssl_mode() } else { PgSslMode::Prefer };
         let options = options.ssl_mode(match mode {
@@ -292,12 +292,12 @@ fn value(error: &sqlx::Error) -> BadAddress {
 mod tests {
     use super::*;
 
-    fn mysql(url: &str) -> Result<Address, BadAddress> {
-        Address::new(Server::MySql, url, true)
+    fn mysql(url: &str) -> Result<StoreAddress, BadAddress> {
+        StoreAddress::new(ServerKind::MySql, url, true)
     }
 
-    fn postgres(url: &str) -> Result<Address, BadAddress> {
-        Address::new(Server::Postgres, url, true)
+    fn postgres(url: &str) -> Result<StoreAddress, BadAddress> {
+        StoreAddress::new(ServerKind::Postgres, url, true)
     }
 
     #[test]
@@ -341,13 +341,13 @@ mod tests {
     fn who_asks_for_tls_gets_a_verified_server_unless_told_otherwise() {
         let url = "mysql://leaf@db/leaf?ssl-mode=REQUIRED";
         let mode = |verify| {
-            let address = Address::new(Server::MySql, url, verify).unwrap();
+            let address = StoreAddress::new(ServerKind::MySql, url, verify).unwrap();
             format!("{:?}", address.mysql(None).unwrap().get_ssl_mode())
         };
         assert_eq!((mode(true).as_str(), mode(false).as_str()), ("VerifyIdentity", "Required"));
         let url = "postgres://leaf@db/leaf?sslmode=require";
         let mode = |verify| {
-            let address = Address::new(Server::Postgres, url, verify).unwrap();
+            let address = StoreAddress::new(ServerKind::Postgres, url, verify).unwrap();
             format!("{:?}", address.postgres(None).unwrap().get_ssl_mode())
         };
         assert_eq!((mode(true).as_str(), mode(false).as_str()), ("VerifyFull", "Require"));

@@ -7,19 +7,19 @@ use sqlx::error::DatabaseError;
 use tokio::sync::watch;
 
 use super::BoxFuture;
-use super::identity::{Finding, Seen, judge};
-use crate::state::database::{Identity, Recorded};
-use crate::state::mark::Mark;
+use super::identity::{IdentityFinding, SeenDatabase, judge};
+use crate::state::database::{DatabaseIdentity, RecordedDatabase};
+use crate::state::mark::FileMark;
 
 /// Records on disk which database the ranges come from.
-pub trait Recorder: Send + Sync {
+pub trait DatabaseRecorder: Send + Sync {
     /// Returns when it is on disk.
-    fn record(&self, recorded: Recorded) -> BoxFuture<'_, Result<(), String>>;
+    fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Why a database is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableDatabase {
     /// It is not the one that the remembered ranges come from. It can be used once those are given
     /// up.
     #[error(
@@ -28,9 +28,9 @@ pub enum Unusable {
     )]
     Other {
         /// Where the ranges come from.
-        recorded: Identity,
+        recorded: DatabaseIdentity,
         /// Who it says it is.
-        found: Option<Identity>,
+        found: Option<DatabaseIdentity>,
     },
     /// It was replaced while leafd worked with it.
     #[error(
@@ -40,9 +40,9 @@ pub enum Unusable {
     )]
     Swapped {
         /// Who it was.
-        before: Identity,
+        before: DatabaseIdentity,
         /// Who it says it is.
-        found: Option<Identity>,
+        found: Option<DatabaseIdentity>,
     },
     /// Embedded: the file is a copy, or comes from a backup. Its rows may be older than what was
     /// issued.
@@ -69,38 +69,38 @@ pub enum Unusable {
     NotRecorded(String),
 }
 
-fn named(identity: Option<Identity>) -> String {
+fn named(identity: Option<DatabaseIdentity>) -> String {
     identity.map_or_else(|| "without an identity".to_owned(), |identity| identity.to_string())
 }
 
 /// Watches over one store's connections.
-pub struct Guard {
-    recorder: Arc<dyn Recorder>,
-    state: Mutex<State>,
+pub struct DatabaseGuard {
+    recorder: Arc<dyn DatabaseRecorder>,
+    state: Mutex<GuardState>,
     /// One look at a time: of two connections to two databases, one is let through.
     turn: tokio::sync::Mutex<()>,
-    /// Whether [`Unusable::Other`] waits for the ranges to be given up.
+    /// Whether [`UnusableDatabase::Other`] waits for the ranges to be given up.
     other: watch::Sender<bool>,
 }
 
-struct State {
-    recorded: Recorded,
-    seen: Seen,
+struct GuardState {
+    recorded: RecordedDatabase,
+    seen: SeenDatabase,
     /// What the last look found wrong.
-    unusable: Option<Unusable>,
+    unusable: Option<UnusableDatabase>,
 }
 
-impl std::fmt::Debug for Guard {
+impl std::fmt::Debug for DatabaseGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Guard")
     }
 }
 
-impl Guard {
+impl DatabaseGuard {
     /// `recorded` is what the disk says of the database at the configured place.
     #[must_use]
-    pub fn new(recorded: Recorded, recorder: Arc<dyn Recorder>) -> Arc<Self> {
-        let state = State { recorded, seen: Seen::Nothing, unusable: None };
+    pub fn new(recorded: RecordedDatabase, recorder: Arc<dyn DatabaseRecorder>) -> Arc<Self> {
+        let state = GuardState { recorded, seen: SeenDatabase::Nothing, unusable: None };
         Arc::new(Self {
             recorder,
             state: Mutex::new(state),
@@ -113,48 +113,48 @@ impl Guard {
     #[must_use]
     pub fn unrecorded() -> Arc<Self> {
         struct Nowhere;
-        impl Recorder for Nowhere {
-            fn record(&self, _: Recorded) -> BoxFuture<'_, Result<(), String>> {
+        impl DatabaseRecorder for Nowhere {
+            fn record(&self, _: RecordedDatabase) -> BoxFuture<'_, Result<(), String>> {
                 Box::pin(async { Ok(()) })
             }
         }
-        Self::new(Recorded::default(), Arc::new(Nowhere))
+        Self::new(RecordedDatabase::default(), Arc::new(Nowhere))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is recorded of the database.
     #[must_use]
-    pub fn recorded(&self) -> Recorded {
+    pub fn recorded(&self) -> RecordedDatabase {
         self.state().recorded
     }
 
     /// Why the database is not used, as far as a connection has shown.
     #[must_use]
-    pub fn unusable(&self) -> Option<Unusable> {
+    pub fn unusable(&self) -> Option<UnusableDatabase> {
         self.state().unusable.clone()
     }
 
     /// Whether the database is known to have an identity, so that one without is not it.
     pub(super) fn expects_identity(&self) -> bool {
         let state = self.state();
-        state.recorded.identity.is_some() || matches!(state.seen, Seen::Named(_))
+        state.recorded.identity.is_some() || matches!(state.seen, SeenDatabase::Named(_))
     }
 
     /// Whether this process has worked with the database.
     pub(super) fn has_seen_one(&self) -> bool {
-        self.state().seen != Seen::Nothing
+        self.state().seen != SeenDatabase::Nothing
     }
 
     /// A shared database that has no identity.
     pub(super) fn is_nameless(&self) -> bool {
-        self.state().seen == Seen::Nameless
+        self.state().seen == SeenDatabase::Nameless
     }
 
     /// Remembers why a connection cannot be used.
-    pub(super) fn refuse(&self, unusable: Unusable) -> Unusable {
+    pub(super) fn refuse(&self, unusable: UnusableDatabase) -> UnusableDatabase {
         self.state().unusable = Some(unusable.clone());
         unusable
     }
@@ -162,51 +162,51 @@ impl Guard {
     /// Lets a connection to the database `found` through, or says why not.
     pub(super) async fn check(
         &self,
-        found: Option<Identity>,
-        file: Option<Mark>,
-    ) -> Result<(), Unusable> {
+        found: Option<DatabaseIdentity>,
+        file: Option<FileMark>,
+    ) -> Result<(), UnusableDatabase> {
         let _turn = self.turn.lock().await;
         let (recorded, seen) = {
             let state = self.state();
             (state.recorded, state.seen)
         };
         match judge(recorded.identity, seen, found) {
-            Finding::Same => {
+            IdentityFinding::Same => {
                 let moved = file.is_some() && recorded.file != file;
-                let now = Recorded { identity: found, file: file.or(recorded.file) };
+                let now = RecordedDatabase { identity: found, file: file.or(recorded.file) };
                 if moved {
                     self.record(now).await?;
                 }
                 self.accept(now);
                 Ok(())
             }
-            Finding::Record(_) => {
-                let now = Recorded { identity: found, file };
+            IdentityFinding::Record(_) => {
+                let now = RecordedDatabase { identity: found, file };
                 self.record(now).await?;
                 self.accept(now);
                 Ok(())
             }
-            Finding::Other => {
+            IdentityFinding::Other => {
                 let Some(recorded) = recorded.identity else { return Ok(()) };
-                let unusable = self.refuse(Unusable::Other { recorded, found });
+                let unusable = self.refuse(UnusableDatabase::Other { recorded, found });
                 self.other.send_replace(true);
                 Err(unusable)
             }
-            Finding::Swapped => {
-                let Seen::Named(before) = seen else { return Ok(()) };
-                Err(self.refuse(Unusable::Swapped { before, found }))
+            IdentityFinding::Swapped => {
+                let SeenDatabase::Named(before) = seen else { return Ok(()) };
+                Err(self.refuse(UnusableDatabase::Swapped { before, found }))
             }
         }
     }
 
-    async fn record(&self, recorded: Recorded) -> Result<(), Unusable> {
+    async fn record(&self, recorded: RecordedDatabase) -> Result<(), UnusableDatabase> {
         let outcome = self.recorder.record(recorded).await;
-        outcome.map_err(|error| self.refuse(Unusable::NotRecorded(error)))
+        outcome.map_err(|error| self.refuse(UnusableDatabase::NotRecorded(error)))
     }
 
-    fn accept(&self, recorded: Recorded) {
+    fn accept(&self, recorded: RecordedDatabase) {
         let mut state = self.state();
-        state.seen = recorded.identity.map_or(Seen::Nameless, Seen::Named);
+        state.seen = recorded.identity.map_or(SeenDatabase::Nameless, SeenDatabase::Named);
         state.recorded = recorded;
         state.unusable = None;
         drop(state);
@@ -227,8 +227,8 @@ impl Guard {
     /// When it cannot be recorded.
     pub async fn use_other(&self) -> Result<(), String> {
         let _turn = self.turn.lock().await;
-        let Some(Unusable::Other { found, .. }) = self.unusable() else { return Ok(()) };
-        let recorded = Recorded { identity: found, file: None };
+        let Some(UnusableDatabase::Other { found, .. }) = self.unusable() else { return Ok(()) };
+        let recorded = RecordedDatabase { identity: found, file: None };
         self.recorder.record(recorded).await?;
         let mut state = self.state();
         (state.recorded, state.unusable) = (recorded, None);
@@ -241,7 +241,7 @@ impl Guard {
 /// Lets a connection to a shared database through that has answered the question for its identity
 /// so. `is_nameless` tells the error of a database that has none.
 pub(super) async fn check_shared(
-    guard: &Guard,
+    guard: &DatabaseGuard,
     answer: Result<Option<String>, sqlx::Error>,
     is_nameless: impl Fn(&dyn DatabaseError) -> bool,
 ) -> Result<(), sqlx::Error> {
@@ -250,13 +250,13 @@ pub(super) async fn check_shared(
         Err(sqlx::Error::Database(error)) if is_nameless(&*error) => None,
         Err(error) => return Err(error),
     };
-    let identity = text.map(|text| text.trim().parse::<Identity>()).transpose();
+    let identity = text.map(|text| text.trim().parse::<DatabaseIdentity>()).transpose();
     let identity = identity.map_err(|error| sqlx::Error::Configuration(error.into()))?;
     Ok(guard.check(identity, None).await?)
 }
 
-impl From<Unusable> for sqlx::Error {
-    fn from(unusable: Unusable) -> Self {
+impl From<UnusableDatabase> for sqlx::Error {
+    fn from(unusable: UnusableDatabase) -> Self {
         Self::Configuration(unusable.into())
     }
 }
@@ -268,9 +268,10 @@ mod tests {
     #[tokio::test]
     async fn a_database_that_another_one_stood_in_for_is_used_again_and_nothing_is_given_up_over_and_over()
      {
-        let [ours, other] = [Identity::random(), Identity::random()].map(|made| made.ok());
-        let recorded = Recorded { identity: ours, file: None };
-        let guard = Guard::unrecorded();
+        let [ours, other] =
+            [DatabaseIdentity::random(), DatabaseIdentity::random()].map(|made| made.ok());
+        let recorded = RecordedDatabase { identity: ours, file: None };
+        let guard = DatabaseGuard::unrecorded();
         guard.state().recorded = recorded;
         assert!(guard.check(other, None).await.is_err());
         // While the ranges are being given up, a connection leads to the right one again.

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use crate::ids::{BizTag, Range};
 
-pub use address::{Address, BadAddress, Server};
-pub use guard::{Guard, Recorder, Unusable};
-pub use open::{Location, Shared, Source, open};
+pub use address::{BadAddress, ServerKind, StoreAddress};
+pub use guard::{DatabaseGuard, DatabaseRecorder, UnusableDatabase};
+pub use open::{SharedStore, StoreLocation, StoreSource, open};
 pub use row::{Number, Row};
 pub use sql::schema;
-pub use sql::sqlite::{Embedded, IfMissing, is_a_copy, may_be_another, take_over};
+pub use sql::sqlite::{EmbeddedStore, IfMissing, is_a_copy, may_be_another, take_over};
 
 /// Idle for this long, a connection to a shared database is closed.
 const IDLE: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub const FIND_AT_ONCE: usize = 256;
 
 /// What bounds the use of a shared database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Of connecting, and of what follows.
     pub timeout: Duration,
     /// Most connections at the same time.
@@ -130,7 +130,7 @@ impl<'a> NewTag<'a> {
 
 /// A row that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Made {
+pub struct CreatedTag {
     /// The first ID that the tag gives, as the row has it.
     pub first: u64,
     /// Whether the database keeps tombstones. Without them, nothing says where a tag of this name
@@ -140,7 +140,7 @@ pub struct Made {
 
 /// A row that was deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeletedTag {
     /// The row as it was.
     pub row: Row,
     /// A new tag of this name begins here or above.
@@ -148,13 +148,13 @@ pub struct Deleted {
 }
 
 /// A database with a table `leaf_alloc`. No call takes longer than two and a half times
-/// [`Limits::timeout`], but for the list.
+/// [`StoreLimits::timeout`], but for the list.
 pub trait Store: Send + Sync {
     /// What it is, for people; never with a password.
     fn describe(&self) -> String;
 
     /// Knows which database it has to be; none where that is not watched over.
-    fn guard(&self) -> Option<&Arc<Guard>> {
+    fn guard(&self) -> Option<&Arc<DatabaseGuard>> {
         None
     }
 
@@ -196,7 +196,7 @@ pub trait Store: Send + Sync {
         &'a self,
         tag: &'a BizTag,
         new: NewTag<'a>,
-    ) -> BoxFuture<'a, Result<Made, StoreError>>;
+    ) -> BoxFuture<'a, Result<CreatedTag, StoreError>>;
 
     /// Deletes a row, and in the same transaction writes its tombstone, by [`plan::plan_deletion`].
     /// `floor` is the highest end that this host has seen.
@@ -204,7 +204,7 @@ pub trait Store: Send + Sync {
         &'a self,
         tag: &'a BizTag,
         floor: u64,
-    ) -> BoxFuture<'a, Result<Deleted, StoreError>>;
+    ) -> BoxFuture<'a, Result<DeletedTag, StoreError>>;
 
     /// Moves a row forward to `floor` if it is below, and says where it was then. Never moves it
     /// backward. Reads the row as a lease does, locked, and so from nowhere but where it is written.

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use super::sql::{mysql, postgres, sqlite};
-use super::{Address, Embedded, Guard, Limits, Server, Store};
+use super::{DatabaseGuard, EmbeddedStore, ServerKind, Store, StoreAddress, StoreLimits};
 use crate::secret::Secret;
 
 /// Which store the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
+pub enum StoreLocation {
     /// A database file of this host alone, which goes wherever the state directory goes.
     Embedded,
     /// A database server that other hosts lease from as well.
-    Shared(Address),
+    Shared(StoreAddress),
 }
 
-impl Location {
+impl StoreLocation {
     /// Whether the store is this host's alone.
     #[must_use]
     pub const fn is_embedded(&self) -> bool {
@@ -24,7 +24,7 @@ impl Location {
 
     /// The address of a shared one.
     #[must_use]
-    pub const fn address(&self) -> Option<&Address> {
+    pub const fn address(&self) -> Option<&StoreAddress> {
         match self {
             Self::Embedded => None,
             Self::Shared(address) => Some(address),
@@ -34,34 +34,34 @@ impl Location {
 
 /// What [`open`] needs to know of a store.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum StoreSource {
     /// A database file of this host alone.
-    Embedded(Embedded),
+    Embedded(EmbeddedStore),
     /// A database server that other hosts lease from as well.
-    Shared(Shared),
+    Shared(SharedStore),
 }
 
 /// A database server, and how leafd uses it.
 #[derive(Debug, Clone)]
-pub struct Shared {
+pub struct SharedStore {
     /// Where it is.
-    pub address: Address,
+    pub address: StoreAddress,
     /// The password of the address' user.
     pub password: Option<Secret>,
     /// What bounds its use.
-    pub limits: Limits,
+    pub limits: StoreLimits,
 }
 
 /// Makes the store. It connects when it is first used.
 ///
 /// # Errors
 /// When the address or the pool of connections cannot be used.
-pub fn open(source: Source, guard: Arc<Guard>) -> Result<Arc<dyn Store>, String> {
+pub fn open(source: StoreSource, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String> {
     Ok(match source {
-        Source::Embedded(embedded) => Arc::new(sqlite::open(embedded, guard)?),
-        Source::Shared(shared) => match shared.address.server() {
-            Server::MySql => Arc::new(mysql::open(&shared, guard)?),
-            Server::Postgres => Arc::new(postgres::open(&shared, guard)?),
+        StoreSource::Embedded(embedded) => Arc::new(sqlite::open(embedded, guard)?),
+        StoreSource::Shared(shared) => match shared.address.server() {
+            ServerKind::MySql => Arc::new(mysql::open(&shared, guard)?),
+            ServerKind::Postgres => Arc::new(postgres::open(&shared, guard)?),
         },
     })
 }

@@ -14,21 +14,21 @@ pub(super) struct Checkpoints {
 
 /// The right to make the next checkpoint, for a commit that none covers yet.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct CheckpointTurn<'a> {
     all: &'a Checkpoints,
     covered: MutexGuard<'a, u64>,
 }
 
 impl Checkpoints {
     /// Called after a commit. `None`: a checkpoint has covered it meanwhile.
-    pub(super) async fn turn(&self) -> Option<Turn<'_>> {
+    pub(super) async fn turn(&self) -> Option<CheckpointTurn<'_>> {
         let own = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         let covered = self.covered.lock().await;
-        (*covered < own).then_some(Turn { all: self, covered })
+        (*covered < own).then_some(CheckpointTurn { all: self, covered })
     }
 }
 
-impl Turn<'_> {
+impl CheckpointTurn<'_> {
     /// How many commits a checkpoint covers that begins now.
     pub(super) fn covers(&self) -> u64 {
         self.all.commits.load(Ordering::SeqCst)

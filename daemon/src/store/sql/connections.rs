@@ -13,8 +13,8 @@ use sqlx::Connection as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use crate::store::Limits;
-use crate::store::guard::Guard;
+use crate::store::StoreLimits;
+use crate::store::guard::DatabaseGuard;
 
 /// Idle for this long, a connection is asked whether it still works before it is used.
 const FRESH: Duration = Duration::from_secs(1);
@@ -27,11 +27,11 @@ pub(super) trait Connect: Send + Sync + 'static {
     /// What one is.
     type Connection: sqlx::Connection + Send + 'static;
 
-    /// Opens one, and lets it through [`Guard::check`].
+    /// Opens one, and lets it through [`DatabaseGuard::check`].
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, sqlx::Error>> + Send;
 
     /// Knows which database the connections have to lead to.
-    fn guard(&self) -> &Arc<Guard>;
+    fn guard(&self) -> &Arc<DatabaseGuard>;
 
     /// Whether open connections still lead to what is at their address. Asked before each use, so
     /// it has to be quick.
@@ -47,7 +47,7 @@ pub(super) struct Connections<C: Connect> {
 }
 
 /// The right to one of them.
-pub(super) struct Place {
+pub(super) struct PoolSlot {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -91,7 +91,7 @@ impl<C: Connect> Manager for Opener<C> {
 /// call was given up at its time limit, nobody knows which state it is in.
 pub(super) struct Lent<C: Connect> {
     connection: Option<Object<Opener<C>>>,
-    _place: Place,
+    _place: PoolSlot,
 }
 
 impl<C: Connect> Lent<C> {
@@ -139,7 +139,11 @@ impl<C: Connect> Connections<C> {
     ///
     /// # Panics
     /// Outside of a runtime.
-    pub(super) fn new(how: C, limits: Limits, idle: Option<Duration>) -> Result<Self, BuildError> {
+    pub(super) fn new(
+        how: C,
+        limits: StoreLimits,
+        idle: Option<Duration>,
+    ) -> Result<Self, BuildError> {
         let pool = Pool::builder(Opener { how, ping: limits.timeout / 4 });
         let pool = pool.max_size(limits.connections).build()?;
         if let Some(idle) = idle {
@@ -159,16 +163,16 @@ impl<C: Connect> Connections<C> {
     }
 
     /// Waits until one of them is free.
-    pub(super) async fn place(&self) -> Place {
+    pub(super) async fn place(&self) -> PoolSlot {
         // It is never closed.
-        Place { _permit: self.places.clone().acquire_owned().await.ok() }
+        PoolSlot { _permit: self.places.clone().acquire_owned().await.ok() }
     }
 
     /// A connection that works.
     ///
     /// # Errors
     /// When none can be opened.
-    pub(super) async fn lend(&self, place: Place) -> Result<Lent<C>, sqlx::Error> {
+    pub(super) async fn lend(&self, place: PoolSlot) -> Result<Lent<C>, sqlx::Error> {
         match self.pool.get().await {
             Ok(connection) => Ok(Lent { connection: Some(connection), _place: place }),
             Err(PoolError::Backend(error)) => Err(error),
@@ -185,7 +189,7 @@ impl<C: Connect> Connections<C> {
     }
 
     /// Knows which database they have to lead to.
-    pub(super) fn guard(&self) -> &Arc<Guard> {
+    pub(super) fn guard(&self) -> &Arc<DatabaseGuard> {
         self.pool.manager().how.guard()
     }
 

@@ -17,11 +17,11 @@ use self::checkpoints::Checkpoints;
 use self::connections::{Connections, Lent};
 use self::dialect::{Blame, Dialect, FIND_FEW, Lack, Value};
 use crate::ids::BizTag;
-use crate::store::guard::Guard;
+use crate::store::guard::DatabaseGuard;
 use crate::store::plan::{plan_creation, plan_deletion};
 use crate::store::{
-    BoxFuture, Deleted, FIND_AT_ONCE, LONG_READ, LeaseAsk, Leased, Limits, Made, NewTag, Row,
-    Store, StoreError,
+    BoxFuture, CreatedTag, DeletedTag, FIND_AT_ONCE, LONG_READ, LeaseAsk, Leased, NewTag, Row,
+    Store, StoreError, StoreLimits,
 };
 
 /// Set before a statement that may fail without ending the transaction.
@@ -79,7 +79,7 @@ impl<D: Dialect> Sql<D> {
     pub(super) fn new(
         described: String,
         dialect: D,
-        limits: Limits,
+        limits: StoreLimits,
         idle: Option<Duration>,
     ) -> Result<Self, String> {
         let (begin_writing, begin_reading) = (dialect.begin_writing(), dialect.begin_reading());
@@ -296,7 +296,7 @@ impl<D: Dialect> Sql<D> {
         lent: &mut Lent<D>,
         tag: &BizTag,
         new: NewTag<'_>,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<CreatedTag, StoreError> {
         let values = [
             Value::Text(tag.as_str()),
             Value::Number(new.first.cast_signed()),
@@ -322,7 +322,7 @@ impl<D: Dialect> Sql<D> {
                 Err(StoreError::Busy("the state directory has not answered in time".into()))
             })?;
         }
-        Ok(Made { first, knows_deleted: !matches!(tombstone, Tombstone::NotKept) })
+        Ok(CreatedTag { first, knows_deleted: !matches!(tombstone, Tombstone::NotKept) })
     }
 
     async fn delete_on(
@@ -330,7 +330,7 @@ impl<D: Dialect> Sql<D> {
         lent: &mut Lent<D>,
         tag: &BizTag,
         floor: u64,
-    ) -> Result<Deleted, StoreError> {
+    ) -> Result<DeletedTag, StoreError> {
         let row = self.locked(lent, tag).await?;
         let known = self.tombstone_on(lent, tag).await?;
         if matches!(known, Tombstone::NotKept) {
@@ -356,7 +356,7 @@ impl<D: Dialect> Sql<D> {
         let read = Value::Number(row.max_id.get().unwrap_or_default());
         let deleted = D::change(lent, D::STATEMENTS.delete, &[Value::Text(&row.tag), read]).await;
         if deleted.map_err(|error| self.lacks_or_failed(&error))? == 1 {
-            return Ok(Deleted { row, tombstone });
+            return Ok(DeletedTag { row, tombstone });
         }
         Err(self.changed_while_locked(&row))
     }
@@ -491,7 +491,7 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
-    async fn insert(&self, tag: &BizTag, new: NewTag<'_>) -> Result<Made, StoreError> {
+    async fn insert(&self, tag: &BizTag, new: NewTag<'_>) -> Result<CreatedTag, StoreError> {
         let mut lent = self.lend().await?;
         let made = self.within(async {
             self.begin(&mut lent).await?;
@@ -531,7 +531,7 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    async fn delete_row(&self, tag: &BizTag, floor: u64) -> Result<Deleted, StoreError> {
+    async fn delete_row(&self, tag: &BizTag, floor: u64) -> Result<DeletedTag, StoreError> {
         let mut lent = self.lend().await?;
         self.within(async {
             self.begin(&mut lent).await?;
@@ -669,7 +669,7 @@ impl<D: Dialect> Store for Sql<D> {
         )
     }
 
-    fn guard(&self) -> Option<&Arc<Guard>> {
+    fn guard(&self) -> Option<&Arc<DatabaseGuard>> {
         Some(self.connections.guard())
     }
 
@@ -713,7 +713,7 @@ impl<D: Dialect> Store for Sql<D> {
         &'a self,
         tag: &'a BizTag,
         new: NewTag<'a>,
-    ) -> BoxFuture<'a, Result<Made, StoreError>> {
+    ) -> BoxFuture<'a, Result<CreatedTag, StoreError>> {
         Box::pin(async move {
             let made = self.insert(tag, new).await?;
             self.checkpoint().await;
@@ -725,7 +725,7 @@ impl<D: Dialect> Store for Sql<D> {
         &'a self,
         tag: &'a BizTag,
         floor: u64,
-    ) -> BoxFuture<'a, Result<Deleted, StoreError>> {
+    ) -> BoxFuture<'a, Result<DeletedTag, StoreError>> {
         Box::pin(async move {
             let deleted = self.delete_row(tag, floor).await?;
             self.checkpoint().await;

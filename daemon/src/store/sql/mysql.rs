@@ -16,8 +16,8 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 use super::Sql;
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Order, Statements, calls_by_sqlx};
-use crate::store::guard::{Guard, check_shared};
-use crate::store::{IDLE, Shared, Store};
+use crate::store::guard::{DatabaseGuard, check_shared};
+use crate::store::{IDLE, SharedStore, Store};
 
 /// What no call goes well with: too many connections, of all or of this user; no access to the
 /// server, database, table or column; a table or column that is not there; a server that stops, is
@@ -44,7 +44,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 struct MySql {
     options: MySqlConnectOptions,
     session: String,
-    guard: Arc<Guard>,
+    guard: Arc<DatabaseGuard>,
 }
 
 /// A store in MySQL or MariaDB, which connects when it is first used.
@@ -55,10 +55,10 @@ struct MySql {
 /// # Panics
 /// Outside of a runtime.
 pub(in crate::store) fn open(
-    shared: &Shared,
-    guard: Arc<Guard>,
+    shared: &SharedStore,
+    guard: Arc<DatabaseGuard>,
 ) -> Result<impl Store + use<>, String> {
-    let Shared { address, password, limits } = shared;
+    let SharedStore { address, password, limits } = shared;
     let options = address.mysql(password.as_ref()).map_err(|error| error.to_string())?;
     // The server gives up a lock before leafd gives up the call, and says so.
     let lock_wait = (limits.timeout.as_millis() * 4 / 5 / 1000).max(1);
@@ -89,7 +89,7 @@ impl Connect for MySql {
         Ok(connection)
     }
 
-    fn guard(&self) -> &Arc<Guard> {
+    fn guard(&self) -> &Arc<DatabaseGuard> {
         &self.guard
     }
 }

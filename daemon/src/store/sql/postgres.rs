@@ -15,8 +15,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use super::Sql;
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use crate::store::guard::{Guard, check_shared};
-use crate::store::{IDLE, LONG_READ, Shared, Store};
+use crate::store::guard::{DatabaseGuard, check_shared};
+use crate::store::{IDLE, LONG_READ, SharedStore, Store};
 
 /// What no call goes well with, by the beginning of its code: connection, authorization, a database
 /// or schema that is not there, resources, a server that stops, the system, a defect; and a server
@@ -27,7 +27,7 @@ const GENERAL: [&str; 12] =
 struct Postgres {
     options: PgConnectOptions,
     timeout: Duration,
-    guard: Arc<Guard>,
+    guard: Arc<DatabaseGuard>,
 }
 
 /// A store in PostgreSQL, which connects when it is first used.
@@ -38,10 +38,10 @@ struct Postgres {
 /// # Panics
 /// Outside of a runtime.
 pub(in crate::store) fn open(
-    shared: &Shared,
-    guard: Arc<Guard>,
+    shared: &SharedStore,
+    guard: Arc<DatabaseGuard>,
 ) -> Result<impl Store + use<>, String> {
-    let Shared { address, password, limits } = shared;
+    let SharedStore { address, password, limits } = shared;
     let options = address.postgres(password.as_ref()).map_err(|error| error.to_string())?;
     let dialect = Postgres { options, timeout: limits.timeout, guard };
     Sql::new(address.to_string(), dialect, *limits, Some(IDLE))
@@ -77,7 +77,7 @@ impl Connect for Postgres {
         Ok(connection)
     }
 
-    fn guard(&self) -> &Arc<Guard> {
+    fn guard(&self) -> &Arc<DatabaseGuard> {
         &self.guard
     }
 }

@@ -2,8 +2,8 @@
 //! collation is such that tags which differ in a byte are two tags. Beside it is a table of leafd's
 //! own, which Java Leaf does not touch: where deleted tags ended.
 
-use crate::state::database::Identity;
-use crate::store::Server;
+use crate::state::database::DatabaseIdentity;
+use crate::store::ServerKind;
 
 /// SQLite; leafd makes it itself.
 pub const SQLITE: &str = "\
@@ -32,14 +32,14 @@ CREATE TABLE IF NOT EXISTS leafd_identity (
 
 /// Which database this is, with an identity of its own. Executed again, it changes nothing.
 #[must_use]
-pub fn shared_identity(server: Server, identity: Identity) -> String {
+pub fn shared_identity(server: ServerKind, identity: DatabaseIdentity) -> String {
     let (text, engine) = match server {
-        Server::MySql => ("char(32) CHARACTER SET ascii", " ENGINE=InnoDB"),
-        Server::Postgres => ("char(32)", ""),
+        ServerKind::MySql => ("char(32) CHARACTER SET ascii", " ENGINE=InnoDB"),
+        ServerKind::Postgres => ("char(32)", ""),
     };
     let (insert, or_nothing) = match server {
-        Server::MySql => ("INSERT IGNORE", ""),
-        Server::Postgres => ("INSERT", " ON CONFLICT DO NOTHING"),
+        ServerKind::MySql => ("INSERT IGNORE", ""),
+        ServerKind::Postgres => ("INSERT", " ON CONFLICT DO NOTHING"),
     };
     format!(
         "-- The identity is this database's alone: in a script that several databases run (migrations),

@@ -14,10 +14,10 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use super::Sql;
 use super::connections::Connect;
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use crate::state::database::{Identity, NoIdentity};
-use crate::state::mark::{Inodes, Mark};
-use crate::store::guard::{Guard, Unusable};
-use crate::store::{Limits, Store, schema};
+use crate::state::database::{DatabaseIdentity, NoIdentity};
+use crate::state::mark::{FileMark, Inodes};
+use crate::store::guard::{DatabaseGuard, UnusableDatabase};
+use crate::store::{Store, StoreLimits, schema};
 
 /// SQLITE_BUSY and SQLITE_LOCKED, in the low byte of the code: another process has the lock. A
 /// probe would not wait for it.
@@ -34,7 +34,7 @@ pub enum IfMissing {
 
 /// Where an embedded store is, and what is known of it.
 #[derive(Debug, Clone)]
-pub struct Embedded {
+pub struct EmbeddedStore {
     /// The file.
     pub path: PathBuf,
     /// Bounds calls, and the wait for locks.
@@ -46,11 +46,11 @@ pub struct Embedded {
 }
 
 struct Sqlite {
-    place: Embedded,
+    place: EmbeddedStore,
     options: SqliteConnectOptions,
-    guard: Arc<Guard>,
+    guard: Arc<DatabaseGuard>,
     /// The file that the open connection works on.
-    opened: Mutex<Option<Mark>>,
+    opened: Mutex<Option<FileMark>>,
 }
 
 /// A store in an SQLite file, which is opened when it is first used, so that one that cannot be
@@ -59,17 +59,17 @@ struct Sqlite {
 /// # Errors
 /// When the pool cannot be built.
 pub(in crate::store) fn open(
-    place: Embedded,
-    guard: Arc<Guard>,
+    place: EmbeddedStore,
+    guard: Arc<DatabaseGuard>,
 ) -> Result<impl Store + use<>, String> {
     let described = format!("sqlite {}", place.path.display());
     let timeout = place.timeout;
     let dialect = Sqlite { options: options(&place), place, guard, opened: Mutex::default() };
     // One connection, kept open: nobody else needs it, and opening it reads the file.
-    Sql::new(described, dialect, Limits { timeout, connections: 1 }, None)
+    Sql::new(described, dialect, StoreLimits { timeout, connections: 1 }, None)
 }
 
-fn options(place: &Embedded) -> SqliteConnectOptions {
+fn options(place: &EmbeddedStore) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(&place.path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -85,7 +85,7 @@ fn options(place: &Embedded) -> SqliteConnectOptions {
 ///
 /// # Errors
 /// When the file is no database, is in use, or cannot be written.
-pub async fn take_over(place: &Embedded) -> Result<bool, String> {
+pub async fn take_over(place: &EmbeddedStore) -> Result<bool, String> {
     let may_create = place.if_missing == IfMissing::Create;
     let take_over = async {
         // SQLite removes the write-ahead log of an empty file.
@@ -96,7 +96,8 @@ pub async fn take_over(place: &Embedded) -> Result<bool, String> {
         let mut connection = options(place).create_if_missing(may_create).connect().await?;
         let (has_rows, _) = tables(&mut connection).await?;
         if has_rows || may_create {
-            make(&mut connection, Identity::random()?, mark_of(&place.path)?, "REPLACE").await?;
+            make(&mut connection, DatabaseIdentity::random()?, mark_of(&place.path)?, "REPLACE")
+                .await?;
             if !Sqlite::checkpoint(&mut connection).await? {
                 return Err(sqlx::Error::Protocol("another process reads it".into()));
             }
@@ -112,7 +113,7 @@ pub async fn take_over(place: &Embedded) -> Result<bool, String> {
 ///
 /// # Errors
 /// When it cannot be read as a database.
-pub async fn is_a_copy(place: &Embedded, has_identity: bool) -> Result<bool, String> {
+pub async fn is_a_copy(place: &EmbeddedStore, has_identity: bool) -> Result<bool, String> {
     let look = async {
         let mut connection = options(place).connect().await?;
         let (_, names_itself) = tables(&mut connection).await?;
@@ -125,31 +126,31 @@ pub async fn is_a_copy(place: &Embedded, has_identity: bool) -> Result<bool, Str
 }
 
 /// Whether a database that says which file it was written to is in that file.
-fn is_own(written_to: &str, mark: Mark, inodes: Inodes) -> bool {
-    Mark::read(written_to).is_some_and(|written| !written.differs_by(mark, inodes))
+fn is_own(written_to: &str, mark: FileMark, inodes: Inodes) -> bool {
+    FileMark::read(written_to).is_some_and(|written| !written.differs_by(mark, inodes))
 }
 
 /// Whether a file that cannot be opened as a database might be another one than `recorded`: it has
 /// another mark, and nothing shows that it is no database.
 #[must_use]
-pub fn may_be_another(path: &Path, recorded: Option<Mark>) -> bool {
+pub fn may_be_another(path: &Path, recorded: Option<FileMark>) -> bool {
     let Some(recorded) = recorded else { return false };
     let Ok(metadata) = std::fs::metadata(path) else { return false };
-    let is_other = metadata.is_file() && Mark::of(&metadata).differs_from(recorded);
+    let is_other = metadata.is_file() && FileMark::of(&metadata).differs_from(recorded);
     let mut header = [0; 16];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     is_other && (read.is_err() || header == *b"SQLite format 3\0")
 }
 
-fn mark_of(path: &Path) -> Result<Mark, sqlx::Error> {
-    Ok(Mark::of(&std::fs::metadata(path)?))
+fn mark_of(path: &Path) -> Result<FileMark, sqlx::Error> {
+    Ok(FileMark::of(&std::fs::metadata(path)?))
 }
 
 /// Makes the tables, and the identity with them, in one transaction.
 async fn make(
     connection: &mut SqliteConnection,
-    identity: Identity,
-    mark: Mark,
+    identity: DatabaseIdentity,
+    mark: FileMark,
     verb: &str,
 ) -> Result<(), sqlx::Error> {
     let tables = [schema::SQLITE, schema::SQLITE_IDENTITY].concat();
@@ -172,11 +173,11 @@ impl Sqlite {
             Err(error) if error.kind() == ErrorKind::NotFound => "the file is missing",
             Err(error) => return Err(error.into()),
         };
-        Err(self.guard.refuse(Unusable::Lost { what: what.to_owned() }).into())
+        Err(self.guard.refuse(UnusableDatabase::Lost { what: what.to_owned() }).into())
     }
 
     fn copied(&self, what: String) -> sqlx::Error {
-        self.guard.refuse(Unusable::Copied { what }).into()
+        self.guard.refuse(UnusableDatabase::Copied { what }).into()
     }
 
     /// Which database this is: what it says, and whether it says so in the file that it was
@@ -185,11 +186,11 @@ impl Sqlite {
         &self,
         connection: &mut SqliteConnection,
         may_create: bool,
-    ) -> Result<(Identity, Mark), sqlx::Error> {
+    ) -> Result<(DatabaseIdentity, FileMark), sqlx::Error> {
         let (has_rows, has_identity) = tables(connection).await?;
         if !has_rows && !may_create {
             let what = "the table leaf_alloc is missing from the file".to_owned();
-            return Err(self.guard.refuse(Unusable::Lost { what }).into());
+            return Err(self.guard.refuse(UnusableDatabase::Lost { what }).into());
         }
         let mark = mark_of(&self.place.path)?;
         let known = if has_identity { said(connection).await? } else { None };
@@ -204,12 +205,12 @@ impl Sqlite {
             }
             None => {
                 // Another process may be faster.
-                make(connection, Identity::random()?, mark, "INSERT OR IGNORE").await?;
+                make(connection, DatabaseIdentity::random()?, mark, "INSERT OR IGNORE").await?;
                 said(connection).await?.ok_or(sqlx::Error::RowNotFound)?
             }
         };
         let (identity, written_to) = said;
-        let identity: Identity = identity
+        let identity: DatabaseIdentity = identity
             .parse()
             .map_err(|error: NoIdentity| sqlx::Error::Configuration(error.into()))?;
         if !is_own(&written_to, mark, self.place.inodes) {
@@ -261,7 +262,7 @@ impl Connect for Sqlite {
         Ok(connection)
     }
 
-    fn guard(&self) -> &Arc<Guard> {
+    fn guard(&self) -> &Arc<DatabaseGuard> {
         &self.guard
     }
 
@@ -355,13 +356,13 @@ mod tests {
         BizTag::new(name).unwrap()
     }
 
-    fn place(dir: &tempfile::TempDir, if_missing: IfMissing) -> Embedded {
+    fn place(dir: &tempfile::TempDir, if_missing: IfMissing) -> EmbeddedStore {
         let path = dir.path().join("leafd.db");
-        Embedded { path, timeout: SECOND, if_missing, inodes: Inodes::Stable }
+        EmbeddedStore { path, timeout: SECOND, if_missing, inodes: Inodes::Stable }
     }
 
-    fn opened(place: Embedded) -> impl Store + use<> {
-        open(place, Guard::unrecorded()).unwrap()
+    fn opened(place: EmbeddedStore) -> impl Store + use<> {
+        open(place, DatabaseGuard::unrecorded()).unwrap()
     }
 
     fn store(dir: &tempfile::TempDir) -> impl Store + use<> {
