@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 use leafd::state::mark::FileMark;
 use leafd::state::properties::Properties;
-use leafd::store::{ServerKind, StoreAddress};
+use leafd::store::ServerKind;
 
 use crate::Ensemble;
 use crate::binaries::workspace;
@@ -112,7 +112,7 @@ impl Fixture {
         let database = self.has("rows").then(|| self.database());
         if let Some(database) = &database {
             home = home.with_database(database);
-            let address = StoreAddress::new(ServerKind::MySql, &database.url(), false);
+            let address = ServerKind::MySql.address(&database.url(), false);
             let identity = address.expect("the address").identity();
             rewrite(&home.state().join("owner.properties"), |owner| owner.set("store", identity));
         }

@@ -14,8 +14,8 @@ use leafd::ids::BizTag;
 use leafd::state::mark::Inodes;
 use leafd::store::LeaseAsk;
 use leafd::store::{
-    DatabaseGuard, EmbeddedStore, IfMissing, Leased, ServerKind, SharedStore, Store, StoreAddress,
-    StoreLimits, StoreSource, open, schema,
+    DatabaseGuard, EmbeddedStore, IfMissing, Leased, ServerKind, SharedStore, Store, StoreLimits,
+    StoreSource, open, schema,
 };
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -132,7 +132,7 @@ pub const fn span(leased: &Leased) -> (u64, u64) {
 /// When the address is none.
 #[must_use]
 pub fn open_at(server: ServerKind, url: &str, verify: bool, limits: StoreLimits) -> Arc<dyn Store> {
-    let address = StoreAddress::new(server, url, verify).expect("an address");
+    let address = server.address(url, verify).expect("an address");
     let _within = RUNTIME.enter();
     let source = StoreSource::Shared(SharedStore { address, password: None, limits });
     open(source, DatabaseGuard::unrecorded()).expect("a store")

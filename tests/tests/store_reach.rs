@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use leafd::secret::Secret;
 use leafd::store::{
-    DatabaseGuard, IfMissing, NewTag, SharedStore, Store, StoreAddress, StoreError, StoreSource,
-    open,
+    DatabaseGuard, IfMissing, NewTag, SharedStore, Store, StoreError, StoreSource, open,
 };
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{ASK, Bench, LIMITS, embedded, open_at, run, span, tag};
@@ -159,7 +158,7 @@ fn a_password_is_in_no_text(bench: &Bench) {
     let no_database = database.url().replace(database.name(), "no_such_database");
     for url in [database.url(), nobody_listens, no_database] {
         let url = url.replace("leaf:secret", "leaf:hunter%322");
-        let address = StoreAddress::new(bench.speaks(), &url, true).unwrap();
+        let address = bench.speaks().address(&url, true).unwrap();
         let store = open_at(bench.speaks(), &url, true, LIMITS);
         let name = &tag("orders");
         let mut texts = vec![store.describe(), format!("{address:?} {address}")];
@@ -189,7 +188,7 @@ fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &Bench) {
         ("leaf", None, false),
     ] {
         let url = bench.database().url().replace("leaf:secret", who);
-        let address = StoreAddress::new(bench.speaks(), &url, true).unwrap();
+        let address = bench.speaks().address(&url, true).unwrap();
         let source = SharedStore { address, password: password.map(Secret::new), limits: LIMITS };
         let outcome = run(async {
             let source = StoreSource::Shared(source);

@@ -18,7 +18,7 @@ use leaf_client::Layout;
 use serde::{Deserialize, Deserializer};
 
 use crate::secret::Secret;
-use crate::store::{ServerKind, StoreAddress, StoreLocation};
+use crate::store::{ServerKind, StoreLocation};
 
 pub use access::{Access, AccessRule, Principal, Quota, TagQuota};
 pub use check::Problem;
@@ -294,7 +294,7 @@ impl Config {
         let url = self.store.url.as_ref();
         let url =
             url.ok_or_else(|| problem(format!("is missing; write it as in {}", server.example())))?;
-        let address = StoreAddress::new(server, url.expose(), self.store.tls_verify);
+        let address = server.address(url.expose(), self.store.tls_verify);
         address.map(StoreLocation::Shared).map_err(|error| problem(error.to_string()))
     }
 }

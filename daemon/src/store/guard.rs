@@ -1,9 +1,8 @@
-//! Looks at every connection: whether it leads to the database that this host's ranges come from.
-//! Nothing is leased over a connection that was not let through here.
+//! Checks for every connection whether it leads to the database that this host's ranges come from.
+//! Nothing is leased over a connection that this did not accept.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sqlx::error::DatabaseError;
 use tokio::sync::watch;
 
 use super::BoxFuture;
@@ -13,58 +12,58 @@ use crate::state::mark::FileMark;
 
 /// Records on disk which database the ranges come from.
 pub trait DatabaseRecorder: Send + Sync {
-    /// Returns when it is on disk.
+    /// Returns when the record is on disk.
     fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// Why a database is not used.
+/// Why leafd does not use a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableDatabase {
-    /// It is not the one that the remembered ranges come from. It can be used once those are given
-    /// up.
+    /// The remembered ranges come from another database. leafd can use this one after it has dropped
+    /// them.
     #[error(
         "this is another database, {}, than the one that this host's ranges come from, {recorded}",
         named(*found)
     )]
     Other {
-        /// Where the ranges come from.
+        /// The identity of the database that the ranges come from.
         recorded: DatabaseIdentity,
-        /// Who it says it is.
+        /// The identity of the database at the configured place.
         found: Option<DatabaseIdentity>,
     },
-    /// It was replaced while leafd worked with it.
+    /// The database was replaced while leafd worked with it.
     #[error(
         "the database was replaced while leafd ran: it was {before}, and now it is {}. Bring the \
          right one back, or restart leafd to use this one above everything this host has issued",
         named(*found)
     )]
     Swapped {
-        /// Who it was.
+        /// The identity of the first database.
         before: DatabaseIdentity,
-        /// Who it says it is.
+        /// The identity of the one that is there now.
         found: Option<DatabaseIdentity>,
     },
-    /// Embedded: the file is a copy, or comes from a backup. Its rows may be older than what was
-    /// issued.
+    /// The file of the embedded store is a copy or comes from a backup. Its rows may be older than
+    /// what was issued.
     #[error(
         "{what}, so its rows may be older than what was issued, or the original may still be in \
          use. If no other leafd uses it, take it over above everything that was ever issued with \
          `leafd adopt --above N`; else bring the right file back"
     )]
     Copied {
-        /// What gives it away.
+        /// What shows that it is a copy.
         what: String,
     },
-    /// Embedded: what was leased is not in the file any more.
+    /// The file of the embedded store no longer knows what was leased from it.
     #[error(
         "{what} although ranges were leased from it; restore it, or let leafd make a new one above \
          everything this host has issued with `leafd adopt`"
     )]
     Lost {
-        /// What is not there.
+        /// What is missing.
         what: String,
     },
-    /// It cannot be recorded, so nothing may be leased from it.
+    /// leafd cannot record which database this is, so it leases nothing from it.
     #[error("cannot record which database this is: {0}")]
     NotRecorded(String),
 }
@@ -73,20 +72,20 @@ fn named(identity: Option<DatabaseIdentity>) -> String {
     identity.map_or_else(|| "without an identity".to_owned(), |identity| identity.to_string())
 }
 
-/// Watches over one store's connections.
+/// Checks the connections of one store.
 pub struct DatabaseGuard {
     recorder: Arc<dyn DatabaseRecorder>,
     state: Mutex<GuardState>,
-    /// One look at a time: of two connections to two databases, one is let through.
+    /// Checks run one at a time: of two connections to two databases, only one is accepted.
     turn: tokio::sync::Mutex<()>,
-    /// Whether [`UnusableDatabase::Other`] waits for the ranges to be given up.
+    /// Whether [`UnusableDatabase::Other`] waits for leafd to drop the ranges.
     other: watch::Sender<bool>,
 }
 
 struct GuardState {
     recorded: RecordedDatabase,
     seen: SeenDatabase,
-    /// What the last look found wrong.
+    /// What the last check found wrong.
     unusable: Option<UnusableDatabase>,
 }
 
@@ -97,7 +96,7 @@ impl std::fmt::Debug for DatabaseGuard {
 }
 
 impl DatabaseGuard {
-    /// `recorded` is what the disk says of the database at the configured place.
+    /// A guard that knows `recorded`, which the disk says about the database at the configured place.
     #[must_use]
     pub fn new(recorded: RecordedDatabase, recorder: Arc<dyn DatabaseRecorder>) -> Arc<Self> {
         let state = GuardState { recorded, seen: SeenDatabase::Nothing, unusable: None };
@@ -109,7 +108,7 @@ impl DatabaseGuard {
         })
     }
 
-    /// Knows of no database and records nothing, for stores without a state directory.
+    /// A guard that knows no database and records nothing, for stores without a state directory.
     #[must_use]
     pub fn unrecorded() -> Arc<Self> {
         struct Nowhere;
@@ -125,19 +124,16 @@ impl DatabaseGuard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is recorded of the database.
-    #[must_use]
-    pub fn recorded(&self) -> RecordedDatabase {
+    pub(crate) fn recorded(&self) -> RecordedDatabase {
         self.state().recorded
     }
 
-    /// Why the database is not used, as far as a connection has shown.
-    #[must_use]
-    pub fn unusable(&self) -> Option<UnusableDatabase> {
+    /// Why leafd does not use the database, as far as a connection has shown.
+    pub(crate) fn unusable(&self) -> Option<UnusableDatabase> {
         self.state().unusable.clone()
     }
 
-    /// Whether the database is known to have an identity, so that one without is not it.
+    /// Whether the database is known to have an identity, so that one without is another.
     pub(super) fn expects_identity(&self) -> bool {
         let state = self.state();
         state.recorded.identity.is_some() || matches!(state.seen, SeenDatabase::Named(_))
@@ -148,18 +144,18 @@ impl DatabaseGuard {
         self.state().seen != SeenDatabase::Nothing
     }
 
-    /// A shared database that has no identity.
+    /// Whether this process works with a shared database that has no identity.
     pub(super) fn is_nameless(&self) -> bool {
         self.state().seen == SeenDatabase::Nameless
     }
 
-    /// Remembers why a connection cannot be used.
+    /// Remembers why leafd cannot use a connection.
     pub(super) fn refuse(&self, unusable: UnusableDatabase) -> UnusableDatabase {
         self.state().unusable = Some(unusable.clone());
         unusable
     }
 
-    /// Lets a connection to the database `found` through, or says why not.
+    /// Accepts a connection to the database `found`, or says why not. `file` is the embedded store's.
     pub(super) async fn check(
         &self,
         found: Option<DatabaseIdentity>,
@@ -210,22 +206,22 @@ impl DatabaseGuard {
         state.recorded = recorded;
         state.unusable = None;
         drop(state);
-        // An earlier look may have shown another one: nothing has to be given up for it any more.
+        // An earlier check may have found another database. There is nothing to drop for it any more.
         self.other.send_replace(false);
     }
 
-    /// Waits until the first look shows another database than the recorded one.
-    pub async fn other_found(&self) {
-        // Its sender lives as long as this.
+    /// Waits until the first check finds another database than the recorded one.
+    pub(crate) async fn other_found(&self) {
+        // The sender lives as long as the guard, so this does not fail.
         let _ = self.other.subscribe().wait_for(|other| *other).await;
     }
 
-    /// The ranges of the recorded database are given up, on disk as well: from now on this host
-    /// works with the one that was found.
+    /// From now on this host works with the database that was found. The caller has dropped the ranges
+    /// of the recorded one, on disk too.
     ///
     /// # Errors
-    /// When it cannot be recorded.
-    pub async fn use_other(&self) -> Result<(), String> {
+    /// When the new database cannot be recorded.
+    pub(crate) async fn use_other(&self) -> Result<(), String> {
         let _turn = self.turn.lock().await;
         let Some(UnusableDatabase::Other { found, .. }) = self.unusable() else { return Ok(()) };
         let recorded = RecordedDatabase { identity: found, file: None };
@@ -235,29 +231,6 @@ impl DatabaseGuard {
         drop(state);
         self.other.send_replace(false);
         Ok(())
-    }
-}
-
-/// Lets a connection to a shared database through that has answered the question for its identity
-/// so. `is_nameless` tells the error of a database that has none.
-pub(super) async fn check_shared(
-    guard: &DatabaseGuard,
-    answer: Result<Option<String>, sqlx::Error>,
-    is_nameless: impl Fn(&dyn DatabaseError) -> bool,
-) -> Result<(), sqlx::Error> {
-    let text = match answer {
-        Ok(text) => text,
-        Err(sqlx::Error::Database(error)) if is_nameless(&*error) => None,
-        Err(error) => return Err(error),
-    };
-    let identity = text.map(|text| text.trim().parse::<DatabaseIdentity>()).transpose();
-    let identity = identity.map_err(|error| sqlx::Error::Configuration(error.into()))?;
-    Ok(guard.check(identity, None).await?)
-}
-
-impl From<UnusableDatabase> for sqlx::Error {
-    fn from(unusable: UnusableDatabase) -> Self {
-        Self::Configuration(unusable.into())
     }
 }
 
@@ -274,7 +247,7 @@ mod tests {
         let guard = DatabaseGuard::unrecorded();
         guard.state().recorded = recorded;
         assert!(guard.check(other, None).await.is_err());
-        // While the ranges are being given up, a connection leads to the right one again.
+        // While leafd drops the ranges, a connection leads to the right database again.
         guard.check(ours, None).await.unwrap();
         guard.use_other().await.unwrap();
         let waits = std::time::Duration::from_millis(10);

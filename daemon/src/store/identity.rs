@@ -1,36 +1,36 @@
-//! What follows when leafd compares the identity that a database says with the one that this host has
-//! recorded: a path, a URL or a kind can lead somewhere else tomorrow. No IO; [`super::guard`] carries
-//! it out.
+//! What follows from the identity in a database and the one that this host has recorded. A path, a URL
+//! or a kind can lead somewhere else tomorrow, so leafd compares identities. No IO; [`super::guard`]
+//! acts on the result.
 
 use crate::state::database::DatabaseIdentity;
 
-/// What this process has seen of its database.
+/// What this process knows of its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SeenDatabase {
-    /// No connection was made yet.
+    /// Nothing yet: there was no connection.
     Nothing,
-    /// It has no identity: a shared database without the table.
+    /// A shared database without the table of the identity.
     Nameless,
-    /// It said who it is.
+    /// Its identity.
     Named(DatabaseIdentity),
 }
 
-/// What follows from a look at a database.
+/// What follows from a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdentityFinding {
-    /// It is the one that this host works with.
+    /// This is the database that this host works with.
     Same,
-    /// Nothing was known so far: record it, then use it.
+    /// Nothing was recorded: record this identity, then use the database.
     Record(DatabaseIdentity),
-    /// The first look of this process shows another database than the one that the remembered
-    /// ranges come from. It can be used once those are given up.
+    /// The first check of this process finds another database than the one that the remembered
+    /// ranges come from. leafd can use it after it has dropped those.
     Other,
     /// The database was replaced while this process worked with it.
     Swapped,
 }
 
-/// Judges a database that calls itself `found`, where the disk says `recorded` and this process has
-/// `seen` that much.
+/// Judges a database with the identity `found`. The disk says `recorded`; `seen` is what this process
+/// knows.
 pub(super) fn judge(
     recorded: Option<DatabaseIdentity>,
     seen: SeenDatabase,
@@ -40,7 +40,7 @@ pub(super) fn judge(
         (SeenDatabase::Named(seen), Some(found)) if seen == found => IdentityFinding::Same,
         (SeenDatabase::Named(_), _) => IdentityFinding::Swapped,
         (SeenDatabase::Nameless, None) => IdentityFinding::Same,
-        // Somebody has made the table meanwhile.
+        // Somebody has made the table of the identity meanwhile.
         (SeenDatabase::Nameless, Some(found)) => IdentityFinding::Record(found),
         (SeenDatabase::Nothing, found) if found == recorded => IdentityFinding::Same,
         (SeenDatabase::Nothing, Some(found)) if recorded.is_none() => {
@@ -56,7 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_the_first_look_of_a_process_may_accept_another_database() {
+    fn only_the_first_check_of_a_process_may_accept_another_database() {
         let [a, b] = [1, 2].map(DatabaseIdentity::of_number);
         for (recorded, seen, found, finding) in [
             (None, SeenDatabase::Nothing, None, IdentityFinding::Same),

@@ -1,18 +1,18 @@
-//! Checkpoints shared by calls that come together: each waits for one that began after its own
-//! commit, and one covers all that were committed before it.
+//! Checkpoints that concurrent calls share: each call waits for a checkpoint that began after its own
+//! commit, and one checkpoint covers all earlier commits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Of one database.
+/// The checkpoints of one database.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     commits: AtomicU64,
     covered: Mutex<u64>,
 }
 
-/// The right to make the next checkpoint, for a commit that none covers yet.
+/// The right to make the next checkpoint, for a commit that no checkpoint covers yet.
 #[derive(Debug)]
 pub(super) struct CheckpointTurn<'a> {
     all: &'a Checkpoints,
@@ -20,7 +20,7 @@ pub(super) struct CheckpointTurn<'a> {
 }
 
 impl Checkpoints {
-    /// Called after a commit. `None`: a checkpoint has covered it meanwhile.
+    /// Call this after a commit. `None`: a checkpoint has covered the commit meanwhile.
     pub(super) async fn turn(&self) -> Option<CheckpointTurn<'_>> {
         let own = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         let covered = self.covered.lock().await;
@@ -29,12 +29,12 @@ impl Checkpoints {
 }
 
 impl CheckpointTurn<'_> {
-    /// How many commits a checkpoint covers that begins now.
+    /// How many commits a checkpoint will cover if it begins now.
     pub(super) fn covers(&self) -> u64 {
         self.all.commits.load(Ordering::SeqCst)
     }
 
-    /// A checkpoint was complete.
+    /// Call this after a complete checkpoint.
     pub(super) fn done(mut self, covers: u64) {
         *self.covered = covers.max(*self.covered);
     }
