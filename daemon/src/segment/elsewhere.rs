@@ -50,7 +50,7 @@ pub async fn give_up(
 }
 
 /// Tells people of it.
-pub fn report_other(why: &UnusableDatabase, dropped: u64) {
+pub(crate) fn report_other(why: &UnusableDatabase, dropped: u64) {
     tracing::error!(
         dropped,
         "{why}; the IDs that were left are given up, and tags go on above the highest end that \

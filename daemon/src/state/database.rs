@@ -7,20 +7,20 @@ use std::str::FromStr;
 use super::mark::FileMark;
 use super::properties::{Damage, Properties};
 
-/// Its name in the state directory.
-pub const FILE: &str = "database.properties";
+/// The file's name in the state directory.
+pub(crate) const FILE: &str = "database.properties";
 
-/// Identifies one database: 128 random bits, written into it when its tables were made. As text, 32
-/// hexadecimal digits.
+/// Identifies one database: 128 random bits that were written into it when its tables were made. Its
+/// text is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct DatabaseIdentity(u128);
+pub(crate) struct DatabaseIdentity(u128);
 
 impl DatabaseIdentity {
-    /// One that no other database has.
+    /// A new identity.
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub fn random() -> std::io::Result<Self> {
+    pub(crate) fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))
@@ -38,10 +38,10 @@ impl fmt::Display for DatabaseIdentity {
     }
 }
 
-/// A text that is no identity.
+/// The text is not an identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not 32 hexadecimal digits")]
-pub struct NoIdentity(String);
+pub(crate) struct NoIdentity(String);
 
 impl FromStr for DatabaseIdentity {
     type Err = NoIdentity;
@@ -53,18 +53,18 @@ impl FromStr for DatabaseIdentity {
     }
 }
 
-/// What is recorded of a database.
+/// What this host has recorded of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RecordedDatabase {
-    /// Who it said it is; none for a shared one without the table.
-    pub identity: Option<DatabaseIdentity>,
-    /// The file of an embedded one.
-    pub file: Option<FileMark>,
+pub(crate) struct RecordedDatabase {
+    /// `None` for a shared database without the table of the identity.
+    pub(crate) identity: Option<DatabaseIdentity>,
+    /// The file of an embedded database.
+    pub(crate) file: Option<FileMark>,
 }
 
 /// The file's content. `place` is where the database was found, as in the owner file.
 #[must_use]
-pub fn write(place: &str, recorded: RecordedDatabase) -> String {
+pub(crate) fn write(place: &str, recorded: RecordedDatabase) -> String {
     let mut properties = Properties::default();
     properties.set("version", 1);
     properties.set("store", place);
@@ -77,12 +77,12 @@ pub fn write(place: &str, recorded: RecordedDatabase) -> String {
     properties.write("Which database the ranges in segments.journal come from. Written by leafd.")
 }
 
-/// Reads the file's content: what is recorded of the database at `place`. Of one that was found
-/// elsewhere nothing is known here.
+/// Reads the file's content: what is recorded of the database at `place`. Nothing, if the record is of a
+/// database elsewhere.
 ///
 /// # Errors
-/// When it is damaged or of another version.
-pub fn read(content: &[u8], place: &str) -> Result<RecordedDatabase, Damage> {
+/// When the file is damaged or of another version.
+pub(crate) fn read(content: &[u8], place: &str) -> Result<RecordedDatabase, Damage> {
     let properties = Properties::read(content)?;
     match properties.number("version")? {
         1 => {}

@@ -1,8 +1,12 @@
+use std::collections::HashMap;
+
+use super::lock::LOCK_FILE;
 use super::*;
-use crate::ids::Range;
+use crate::ids::{BizTag, Range};
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
-use crate::state::durable::replace;
-use crate::state::journal::TagRecord;
+use crate::state::durable::{replace, replace_marked};
+use crate::state::journal::{JournalHeader, SegmentJournal, TagRecord};
+use crate::state::properties::Properties;
 use crate::state::worker_file::SharedClaim;
 
 fn here() -> StateOwner {
@@ -633,7 +637,7 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left
 fn a_lock_file_that_somebody_removed_lets_no_second_process_in() {
     let dir = tempfile::tempdir().unwrap();
     let _first = StateDir::lock(dir.path()).unwrap();
-    std::fs::remove_file(dir.path().join(LOCK)).unwrap();
+    std::fs::remove_file(dir.path().join(LOCK_FILE)).unwrap();
     assert!(matches!(StateDir::lock(dir.path()), Err(StateError::Locked { .. })));
 }
 

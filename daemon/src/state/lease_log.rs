@@ -1,6 +1,6 @@
-//! The lease log: every range that this host has leased, for `leafd audit`. leafd itself never reads
-//! it, and nothing waits for it: a line that cannot be written leaves a gap that the next one
-//! reports. It is bounded: full files are rotated, and the oldest is dropped.
+//! The lease log: every range that this host has leased, for `leafd audit`. The daemon never reads it,
+//! and nothing waits for it: if a line cannot be written, the next one reports a gap. Full files are
+//! rotated, and the oldest is deleted.
 //!
 //! Lines are `CHECKSUM KIND TIME …`, with the time in ms since 1970 and odd bytes percent-encoded:
 //!
@@ -16,21 +16,21 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::database::DatabaseIdentity;
-use super::journal::{checked, decode_tag, encode_tag, push_checked};
+use super::line::{checked, decode, encode, push_checked};
 use crate::ids::Range;
 
-/// Its name in the state directory; older files have `.1`, `.2`, … behind it.
+/// The log's name in the state directory; older files have `.1`, `.2`, … appended.
 pub const FILE: &str = "leases.log";
 
-/// A file that is larger is rotated. Some 80,000 leases.
+/// leafd rotates a larger file. In bytes; some 80,000 leases.
 const FULL: u64 = 8 << 20;
 
-/// Files that are kept besides the one being written.
+/// The number of older files that leafd keeps.
 pub const OLDER: usize = 3;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseLogEntry {
+pub(crate) enum LeaseLogEntry {
     /// A leafd started, or a new file begins.
     Start {
         /// ms since 1970.
@@ -46,7 +46,7 @@ pub enum LeaseLogEntry {
     Lease {
         /// ms since 1970.
         time_ms: u64,
-        /// The database; none where it has no identity.
+        /// `None` if the database has no identity.
         database: Option<DatabaseIdentity>,
         /// The tag.
         tag: String,
@@ -64,7 +64,7 @@ impl LeaseLogEntry {
     fn push(&self, out: &mut String) {
         let encoded = |text: &str| {
             let mut out = String::new();
-            encode_tag(text, &mut out);
+            encode(text, &mut out);
             out
         };
         let line = match self {
@@ -82,9 +82,9 @@ impl LeaseLogEntry {
         push_checked(out, &line);
     }
 
-    /// Reads a line without its line break; `None` when it is damaged.
+    /// Reads a line without its line break; `None` if it is damaged.
     #[must_use]
-    pub fn read(line: &str) -> Option<Self> {
+    pub(crate) fn read(line: &str) -> Option<Self> {
         let mut fields = checked(line)?.split(' ');
         let kind = fields.next()?;
         let time_ms = fields.next()?.parse().ok()?;
@@ -92,9 +92,9 @@ impl LeaseLogEntry {
         match (kind, rest.as_slice()) {
             ("start", [machine, identity, place]) => Some(Self::Start {
                 time_ms,
-                machine: decode_tag(machine)?,
-                identity: decode_tag(identity)?,
-                place: decode_tag(place)?,
+                machine: decode(machine)?,
+                identity: decode(identity)?,
+                place: decode(place)?,
             }),
             ("lease", [database, tag, start, end]) => Some(Self::Lease {
                 time_ms,
@@ -102,7 +102,7 @@ impl LeaseLogEntry {
                     "-" => None,
                     identity => Some(identity.parse().ok()?),
                 },
-                tag: decode_tag(tag)?,
+                tag: decode(tag)?,
                 range: Range::new(start.parse().ok()?, end.parse().ok()?)?,
             }),
             ("gap", []) => Some(Self::Gap { time_ms }),
@@ -113,12 +113,12 @@ impl LeaseLogEntry {
 
 /// The log, open for appending.
 #[derive(Debug)]
-pub struct LeaseLog {
+pub(crate) struct LeaseLog {
     path: PathBuf,
     machine: String,
     identity: String,
     place: String,
-    /// None: the next line begins with opening it.
+    /// `None`: the next line opens it.
     file: Option<File>,
     size: u64,
     full: u64,
@@ -126,10 +126,10 @@ pub struct LeaseLog {
 }
 
 impl LeaseLog {
-    /// The log in a state directory, of this owner and of the database at `place`. It is opened for
-    /// the first line.
+    /// The log in a state directory, for this owner and the database at `place`. The first line opens
+    /// the file.
     #[must_use]
-    pub fn new(directory: &Path, machine: &str, identity: &str, place: &str) -> Self {
+    pub(crate) fn new(directory: &Path, machine: &str, identity: &str, place: &str) -> Self {
         Self {
             path: directory.join(FILE),
             machine: machine.to_owned(),
@@ -142,16 +142,17 @@ impl LeaseLog {
         }
     }
 
-    /// Leases were not written.
-    pub const fn lost(&mut self) {
+    /// Records that leases were not written.
+    pub(super) const fn lost(&mut self) {
         self.has_gap = true;
     }
 
-    /// Adds a lease. Says whether the log has begun to have a gap with it.
+    /// Adds a lease, or begins a gap.
     ///
     /// # Errors
-    /// When the disk refuses, for the first time in a row: the lease is missing.
-    pub fn add(&mut self, lease: &LeaseLogEntry) -> io::Result<()> {
+    /// When the disk refuses for the first time in a row. Later failures return `Ok`, so that one gap is
+    /// reported once.
+    pub(super) fn add(&mut self, lease: &LeaseLogEntry) -> io::Result<()> {
         let Err(error) = self.write(lease) else { return Ok(()) };
         self.file = None;
         let is_news = !std::mem::replace(&mut self.has_gap, true);

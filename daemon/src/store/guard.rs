@@ -11,14 +11,14 @@ use crate::state::database::{DatabaseIdentity, RecordedDatabase};
 use crate::state::mark::FileMark;
 
 /// Records on disk which database the ranges come from.
-pub trait DatabaseRecorder: Send + Sync {
+pub(crate) trait DatabaseRecorder: Send + Sync {
     /// Returns when the record is on disk.
     fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Why leafd does not use a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnusableDatabase {
+pub(crate) enum UnusableDatabase {
     /// The remembered ranges come from another database. leafd can use this one after it has dropped
     /// them.
     #[error(
@@ -98,7 +98,10 @@ impl std::fmt::Debug for DatabaseGuard {
 impl DatabaseGuard {
     /// A guard that knows `recorded`, which the disk says about the database at the configured place.
     #[must_use]
-    pub fn new(recorded: RecordedDatabase, recorder: Arc<dyn DatabaseRecorder>) -> Arc<Self> {
+    pub(crate) fn new(
+        recorded: RecordedDatabase,
+        recorder: Arc<dyn DatabaseRecorder>,
+    ) -> Arc<Self> {
         let state = GuardState { recorded, seen: SeenDatabase::Nothing, unusable: None };
         Arc::new(Self {
             recorder,

@@ -19,7 +19,8 @@ use crate::ids::{BizTag, Range};
 
 pub(crate) use address::SharedDatabase;
 pub use address::{BadAddress, SharedStore, StoreAddress};
-pub use guard::{DatabaseGuard, DatabaseRecorder, UnusableDatabase};
+pub use guard::DatabaseGuard;
+pub(crate) use guard::{DatabaseRecorder, UnusableDatabase};
 pub(crate) use open::SCHEMAS;
 pub use open::{ServerKind, StoreLocation, StoreSource, open};
 pub use row::{Number, Row};
