@@ -1,5 +1,5 @@
-//! Whether leases of any number of hosts overlap: a proof, on a user's own data, that no ID was
-//! given to two hosts. Reads lease logs, decides, and changes nothing.
+//! Whether leases of any number of hosts overlap: with their own lease logs, users can prove that no two
+//! hosts got the same ID. Reads logs and changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, BufRead, Read};
@@ -8,21 +8,21 @@ use serde::Serialize;
 
 use crate::state::lease_log::LeaseLogEntry;
 
-/// A longer line is damaged: no tag, machine or place is that long.
+/// A line with more bytes is damaged: no tag, machine or place is that long.
 const LONGEST_LINE: u64 = 64 << 10;
 
 /// A range that a host has leased.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct LoggedLease {
-    /// The database: its identity, or where it is when it has none.
+    /// The identity of the database, or its place if it has no identity.
     pub database: String,
-    /// The tag.
+    /// The name of the tag.
     pub tag: String,
     /// The first ID.
     pub start: u64,
-    /// Behind the last ID.
+    /// One past the last ID.
     pub end: u64,
-    /// When, by the host's clock (ms since 1970).
+    /// When the host logged the lease, by its own clock (ms since 1970).
     pub time_ms: u64,
     /// The host's machine ID, and its identity if it has one.
     pub host: String,
@@ -31,56 +31,56 @@ pub struct LoggedLease {
 /// Two leases with IDs in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Overlap {
-    /// The first ID that both have.
+    /// The first common ID.
     pub start: u64,
-    /// Behind the last ID that both have.
+    /// One past the last common ID.
     pub end: u64,
     /// The lease that begins first.
     pub one: LoggedLease,
-    /// The other.
+    /// The lease that begins later or at the same ID.
     pub other: LoggedLease,
 }
 
-/// What the logs say.
+/// Collects what the logs say.
 #[derive(Debug, Default)]
 pub struct Audit {
     leases: HashSet<LoggedLease>,
     hosts: BTreeSet<String>,
-    /// Lines that cannot be read.
+    /// The number of unreadable lines.
     damaged: u64,
-    /// Places where a host could not write its log.
+    /// The number of places where a host could not write its log.
     gaps: u64,
-    /// Leases from databases that are known by their place alone.
+    /// The number of leases from databases without an identity.
     nameless: u64,
 }
 
-/// What came of it.
+/// The result of an audit. `leafd audit --json` prints it.
 #[derive(Debug, Serialize)]
 pub struct AuditReport {
-    /// Hosts that have leased.
+    /// The number of hosts that have leased.
     pub hosts: usize,
-    /// Databases that were leased from.
+    /// The number of databases that hosts have leased from.
     pub databases: usize,
-    /// Tags, counted per database.
+    /// The number of tags, counted per database.
     pub tags: usize,
-    /// Leases; one that is in several files counts once.
+    /// The number of leases; one that is in several files counts once.
     pub leases: usize,
-    /// Lines that could not be read: their leases are missing here.
+    /// The number of unreadable lines, whose leases are missing here.
     pub damaged_lines: u64,
-    /// Places where leases are missing because a host could not write them.
+    /// The number of places where leases are missing because a host could not write them.
     pub gaps: u64,
-    /// Leases from databases without an identity. Those of one database that hosts reach under
-    /// different addresses are not compared.
+    /// The number of leases from databases without an identity. If hosts reach such a database under
+    /// different addresses, their leases are not compared.
     pub leases_without_identity: u64,
-    /// Leases with IDs in common.
+    /// The leases with IDs in common.
     pub overlaps: Vec<Overlap>,
 }
 
 impl Audit {
-    /// Takes in a log.
+    /// Adds a log.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When reading it fails.
     pub fn read(&mut self, mut log: impl BufRead) -> io::Result<()> {
         let (mut host, mut place) = (String::from("unknown"), String::from("unknown"));
         let mut line = Vec::new();
@@ -137,8 +137,8 @@ impl Audit {
     }
 }
 
-/// The overlaps among leases of one tag: for each lease that has IDs in common with earlier ones,
-/// the one of those that reaches furthest.
+/// The overlaps among leases of one tag. A lease that overlaps several earlier ones is reported once, with
+/// the one that reaches furthest.
 fn overlaps(mut leases: Vec<LoggedLease>) -> Vec<Overlap> {
     leases.sort_by(|a, b| {
         (a.start, a.end, a.time_ms, &a.host).cmp(&(b.start, b.end, b.time_ms, &b.host))
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_follow_each_other_do_not_overlap_and_one_id_in_common_does() {
+    fn adjacent_ranges_do_not_overlap_and_ranges_with_one_common_id_do() {
         let report = audit([lease("a", 1, 100), lease("b", 101, 100), lease("a", 201, 1)]);
         assert_eq!((report.leases, report.overlaps), (3, vec![]));
         let report = audit([lease("a", 1, 100), lease("b", 100, 100)]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_ids_of_two_tags_or_two_databases_are_no_overlap_and_a_log_read_twice_is_none() {
+    fn equal_ids_of_two_tags_or_two_databases_do_not_overlap_nor_does_a_log_that_is_read_twice() {
         let other_tag = LoggedLease { tag: "invoices".into(), ..lease("b", 1, 100) };
         let elsewhere = LoggedLease { database: "e".into(), ..lease("b", 1, 100) };
         let report = audit([lease("a", 1, 100), lease("a", 1, 100), other_tag, elsewhere]);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_cannot_be_read_are_counted_and_harm_no_others() {
+    fn unreadable_lines_are_counted_and_do_not_affect_others() {
         let mut audit = Audit::default();
         let long = "x".repeat(200_000);
         audit.read(format!("\nnonsense\n{long}\n\u{e9}").as_bytes()).unwrap();
@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn overlaps_are_found_exactly_where_two_leases_have_an_id_in_common(
+        fn overlaps_are_found_exactly_if_two_leases_have_an_id_in_common(
             spans in proptest::collection::vec((1..60_u64, 1..20_u64), 0..12),
         ) {
             let leases: HashSet<LoggedLease> =

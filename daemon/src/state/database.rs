@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_for_its_own_place_alone() {
+    fn a_record_is_read_only_for_its_own_place() {
         let identity = "000102030405060708090a0b0c0d0e0f".parse().ok();
         let recorded = RecordedDatabase { identity, file: FileMark::read("7@8") };
         for recorded in [recorded, RecordedDatabase::default()] {

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_keeps_its_content_and_never_overwrites() {
+    fn a_file_that_is_set_aside_keeps_its_content_and_overwrites_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let mut names = Vec::new();

@@ -56,7 +56,7 @@ fn the_last_line_of_a_tag_counts() {
 }
 
 #[test]
-fn no_record_lowers_a_high_water_mark_not_even_the_last_one_of_a_life() {
+fn no_record_lowers_a_high_water_mark_not_even_the_last_one_before_the_end() {
     for is_last in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, path) = journal(&dir, &[("a", record(2001, &[]))]);
@@ -77,7 +77,7 @@ fn given_out(dir: &tempfile::TempDir) -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn a_line_that_was_cut_off_gives_up_what_it_could_have_said_and_keeps_the_highest_end() {
+fn a_cut_off_line_drops_the_ranges_it_could_have_changed_and_keeps_the_highest_end() {
     let dir = tempfile::tempdir().unwrap();
     let (content, before) = given_out(&dir);
     for cut in before + 1..content.len() {
@@ -93,7 +93,7 @@ fn a_line_that_was_cut_off_gives_up_what_it_could_have_said_and_keeps_the_highes
 }
 
 #[test]
-fn a_cut_line_of_a_new_tag_gives_up_nothing_of_other_tags_but_those_it_could_name() {
+fn a_cut_off_line_of_a_new_tag_drops_only_ranges_of_tags_it_could_name() {
     let dir = tempfile::tempdir().unwrap();
     let known = ["alpha", "beta", "be"].map(|name| (name, record(9, &[(3, 9)])));
     let (mut journal, path) = journal(&dir, &known);
@@ -120,7 +120,7 @@ fn a_cut_line_of_a_new_tag_gives_up_nothing_of_other_tags_but_those_it_could_nam
 }
 
 #[test]
-fn an_end_that_leafd_did_not_write_gives_up_what_was_left_of_all_tags() {
+fn an_end_that_leafd_did_not_write_drops_the_ranges_of_all_tags() {
     let dir = tempfile::tempdir().unwrap();
     let (_, path) = journal(&dir, &[("a", record(9, &[(3, 9)]))]);
     let content = std::fs::read(&path).unwrap();
@@ -157,7 +157,7 @@ fn every_flipped_bit_is_noticed_and_the_highest_ends_of_whole_lines_are_salvaged
 }
 
 #[test]
-fn a_journal_of_an_older_version_is_read_and_does_not_say_which_file_it_was() {
+fn a_journal_of_an_older_version_is_read_and_names_no_file() {
     let mut text = String::new();
     push_checked(&mut text, "leafd-segments 1 7");
     push_line(&mut text, &tag("a"), &record(9, &[(3, 9)]));
@@ -172,7 +172,7 @@ fn a_journal_of_an_older_version_is_read_and_does_not_say_which_file_it_was() {
 }
 
 #[test]
-fn the_last_record_of_a_life_is_in_a_file_of_its_own() {
+fn the_last_record_before_the_end_goes_to_a_new_file() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
     let copy = std::fs::read(&path).unwrap();
@@ -185,7 +185,7 @@ fn the_last_record_of_a_life_is_in_a_file_of_its_own() {
 }
 
 #[test]
-fn a_journal_that_somebody_removed_is_written_anew() {
+fn a_removed_journal_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
     std::fs::remove_file(&path).unwrap();
@@ -194,7 +194,7 @@ fn a_journal_that_somebody_removed_is_written_anew() {
 }
 
 #[test]
-fn an_outdated_file_is_written_anew_and_says_the_same() {
+fn a_compacted_journal_says_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, path) = journal(&dir, &[("b", record(9, &[(3, 9)]))]);
     let many = |from: u64| {
@@ -212,7 +212,7 @@ fn an_outdated_file_is_written_anew_and_says_the_same() {
 }
 
 #[test]
-fn after_a_failed_write_the_whole_file_is_written_anew() {
+fn after_a_failed_write_the_whole_file_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, path) = journal(&dir, &[("a", record(2001, &[(1, 2001)]))]);
     // A file that cannot be written to stands in for a disk that fails.
@@ -226,7 +226,7 @@ fn after_a_failed_write_the_whole_file_is_written_anew() {
 
 proptest! {
     #[test]
-    fn any_content_is_read_or_refused_and_never_a_panic(content in any::<Vec<u8>>()) {
+    fn no_content_makes_the_reader_panic(content in any::<Vec<u8>>()) {
         let mut file = whole_text(HEADER, FileMark::read("7@8").unwrap(), &HashMap::new()).into_bytes();
         file.extend(&content);
         let _ = (read(&content), read(&file));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_follow_each_other_over_restarts_and_a_line_that_was_cut_off_costs_itself_alone() {
+    fn restarts_append_to_the_log_and_a_cut_off_line_costs_only_itself() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         let start = LeaseLogEntry::Start {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_a_gap_that_is_reported_once() {
+    fn a_failed_write_leaves_a_gap_that_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         std::fs::create_dir(&path).unwrap();

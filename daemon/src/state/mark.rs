@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn another_inode_or_another_time_is_another_directory_and_an_unknown_time_is_none() {
+    fn another_inode_or_birth_time_means_another_directory_and_an_unknown_time_means_nothing() {
         let mark = |inode, made_ns| FileMark { inode, made_ns };
         assert!(!mark(1, Some(2)).differs_from(mark(1, Some(2))));
         assert!(mark(1, Some(2)).differs_from(mark(1, Some(3))));

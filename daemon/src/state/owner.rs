@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_owner_is_written_and_read_and_told_from_another() {
+    fn an_owner_is_written_and_read_and_differs_from_another() {
         let here = StateOwner { machine: "m1".into(), identity: "a".into(), store: "s".into() };
         for (base, directory, file) in
             [(0, None, None), (7, FileMark::read("7@8"), FileMark::read("9"))]

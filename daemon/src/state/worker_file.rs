@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_version_0_1_0_is_of_a_worker_id_that_nobody_else_uses() {
+    fn a_file_of_version_0_1_0_has_a_worker_id_that_nobody_else_uses() {
         let text = contested(Standing::Own).write(1, FileMark::read("7@8").unwrap());
         assert!(!text.contains("standing"), "{text}");
         let (record, _) = WorkerRecord::read(text.as_bytes()).unwrap();
@@ -204,12 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_of_a_later_version_is_taken_for_contested() {
+    fn a_standing_of_a_later_version_counts_as_contested() {
         assert_eq!(Standing::read(Some("lent")), Standing::Contested);
     }
 
     #[test]
-    fn java_leafs_own_file_is_not_taken_for_ours() {
+    fn java_leafs_file_is_not_accepted_as_leafds() {
         assert!(WorkerRecord::read(b"#Thu Jan 01 00:00:00 UTC 2026\nworkerID=3\n").is_err());
     }
 }

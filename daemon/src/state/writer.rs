@@ -195,7 +195,7 @@ mod tests {
     use crate::state::owner::StateOwner;
 
     #[tokio::test]
-    async fn of_two_worker_records_the_later_one_stays_whoever_is_waited_for_first() {
+    async fn the_later_of_two_worker_records_stays_in_whichever_order_callers_wait() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
         let here = StateOwner::here(Some("m"), "", None);

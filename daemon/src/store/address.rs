@@ -36,8 +36,10 @@ pub(crate) struct SharedDatabase {
     pub(super) asks_for_tls: fn(&StoreAddress) -> Result<bool, BadAddress>,
     /// What besides host, port and database decides which table a session sees.
     pub(super) session: fn(&StoreAddress) -> String,
-    pub(super) open: fn(&SharedStore, Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String>,
+    pub(super) open: OpenShared,
 }
+
+type OpenShared = fn(&SharedStore, Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String>;
 
 /// A database server, and how leafd uses it.
 #[derive(Debug, Clone)]
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_is_refused_with_its_fault_and_without_its_password() {
+    fn a_wrong_url_is_refused_with_the_fault_named_and_the_password_hidden() {
         for (address, fault) in [
             (mysql("leaf:hunter2@db"), "leaf:"),
             (mysql("mysql://leaf:hunter2@d b/leaf"), "no URL"),
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn two_addresses_of_one_table_are_the_same_and_those_of_two_are_not() {
+    fn addresses_are_the_same_exactly_if_they_lead_to_one_table() {
         let identity = |url: &str| mysql(url).unwrap().identity();
         let same = "mysql://b@db:3306/leaf?ssl-mode=REQUIRED&ssl-ca=/x";
         assert_eq!(identity("mysql://a:x@db/leaf"), identity(same));

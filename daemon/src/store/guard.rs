@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_database_that_another_one_stood_in_for_is_used_again_and_nothing_is_given_up_over_and_over()
+    async fn a_database_that_was_replaced_for_a_while_is_used_again_and_ranges_are_not_dropped_repeatedly()
      {
         let [ours, other] =
             [DatabaseIdentity::random(), DatabaseIdentity::random()].map(|made| made.ok());

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_rows_are_errors_that_name_the_value() {
+    fn absurd_rows_cause_errors_that_name_the_value() {
         for (max_id, step, named) in [
             (-1, 10, "-1"),
             (1, 0, "step is 0"),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_number_is_named_where_it_is_needed() {
+    fn a_value_that_is_not_a_number_is_an_error_where_a_number_is_needed() {
         for text in [None, Some("many"), Some("9223372036854775808"), Some("1.5"), Some("")] {
             let row = Row {
                 tag: "a".into(),

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn commits_that_come_together_share_a_checkpoint() {
+    async fn concurrent_commits_share_a_checkpoint() {
         let checkpoints = Checkpoints::default();
         let runs = AtomicU64::new(0);
         let commit = async || {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_checkpoint_that_was_held_up_covers_nothing() {
+    async fn a_checkpoint_that_a_reader_held_up_covers_nothing() {
         let checkpoints = Checkpoints::default();
         drop(checkpoints.turn().await.unwrap());
         let turn = checkpoints.turn().await.unwrap();

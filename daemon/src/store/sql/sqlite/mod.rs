@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn missing_rows_and_rows_of_the_wrong_kind_are_told_apart() {
+    async fn a_missing_row_and_a_bad_row_are_different_errors() {
         let dir = tempfile::tempdir().unwrap();
         let store = store(&dir);
         assert_eq!(store.lease(&tag("a"), ASK).await, Err(StoreError::NoSuchTag));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_file_is_made_only_when_nothing_was_leased_from_it() {
+    async fn a_missing_file_is_made_only_if_nothing_was_leased_from_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
         let store = opened(place(&dir, IfMissing::Refuse));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_no_database_is_unavailable_and_left_as_it_is() {
+    async fn a_file_that_is_not_a_database_counts_as_down_and_stays_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.db");
         std::fs::write(&path, "this is not a database, and longer than a header of one").unwrap();
