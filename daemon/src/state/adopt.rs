@@ -117,17 +117,7 @@ impl StateDir {
             if let Some(copied) = &copied {
                 return Err(self.refuse_copy(copied, journal.as_ref()));
             }
-            let why = if is_new {
-                Some("is empty: nobody here knows what was issued from the one before it")
-            } else if !ends_are_known && !is_there {
-                Some(
-                    "has lost its database, or has an older copy of it, and its journal does not \
-                     know all that was issued",
-                )
-            } else {
-                None
-            };
-            if let Some(why) = why {
+            if let Some(why) = why_unknown(is_new, ends_are_known, is_there) {
                 let advice = Box::new(Advice::new(&floors, false));
                 return Err(StateError::Unknown { path: self.path().to_owned(), why, advice });
             }
@@ -174,6 +164,25 @@ impl StateDir {
             },
         )?;
         Ok(Adopted { done, floors, base, ends_are_known })
+    }
+}
+
+/// Why only the operator can know what was issued from an embedded store; `None` if the directory or the
+/// database knows.
+const fn why_unknown(
+    is_new: bool,
+    ends_are_known: bool,
+    database_is_there: bool,
+) -> Option<&'static str> {
+    if is_new {
+        Some("is empty, so this host does not know what was issued from the one before it")
+    } else if !ends_are_known && !database_is_there {
+        Some(
+            "has lost its database, or has an older copy of it, and its journal does not know all \
+             that was issued",
+        )
+    } else {
+        None
     }
 }
 

@@ -1,6 +1,6 @@
 //! The segment journal: for each tag the highest end seen and the ranges above the durable ceiling.
 //! leafd appends lines and syncs them; the last line of a tag counts. When most lines are outdated,
-//! leafd writes the file anew. `format.rs` has the lines, `replay.rs` reads them back.
+//! leafd rewrites the file. `format.rs` has the lines, `replay.rs` reads them back.
 
 mod format;
 mod replay;
@@ -26,8 +26,7 @@ pub(crate) const FILE: &str = "segments.journal";
 /// the journal stays one file for as long as leafd runs, so a copy written over it would not show.
 pub(crate) const MARK_FILE: &str = "segments.mark";
 
-/// The journal may have this many outdated lines, and as many as there are tags, before leafd writes it
-/// anew.
+/// leafd rewrites the journal when its outdated lines outnumber the tags by more than this.
 const SLACK: usize = 20_000;
 
 /// The journal, open for appending.

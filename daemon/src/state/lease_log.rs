@@ -274,7 +274,7 @@ mod tests {
         for file in [older(&path, 1), older(&path, OLDER)] {
             assert!(
                 matches!(entries(&file)[0], Some(LeaseLogEntry::Start { .. })),
-                "each begins anew"
+                "each file begins with a start"
             );
         }
     }

@@ -56,16 +56,16 @@ pub struct SharedStore {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
     /// It does not parse.
-    #[error("it is no URL ({0}); write it as in {1}")]
+    #[error("it is not a URL ({0}); write it like {1}")]
     Syntax(String, &'static str),
     /// It belongs to another kind of database.
-    #[error("it begins with {0}:; write it as in {1}")]
+    #[error("it begins with {0}:; write it like {1}")]
     Scheme(String, &'static str),
     /// It lacks a host, user or database.
-    #[error("it names no {0}; write it as in {1}")]
+    #[error("it names no {0}; write it like {1}")]
     Missing(&'static str, &'static str),
     /// This kind of database has no such parameter.
-    #[error("{0:?} is no parameter of it; these are: {1}")]
+    #[error("it has no parameter {0:?}; the parameters are: {1}")]
     Parameter(String, String),
     /// A value is wrong.
     #[error("{0}")]
@@ -135,7 +135,7 @@ impl StoreAddress {
         match self.certificates().next() {
             Some((key, _)) if !asks_for_tls => {
                 let tls = self.database.tls;
-                Err(BadAddress::Value(format!("{key} is of no use without {tls}")))
+                Err(BadAddress::Value(format!("{key} has no effect without {tls}")))
             }
             _ => Ok(()),
         }
@@ -236,7 +236,7 @@ mod tests {
     fn a_wrong_url_is_refused_with_the_fault_named_and_the_password_hidden() {
         for (address, fault) in [
             (mysql("leaf:hunter2@db"), "leaf:"),
-            (mysql("mysql://leaf:hunter2@d b/leaf"), "no URL"),
+            (mysql("mysql://leaf:hunter2@d b/leaf"), "not a URL"),
             (mysql("postgres://leaf:hunter2@db/leaf"), "postgres:"),
             (mysql("mysql://:hunter2@db/leaf"), "no user"),
             (mysql("mysql://leaf:hunter2@db"), "no database"),

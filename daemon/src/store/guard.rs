@@ -22,7 +22,7 @@ pub(crate) enum UnusableDatabase {
     /// The remembered ranges come from another database. leafd can use this one after it has dropped
     /// them.
     #[error(
-        "this is another database, {}, than the one that this host's ranges come from, {recorded}",
+        "this is another database: {}, but this host's ranges come from {recorded}",
         named(*found)
     )]
     Other {
@@ -34,7 +34,8 @@ pub(crate) enum UnusableDatabase {
     /// The database was replaced while leafd worked with it.
     #[error(
         "the database was replaced while leafd ran: it was {before}, and now it is {}. Bring the \
-         right one back, or restart leafd to use this one above everything this host has issued",
+         right one back, or restart leafd, which then uses this one above everything that this host \
+         has issued",
         named(*found)
     )]
     Swapped {
@@ -47,8 +48,8 @@ pub(crate) enum UnusableDatabase {
     /// what was issued.
     #[error(
         "{what}, so its rows may be older than what was issued, or the original may still be in \
-         use. If no other leafd uses it, take it over above everything that was ever issued with \
-         `leafd adopt --above N`; else bring the right file back"
+         use. If no other leafd uses it, run `leafd adopt --above N` with a number above everything \
+         that was ever issued; else bring the right file back"
     )]
     Copied {
         /// What shows that it is a copy.
@@ -56,8 +57,8 @@ pub(crate) enum UnusableDatabase {
     },
     /// The file of the embedded store no longer knows what was leased from it.
     #[error(
-        "{what} although ranges were leased from it; restore it, or let leafd make a new one above \
-         everything this host has issued with `leafd adopt`"
+        "{what} although ranges were leased from it; restore it, or run `leafd adopt`, which makes a \
+         new one above everything that this host has issued"
     )]
     Lost {
         /// What is missing.
@@ -209,7 +210,7 @@ impl DatabaseGuard {
         state.recorded = recorded;
         state.unusable = None;
         drop(state);
-        // An earlier check may have found another database. There is nothing to drop for it any more.
+        // An earlier check may have found another database. No ranges need to be dropped for it now.
         self.other.send_replace(false);
     }
 

@@ -61,7 +61,7 @@ impl<D: Dialect> Sql<D> {
         Ok(behind)
     }
 
-    pub(super) async fn look_again(&self) -> Result<(), StoreError> {
+    pub(super) async fn look_on_open_connection(&self) -> Result<(), StoreError> {
         let mut lent = self.lend().await?;
         self.within(async {
             self.try_statements(&mut lent).await?;
@@ -76,7 +76,7 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
-    pub(super) async fn probe_anew(&self) -> Result<(), StoreError> {
+    pub(super) async fn probe_on_new_connection(&self) -> Result<(), StoreError> {
         let open = async { self.connections.open().await.map_err(|error| self.down(&error)) };
         let mut connection = self.within(open).await?;
         self.within(async {

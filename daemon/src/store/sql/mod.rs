@@ -123,7 +123,7 @@ impl<D: Dialect> Store for Sql<D> {
     }
 
     fn look(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.look_again())
+        Box::pin(self.look_on_open_connection())
     }
 
     fn prove<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -131,7 +131,7 @@ impl<D: Dialect> Store for Sql<D> {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.probe_anew())
+        Box::pin(self.probe_on_new_connection())
     }
 
     fn page<'a>(
