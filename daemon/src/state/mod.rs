@@ -1,6 +1,6 @@
-//! What survives a restart on this host. One directory belongs to one process: [`dir`] locks it and says
-//! whether it is this host's, [`journal`] holds the ranges above the durable ceiling of each tag,
-//! [`worker_file`] the worker ID and the ceiling of its time, and [`writer`] is the one thread that
+//! What survives a restart on this host. One directory belongs to one process: `dir` locks it and says
+//! whether it is this host's, `journal` holds the ranges above the durable ceiling of each tag,
+//! `worker_file` the worker ID and the ceiling of its time, and `writer` is the one thread that
 //! writes them. Nothing here decides what leafd may issue.
 
 pub(crate) mod adopt;

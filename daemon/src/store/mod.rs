@@ -1,4 +1,4 @@
-//! Where ranges come from: the trait [`Store`]. [`plan`] has the rules that all stores share, `guard`
+//! Where ranges come from: the trait [`Store`]. `plan` has the rules that all stores share, `guard`
 //! keeps leafd from mistaking one database for another, and [`open()`] is the only place that knows
 //! which stores there are. Nothing here knows a tag's buffer, a client or a socket.
 
@@ -165,7 +165,7 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Leases a range in one transaction, by [`plan::plan_lease`].
+    /// Leases a range in one transaction, by `plan_lease`.
     fn lease<'a>(
         &'a self,
         tag: &'a BizTag,
@@ -197,14 +197,14 @@ pub trait Store: Send + Sync {
     /// The row of one tag.
     fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>>;
 
-    /// Makes a row in one transaction, by [`plan::plan_creation`], never below the tag's tombstone.
+    /// Makes a row in one transaction, by `plan_creation`, never below the tag's tombstone.
     fn create<'a>(
         &'a self,
         tag: &'a BizTag,
         new: NewTag<'a>,
     ) -> BoxFuture<'a, Result<CreatedTag, StoreError>>;
 
-    /// Deletes a row and writes its tombstone in the same transaction, by [`plan::plan_deletion`].
+    /// Deletes a row and writes its tombstone in the same transaction, by `plan_deletion`.
     /// `floor` is the highest end that this host has seen.
     fn delete<'a>(
         &'a self,
