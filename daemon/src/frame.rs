@@ -1,13 +1,13 @@
-//! One frame off a TCP connection between daemons. Nothing is read ahead, so a connection holds no
-//! more than the one message that it is about.
+//! Reads one frame from a TCP connection between daemons. Reads nothing ahead, so a connection uses no
+//! more memory than its one message.
 
 use leaf_client::wire::{FrameError, HEADER_LEN};
 use tokio::io::{self, AsyncRead, AsyncReadExt};
 
-/// Why there is no frame.
+/// Why no frame could be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// What follows is not read.
+    /// The body is longer than the limit. It is not read.
     #[error(transparent)]
     TooLong(#[from] FrameError),
     /// The connection has ended or failed.
@@ -15,7 +15,7 @@ pub(crate) enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// Waits for a whole frame with a body of at most `limit` bytes, and reads its body.
+/// Waits for a whole frame with a body of at most `limit` bytes, and returns the body.
 pub(crate) async fn read_frame(
     stream: &mut (impl AsyncRead + Unpin),
     limit: usize,
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn frames_come_one_by_one_and_the_rest_stays_where_it_is() {
+    async fn frames_are_read_one_by_one_and_nothing_is_read_ahead() {
         let mut bytes = Vec::new();
         for id in [1, 2] {
             encode_request(&Request { id, call: Call::Time }, &mut bytes);

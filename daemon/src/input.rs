@@ -1,6 +1,6 @@
-//! Reading files that an operator names: the configuration, passwords, certificates. A path may lead
-//! to anything, so only regular files are read, up to a size and for a time. A FIFO or a device could
-//! otherwise hold up the start for ever without a word, or fill the memory.
+//! Reading files that an operator names: the configuration, passwords, certificates. A path may lead to
+//! anything, so leafd reads only regular files, with limits on size and time. Otherwise a FIFO or a device
+//! could silently block the start for ever, or fill the memory.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use crate::patience::value_within;
 
-/// The largest configuration, in bytes. Ten thousand rules have room in it.
+/// The largest configuration, in bytes: room for ten thousand rules.
 pub(crate) const CONFIGURATION: u64 = 4 << 20;
 
-/// The largest password, in bytes. systemd's credentials may have 1 MiB, all of them together.
+/// The largest password, in bytes. systemd allows 1 MiB for all credentials together.
 pub(crate) const SECRET: u64 = 64 << 10;
 
-/// How long reading may take: a network file system or the writer of a pipe may hang.
+/// Time limit for reading: a network file system or the writer of a pipe may hang.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Where a process reaches descriptors that its parent gave it, as in `--config <(command)`.
+/// Paths of descriptors that a process inherits, as in `--config <(command)`.
 const DESCRIPTORS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
 
-/// Why a path is not read.
+/// Why leafd does not read a path.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 enum Unreadable {
     #[error("it is {0}, and leafd reads regular files only; name a regular file")]
@@ -52,27 +52,27 @@ impl From<Unreadable> for io::Error {
     }
 }
 
-/// The text of a file of at most `most` bytes. A pipe is read if the path names a descriptor.
+/// The text of a file of at most `most` bytes. Reads a pipe if the path names an inherited descriptor.
 ///
 /// # Errors
-/// When the path leads to something else, the file is too large, no text, or takes too long to read.
+/// When the path leads to something else, or the file is too large, not UTF-8, or takes too long.
 pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
     read_text_within(LIMIT, path, most)
 }
 
 fn read_text_within(limit: Duration, path: &Path, most: u64) -> io::Result<String> {
     let owned = path.to_owned();
-    // Whatever hangs is left behind on its thread.
+    // A read that hangs stays behind on its own thread.
     let bytes = value_within(limit, move || read(&owned, most));
     let bytes = bytes.unwrap_or_else(|| Err(Unreadable::Time(limit).into()))?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// What a second reading of the same path needs: a pipe has nothing more to give, and an empty
+/// Checks that a second read of the same path can succeed. A pipe is empty the second time, and an empty
 /// configuration would have no rules.
 ///
 /// # Errors
-/// When the path leads to a pipe or to no file, or cannot be looked at.
+/// When the path leads to a pipe, to no file, or cannot be examined.
 pub(crate) fn can_be_read_again(path: &Path) -> io::Result<()> {
     let metadata = std::fs::metadata(path)?;
     check(path, &metadata)?;
@@ -82,19 +82,19 @@ pub(crate) fn can_be_read_again(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether somebody else may open the path without harm, now: there is a regular file, or nothing.
+/// Checks that a library can open the path without hanging: there is a regular file, or nothing.
 ///
 /// # Errors
-/// When there is something else.
+/// When the path leads to something else.
 pub(crate) fn is_file_or_absent(path: &Path) -> io::Result<()> {
     Ok(std::fs::metadata(path).map_or(Ok(()), |metadata| check(path, &metadata))?)
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Before it is opened: opening a device may do something, as with a watchdog or a tape.
+    // Before opening: to open a device may have an effect, as with a watchdog or a tape.
     check(path, &std::fs::metadata(path)?)?;
     let file = open(path)?;
-    // Once more: the path may lead elsewhere by now.
+    // Again, because the path may lead elsewhere by now.
     check(path, &file.metadata()?)?;
     wait_for_data(&file)?;
     let mut bytes = Vec::new();
@@ -105,18 +105,18 @@ fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file without waiting for the writer of a FIFO that has taken its place.
+/// Opens a file, and does not wait for a writer if a FIFO has taken its place.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     match options.open(path) {
-        // A regular file on which somebody holds a lease, as file servers do: it is given up soon.
+        // Another process, such as a file server, holds a lease on the file and gives it up soon.
         Err(error) if error.kind() == ErrorKind::WouldBlock => File::open(path),
         outcome => outcome,
     }
 }
 
-/// Regular files know no waiting; from here on, reading a pipe waits for its writer.
+/// Makes reads from a pipe wait for its writer. Reads from regular files never wait.
 fn wait_for_data(file: &File) -> io::Result<()> {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
@@ -132,7 +132,7 @@ fn check(path: &Path, metadata: &Metadata) -> Result<(), Unreadable> {
             .iter()
             .any(|given| path.as_os_str().as_encoded_bytes().starts_with(given.as_bytes()))
     };
-    // /dev/null is how people say "an empty file".
+    // Operators use /dev/null as an empty file.
     if kind.is_file() || is_null || (kind.is_fifo() && is_given()) {
         return Ok(());
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_from_the_parent_is_read_to_its_end_however_it_comes_in() {
+    fn an_inherited_pipe_is_read_to_its_end_even_if_it_is_slow() {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/dev/fd/{}", reader.as_raw_fd());
         let slow = std::thread::spawn(move || {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_whose_writer_hangs_or_never_ends_is_given_up() {
+    fn a_pipe_whose_writer_hangs_or_never_ends_is_refused() {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
         writer.write_all(b"[worker]\n").unwrap();

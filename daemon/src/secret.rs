@@ -1,21 +1,20 @@
-//! Texts that nobody may read in a log, an error or a status.
+//! Texts that must not appear in a log, an error or a status.
 
 use std::fmt;
 
-/// A password, or an address that may hold one. Shown as `***`.
+/// A password, or a URL that may contain one. Prints as `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// From its text.
+    /// Hides a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Its text, for whom it is meant.
-    #[must_use]
-    pub fn expose(&self) -> &str {
+    /// The text itself. Do not print it.
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }
@@ -31,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_not_shown() {
+    fn a_secret_is_not_printed() {
         assert_eq!(format!("{:?}", Secret::new("hunter2")), "***");
     }
 }

@@ -14,9 +14,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use leafd::state::mark::Mark;
+use leafd::state::mark::FileMark;
 use leafd::state::properties::Properties;
-use leafd::store::{Address, Server};
+use leafd::store::ServerKind;
 
 use crate::Ensemble;
 use crate::binaries::workspace;
@@ -112,7 +112,7 @@ impl Fixture {
         let database = self.has("rows").then(|| self.database());
         if let Some(database) = &database {
             home = home.with_database(database);
-            let address = Address::new(Server::MySql, &database.url(), false);
+            let address = ServerKind::MySql.address(&database.url(), false);
             let identity = address.expect("the address").identity();
             rewrite(&home.state().join("owner.properties"), |owner| owner.set("store", identity));
         }
@@ -129,7 +129,7 @@ impl Fixture {
             let entry = entry.expect("a file");
             fs::copy(entry.path(), state.join(entry.file_name())).expect("a copy");
         }
-        let mark = Mark::of(&fs::metadata(state).expect("the directory"));
+        let mark = FileMark::of(&fs::metadata(state).expect("the directory"));
         rewrite(&state.join("owner.properties"), |owner| owner.set("directory", mark.write()));
     }
 

@@ -14,8 +14,8 @@ use leafd::ids::BizTag;
 use leafd::state::mark::Inodes;
 use leafd::store::LeaseAsk;
 use leafd::store::{
-    Address, Embedded, Guard, IfMissing, Leased, Limits, Server, Shared, Source, Store, open,
-    schema,
+    DatabaseGuard, EmbeddedStore, IfMissing, Leased, ServerKind, SharedStore, Store, StoreLimits,
+    StoreSource, open, schema,
 };
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -26,7 +26,7 @@ use crate::database::{Database, Kind, Rows, Session};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As a daemon has them at first, but for the time: machines that run tests are slow at times.
-pub const LIMITS: Limits = Limits { timeout: Duration::from_secs(60), connections: 2 };
+pub const LIMITS: StoreLimits = StoreLimits { timeout: Duration::from_secs(60), connections: 2 };
 
 /// A lease of the row's step, wherever the row stands.
 pub const ASK: LeaseAsk = LeaseAsk { at_least: 0, floor: 0 };
@@ -131,11 +131,11 @@ pub const fn span(leased: &Leased) -> (u64, u64) {
 /// # Panics
 /// When the address is none.
 #[must_use]
-pub fn open_at(server: Server, url: &str, verify: bool, limits: Limits) -> Arc<dyn Store> {
-    let address = Address::new(server, url, verify).expect("an address");
+pub fn open_at(server: ServerKind, url: &str, verify: bool, limits: StoreLimits) -> Arc<dyn Store> {
+    let address = server.address(url, verify).expect("an address");
     let _within = RUNTIME.enter();
-    let source = Source::Shared(Shared { address, password: None, limits });
-    open(source, Guard::unrecorded()).expect("a store")
+    let source = StoreSource::Shared(SharedStore { address, password: None, limits });
+    open(source, DatabaseGuard::unrecorded()).expect("a store")
 }
 
 /// The embedded store in a file.
@@ -145,8 +145,8 @@ pub fn open_at(server: Server, url: &str, verify: bool, limits: Limits) -> Arc<d
 #[must_use]
 pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> Arc<dyn Store> {
     let path = path.to_owned();
-    let place = Embedded { path, timeout, if_missing, inodes: Inodes::Stable };
-    open(Source::Embedded(place), Guard::unrecorded()).expect("a store")
+    let place = EmbeddedStore { path, timeout, if_missing, inodes: Inodes::Stable };
+    open(StoreSource::Embedded(place), DatabaseGuard::unrecorded()).expect("a store")
 }
 
 /// One store, with nothing in it yet.
@@ -215,10 +215,10 @@ impl Bench {
     /// # Panics
     /// When the store is embedded.
     #[must_use]
-    pub fn speaks(&self) -> Server {
+    pub fn speaks(&self) -> ServerKind {
         match self.database().kind() {
-            Kind::MariaDb => Server::MySql,
-            Kind::Postgres => Server::Postgres,
+            Kind::MariaDb => ServerKind::MySql,
+            Kind::Postgres => ServerKind::Postgres,
         }
     }
 
@@ -254,7 +254,7 @@ impl Bench {
     /// # Panics
     /// When it cannot be made.
     #[must_use]
-    pub fn open_with(&self, limits: Limits) -> Arc<dyn Store> {
+    pub fn open_with(&self, limits: StoreLimits) -> Arc<dyn Store> {
         match &self.0 {
             Place::File(_) => {
                 let _within = RUNTIME.enter();

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use leafd::secret::Secret;
-use leafd::store::{Address, Guard, IfMissing, NewTag, Shared, Source, Store, StoreError, open};
+use leafd::store::{
+    DatabaseGuard, IfMissing, NewTag, SharedStore, Store, StoreError, StoreSource, open,
+};
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{ASK, Bench, LIMITS, embedded, open_at, run, span, tag};
 use leafd_tests::{on_every_server, on_every_store};
@@ -156,7 +158,7 @@ fn a_password_is_in_no_text(bench: &Bench) {
     let no_database = database.url().replace(database.name(), "no_such_database");
     for url in [database.url(), nobody_listens, no_database] {
         let url = url.replace("leaf:secret", "leaf:hunter%322");
-        let address = Address::new(bench.speaks(), &url, true).unwrap();
+        let address = bench.speaks().address(&url, true).unwrap();
         let store = open_at(bench.speaks(), &url, true, LIMITS);
         let name = &tag("orders");
         let mut texts = vec![store.describe(), format!("{address:?} {address}")];
@@ -186,11 +188,11 @@ fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &Bench) {
         ("leaf", None, false),
     ] {
         let url = bench.database().url().replace("leaf:secret", who);
-        let address = Address::new(bench.speaks(), &url, true).unwrap();
-        let source = Shared { address, password: password.map(Secret::new), limits: LIMITS };
+        let address = bench.speaks().address(&url, true).unwrap();
+        let source = SharedStore { address, password: password.map(Secret::new), limits: LIMITS };
         let outcome = run(async {
-            let source = Source::Shared(source);
-            open(source, Guard::unrecorded()).unwrap().probe().await
+            let source = StoreSource::Shared(source);
+            open(source, DatabaseGuard::unrecorded()).unwrap().probe().await
         });
         assert_eq!(outcome.is_ok(), works, "{who} {password:?}: {outcome:?}");
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafd::store::{Limits, NewTag, StoreError};
+use leafd::store::{NewTag, StoreError, StoreLimits};
 use leafd_tests::database::{Database, Kind, Session};
 use leafd_tests::stores::{ASK, Bench, LIMITS, PATIENCE, run, span, spawn, tag, wait_until};
 use leafd_tests::{on_every_server, on_every_store};
@@ -25,10 +25,10 @@ on_every_server! {
 }
 
 /// So long that a slow machine does not take the database's word for silence.
-const SHORT: Limits = Limits { timeout: Duration::from_secs(8), connections: 2 };
+const SHORT: StoreLimits = StoreLimits { timeout: Duration::from_secs(8), connections: 2 };
 
 /// So long that no timeout of the server helps those who leave something behind.
-const LONG: Limits = Limits { timeout: PATIENCE, connections: 2 };
+const LONG: StoreLimits = StoreLimits { timeout: PATIENCE, connections: 2 };
 
 /// It failed, by the database's own word and not by leafd's clock.
 fn assert_busy<T: std::fmt::Debug>(bench: &Bench, outcome: Result<T, StoreError>) {
@@ -135,7 +135,7 @@ fn a_locked_row_holds_up_no_other(bench: &Bench) {
 fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) {
     bench.create_table();
     bench.insert("orders", "1", "10");
-    let store = bench.open_with(Limits { timeout: Duration::from_secs(2), connections: 4 });
+    let store = bench.open_with(StoreLimits { timeout: Duration::from_secs(2), connections: 4 });
     let mut holder = bench.session();
     if bench.kind() == Some(Kind::Postgres) {
         holder.execute("BEGIN");
@@ -206,7 +206,7 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
 fn a_call_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
     bench.create_table();
     bench.insert("orders", "1", "10");
-    let store = bench.open_with(Limits { connections: 1, ..LONG });
+    let store = bench.open_with(StoreLimits { connections: 1, ..LONG });
     run(store.lease(&tag("orders"), ASK)).unwrap();
     let first = bench.kind().map(|_| bench.sessions());
     let mut holder = hold(bench, "orders");
@@ -288,7 +288,7 @@ fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
     const MOST: usize = 3;
     bench.create_table();
     bench.insert("orders", "1", "10");
-    let store = bench.open_with(Limits { connections: MOST, ..LIMITS });
+    let store = bench.open_with(StoreLimits { connections: MOST, ..LIMITS });
     assert_eq!(bench.connections(), 0, "before it is used");
     let holder = hold(bench, "orders");
     let leases: Vec<_> = (0..MOST * 4)

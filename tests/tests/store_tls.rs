@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use leafd::store::{Server, StoreError};
+use leafd::store::{ServerKind, StoreError};
 use leafd_tests::database::{Database, Extra, Kind, Session};
 use leafd_tests::stores::{ASK, Bench, LIMITS, open_at, run, tag, wait_until};
 use tempfile::TempDir;
@@ -78,8 +78,8 @@ fn lease(bench: &Bench, host: &str, more: &str, verify: bool) -> Result<(), Stor
 fn words(bench: &Bench, authority: &Authority) -> (&'static str, String) {
     let path = authority.path("authority.pem").display().to_string();
     match bench.speaks() {
-        Server::MySql => ("ssl-mode=REQUIRED", format!("ssl-mode=REQUIRED&ssl-ca={path}")),
-        Server::Postgres => ("sslmode=require", format!("sslmode=require&sslrootcert={path}")),
+        ServerKind::MySql => ("ssl-mode=REQUIRED", format!("ssl-mode=REQUIRED&ssl-ca={path}")),
+        ServerKind::Postgres => ("sslmode=require", format!("sslmode=require&sslrootcert={path}")),
     }
 }
 
@@ -91,8 +91,8 @@ fn assert_refused(outcome: Result<(), StoreError>, words: &str) {
 /// The server lets the user `leaf` in with encryption only.
 fn insist(bench: &Bench) {
     match bench.speaks() {
-        Server::MySql => bench.sql("ALTER USER leaf REQUIRE SSL"),
-        Server::Postgres => {
+        ServerKind::MySql => bench.sql("ALTER USER leaf REQUIRE SSL"),
+        ServerKind::Postgres => {
             let file = bench.query("SHOW hba_file")[0][0].clone().unwrap();
             let access = std::fs::read_to_string(&file).unwrap();
             std::fs::write(&file, access.replace("host ", "hostssl ")).unwrap();

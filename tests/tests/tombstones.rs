@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, TagStatus};
 use leafd::store::LeaseAsk;
-use leafd::store::{NewTag, Server, Store, StoreError};
+use leafd::store::{NewTag, ServerKind, Store, StoreError};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{ASK, Bench, run, span, spawn, tag};
@@ -173,9 +173,9 @@ fn without_the_rights_nothing_is_deleted_and_the_store_is_not_down(bench: &Bench
     bench.sql("REVOKE SELECT ON leafd_tombstone FROM leaf");
     let made = run(store.create(&tag("users"), NewTag::new(1, 10, "")));
     match bench.speaks() {
-        Server::Postgres => assert!(matches!(made, Err(StoreError::NotSetUp(_))), "{made:?}"),
+        ServerKind::Postgres => assert!(matches!(made, Err(StoreError::NotSetUp(_))), "{made:?}"),
         // It says the same of a table that is not there.
-        Server::MySql => assert!(!made.unwrap().knows_deleted),
+        ServerKind::MySql => assert!(!made.unwrap().knows_deleted),
     }
     assert_eq!(lease(&store, "orders"), (11, 21));
     bench.database().grant_deleting();

@@ -16,7 +16,9 @@ use crate::ids::BizTag;
 use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::dir::StateDir;
-use crate::store::{self, Embedded, Guard, IfMissing, Location, Source, is_a_copy, take_over};
+use crate::store::{
+    self, DatabaseGuard, EmbeddedStore, IfMissing, StoreLocation, StoreSource, is_a_copy, take_over,
+};
 
 /// Takes the state directory over for this host. `above` has numbers, for all tags or as
 /// `TAG=NUMBER`, that no ID has passed; `is_lost` confirms that a missing directory was lost.
@@ -43,8 +45,8 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let here = owner(&config, &store);
     let database = paths::database(&config);
     let from = match store {
-        Location::Shared(_) => LeasedFrom::Shared,
-        Location::Embedded => {
+        StoreLocation::Shared(_) => LeasedFrom::Shared,
+        StoreLocation::Embedded => {
             // An operator's word counts whatever the database says.
             let place = embedded(&config, IfMissing::Refuse);
             let recorded = state.database(&here.store)?;
@@ -128,7 +130,7 @@ pub(super) fn is_ours(directory: &Path) -> Result<(), Failure> {
 
 /// Makes the database this host's, and moves its rows to where their tags go on, so that the first
 /// leases are nothing to worry about. Returns whether there was one.
-fn take_database(place: &Embedded, adopted: &Adopted) -> Result<bool, Failure> {
+fn take_database(place: &EmbeddedStore, adopted: &Adopted) -> Result<bool, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
     let taken = runtime.block_on(async {
@@ -144,8 +146,8 @@ fn take_database(place: &Embedded, adopted: &Adopted) -> Result<bool, Failure> {
 /// Rows that are read at once.
 const PAGE: usize = 1000;
 
-async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
-    let store = store::open(Source::Embedded(place.clone()), Guard::unrecorded())?;
+async fn raise_rows(place: &EmbeddedStore, adopted: &Adopted) -> Result<(), String> {
+    let store = store::open(StoreSource::Embedded(place.clone()), DatabaseGuard::unrecorded())?;
     let mut after = String::new();
     loop {
         let rows = store.page(&after, PAGE).await.map_err(|error| error.to_string())?;
@@ -163,7 +165,7 @@ async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
     Ok(())
 }
 
-fn is_copy(place: &Embedded, has_identity: bool) -> Result<bool, Failure> {
+fn is_copy(place: &EmbeddedStore, has_identity: bool) -> Result<bool, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
     let looked = runtime.block_on(is_a_copy(place, has_identity));

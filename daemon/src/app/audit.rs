@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
 use super::print;
-use crate::audit::{Audit, Lease, Report};
+use crate::audit::{Audit, AuditReport, LoggedLease};
 use crate::rfc3339::rfc3339;
 use crate::state::lease_log::{FILE, OLDER, older};
 
@@ -48,9 +48,9 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(there)
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &AuditReport) -> String {
     let mut out = String::new();
-    let lease = |lease: &Lease| {
+    let lease = |lease: &LoggedLease| {
         format!(
             "  {} to {}, leased at {} by {}",
             lease.start,
@@ -66,7 +66,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(out, "OVERLAP: {first} to {last} of tag {tag:?} in database {database}");
         let _ = writeln!(out, "{}\n{}", lease(&overlap.one), lease(&overlap.other));
     }
-    let Report { hosts, databases, tags, leases, .. } = report;
+    let AuditReport { hosts, databases, tags, leases, .. } = report;
     let _ = writeln!(
         out,
         "{leases} leases of {tags} tags by {hosts} hosts from {databases} databases: {}",

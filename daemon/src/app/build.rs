@@ -14,9 +14,9 @@ use crate::config::Config;
 use crate::environment::Environment;
 use crate::segment::messages::BufferRules;
 use crate::segment::service::{SegmentSettings, Segments};
-use crate::state::dir::{Contents, StateDir};
+use crate::state::dir::{StateContents, StateDir};
 use crate::state::lease_log::LeaseLog;
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 
 /// What runs.
@@ -43,7 +43,7 @@ pub(super) async fn build(
     let contents = state.open(&here, foreign_policy(config, &location))?;
     tell(config, &state, &here, &contents)?;
     let mut remembered = Remembered::of(&contents);
-    let Contents { journal, worker, generation, base, .. } = contents;
+    let StateContents { journal, worker, generation, base, .. } = contents;
     let fatal = CancellationToken::new();
     let writer = Writer::start(environment, state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
@@ -67,8 +67,8 @@ pub(super) async fn build(
 fn tell(
     config: &Config,
     state: &StateDir,
-    here: &Owner,
-    contents: &Contents,
+    here: &StateOwner,
+    contents: &StateContents,
 ) -> Result<(), Failure> {
     if here.is_anonymous() {
         tracing::warn!(

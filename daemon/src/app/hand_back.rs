@@ -16,7 +16,7 @@ use super::{load, paths, print};
 use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::safety::UNKNOWN_CEILING_MS;
-use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
+use crate::state::dir::{ForeignPolicy, StateContents, StateDir, WorkerPast};
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::state::writer::Writer;
 use crate::worker::zookeeper::address::javas_address;
@@ -73,9 +73,9 @@ impl Giving {
         config: &Config,
         access: Access,
         state: &StateDir,
-        contents: Contents,
+        contents: StateContents,
     ) -> Result<Self, Failure> {
-        let Contents { journal, worker, generation, warnings, .. } = contents;
+        let StateContents { journal, worker, generation, warnings, .. } = contents;
         for warning in warnings {
             print(&format!("{}: {warning}\n", state.path().display()))?;
         }

@@ -2,19 +2,19 @@
 
 use crate::config::{Config, Registry};
 use crate::state::dir::ForeignPolicy;
-use crate::state::owner::Owner;
-use crate::store::{Address, Location};
+use crate::state::owner::StateOwner;
+use crate::store::{StoreAddress, StoreLocation};
 
 /// Whose state this is when it is this host's.
-pub(super) fn owner(config: &Config, store: &Location) -> Owner {
+pub(super) fn owner(config: &Config, store: &StoreLocation) -> StateOwner {
     let identity = config.worker.identity.as_deref().unwrap_or_default();
-    let shared = store.address().map(Address::identity);
-    Owner::here(config.state.machine_id.as_deref(), identity, shared.as_deref())
+    let shared = store.address().map(StoreAddress::identity);
+    StateOwner::here(config.state.machine_id.as_deref(), identity, shared.as_deref())
 }
 
 /// An embedded store is copied together with the directory; a shared one knows of the host that
 /// the directory comes from. Of a worker ID that is fixed nobody knows.
-pub(super) fn foreign_policy(config: &Config, store: &Location) -> ForeignPolicy {
+pub(super) fn foreign_policy(config: &Config, store: &StoreLocation) -> ForeignPolicy {
     if store.is_embedded() {
         return ForeignPolicy::Refuse;
     }

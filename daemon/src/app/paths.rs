@@ -10,7 +10,7 @@ use super::failure::Failure;
 use crate::config::{Config, NoPassword};
 use crate::input;
 use crate::secret::Secret;
-use crate::store::Location;
+use crate::store::StoreLocation;
 
 /// The system's state directory.
 const SYSTEM_STATE: &str = "/var/lib/leafd";
@@ -58,7 +58,7 @@ pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPasswo
 
 /// Checks that the database's certificates and keys are files. They are read at every connection,
 /// where a FIFO would hang. One that is missing may come later.
-pub(super) fn check_certificates(store: &Location) -> Result<(), Failure> {
+pub(super) fn check_certificates(store: &StoreLocation) -> Result<(), Failure> {
     for (key, path) in store.address().iter().flat_map(|address| address.certificates()) {
         input::is_file_or_absent(&path).map_err(|error| {
             Failure::config(format!("store.url: cannot read {key}, {}: {error}", path.display()))

@@ -10,14 +10,14 @@ use crate::config::Config;
 use crate::ids::BizTag;
 use crate::secret::Secret;
 use crate::segment::other_database::{StateDirRecorder, drop_ranges, report_other_database};
-use crate::state::dir::{Contents, StateDir};
+use crate::state::dir::{StateContents, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::mark::Inodes;
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 use crate::store::{
-    self, Embedded, Guard, IfMissing, Limits, Location, Shared, Source, Store, Unusable,
-    may_be_another,
+    self, DatabaseGuard, EmbeddedStore, IfMissing, SharedStore, Store, StoreLimits, StoreLocation,
+    StoreSource, UnusableDatabase, may_be_another,
 };
 
 /// What is remembered of the tags, and whether that is everything.
@@ -28,7 +28,7 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    pub(super) fn of(contents: &Contents) -> Self {
+    pub(super) fn of(contents: &StateContents) -> Self {
         let tags = contents.journal.tags().clone();
         let nothing_leased = contents.journal_is_whole && tags.is_empty() && contents.base == 0;
         Self { tags, nothing_leased }
@@ -38,10 +38,10 @@ impl Remembered {
 /// Opens the store. What is left of ranges that come from another database is given up first.
 pub(super) async fn open(
     config: &Config,
-    location: Location,
+    location: StoreLocation,
     password: Option<Secret>,
     state: &StateDir,
-    here: &Owner,
+    here: &StateOwner,
     remembered: &mut Remembered,
     writer: &Writer,
 ) -> Result<Arc<dyn Store>, Failure> {
@@ -54,7 +54,7 @@ pub(super) async fn open(
     // Where nothing was leased, any database will do.
     let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
     let recorder = StateDirRecorder { writer: writer.clone(), place: here.store.clone() };
-    let guard = Guard::new(recorded, Arc::new(recorder));
+    let guard = DatabaseGuard::new(recorded, Arc::new(recorder));
     let is_embedded = location.is_embedded();
     let source = source(config, location, password, nothing_leased);
     let store = store::open(source, Arc::clone(&guard))
@@ -72,22 +72,22 @@ pub(super) async fn open(
 /// Where ranges come from.
 fn source(
     config: &Config,
-    location: Location,
+    location: StoreLocation,
     password: Option<Secret>,
     nothing_leased: bool,
-) -> Source {
-    let Location::Shared(address) = location else {
+) -> StoreSource {
+    let StoreLocation::Shared(address) = location else {
         let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
-        return Source::Embedded(embedded(config, if_missing));
+        return StoreSource::Embedded(embedded(config, if_missing));
     };
     let limits =
-        Limits { timeout: config.store.timeout, connections: config.store.max_connections };
-    Source::Shared(Shared { address, password, limits })
+        StoreLimits { timeout: config.store.timeout, connections: config.store.max_connections };
+    StoreSource::Shared(SharedStore { address, password, limits })
 }
 
 /// Where the embedded store is.
-pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> Embedded {
-    Embedded {
+pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> EmbeddedStore {
+    EmbeddedStore {
         path: paths::database(config),
         timeout: config.store.timeout,
         if_missing,
@@ -125,17 +125,17 @@ async fn forget_origin(
 /// another one's.
 async fn look_at(
     store: &dyn Store,
-    guard: &Guard,
+    guard: &DatabaseGuard,
     path: &Path,
     remembered: &mut HashMap<BizTag, TagRecord>,
     writer: &Writer,
 ) -> Result<(), Failure> {
     let Err(error) = store.probe().await else { return Ok(()) };
     match guard.unusable() {
-        Some(why @ Unusable::Copied { .. }) => {
+        Some(why @ UnusableDatabase::Copied { .. }) => {
             Err(Failure::config(format!("the store, {}: {why}", store.describe())))
         }
-        Some(why @ Unusable::Other { .. }) => {
+        Some(why @ UnusableDatabase::Other { .. }) => {
             let dropped = drop_ranges(remembered, writer).await.map_err(not_given_up)?;
             report_other_database(&why, dropped);
             guard.use_other().await.map_err(not_given_up)
@@ -151,7 +151,11 @@ async fn look_at(
             Ok(())
         }
         // What was leased is served without it.
-        Some(Unusable::Lost { .. } | Unusable::Swapped { .. } | Unusable::NotRecorded(_))
+        Some(
+            UnusableDatabase::Lost { .. }
+            | UnusableDatabase::Swapped { .. }
+            | UnusableDatabase::NotRecorded(_),
+        )
         | None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use super::{Config, StoreKind};
 use crate::ids::MAX_STEP;
 use crate::rfc3339::rfc3339;
 use crate::safety::MOST_CEILING_AHEAD_MS;
-use crate::store::Address;
+use crate::store::StoreAddress;
 
 /// A value that cannot work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Config {
         } else if store.path.is_some() {
             problems.add("store.path", "is set, and is for store.kind sqlite alone".into());
         }
-        let in_url = location.address().is_some_and(Address::has_password);
+        let in_url = location.address().is_some_and(StoreAddress::has_password);
         let places = [in_url, store.password.is_some(), store.password_file.is_some()];
         if places.iter().filter(|set| **set).count() > 1 {
             let text = "the password is set more than once, among store.url, store.password and \

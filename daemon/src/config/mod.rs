@@ -18,7 +18,7 @@ use leaf_client::Layout;
 use serde::{Deserialize, Deserializer};
 
 use crate::secret::Secret;
-use crate::store::{Address, Location, Server};
+use crate::store::{ServerKind, StoreLocation};
 
 pub use access::{Access, AccessRule, Principal, Quota, TagQuota};
 pub use check::Problem;
@@ -284,18 +284,18 @@ impl Config {
     ///
     /// # Errors
     /// When its address is missing or cannot be meant.
-    pub fn store_location(&self) -> Result<Location, Problem> {
+    pub fn store_location(&self) -> Result<StoreLocation, Problem> {
         let server = match self.store.kind {
-            StoreKind::Sqlite => return Ok(Location::Embedded),
-            StoreKind::MySql => Server::MySql,
-            StoreKind::Postgres => Server::Postgres,
+            StoreKind::Sqlite => return Ok(StoreLocation::Embedded),
+            StoreKind::MySql => ServerKind::MySql,
+            StoreKind::Postgres => ServerKind::Postgres,
         };
         let problem = |text| Problem { key: "store.url", text };
         let url = self.store.url.as_ref();
         let url =
             url.ok_or_else(|| problem(format!("is missing; write it as in {}", server.example())))?;
-        let address = Address::new(server, url.expose(), self.store.tls_verify);
-        address.map(Location::Shared).map_err(|error| problem(error.to_string()))
+        let address = server.address(url.expose(), self.store.tls_verify);
+        address.map(StoreLocation::Shared).map_err(|error| problem(error.to_string()))
     }
 }
 

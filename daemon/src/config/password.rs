@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Config, Registry};
 use crate::input;
 use crate::secret::Secret;
-use crate::store::{Address, Location};
+use crate::store::{StoreAddress, StoreLocation};
 
 /// The credential's name: `LoadCredential=store-password:…` in the unit.
 const CREDENTIAL: &str = "store-password";
@@ -60,8 +60,8 @@ impl Config {
             return read("store.password-file", path, credentials).map(Some);
         }
         let location = self.store_location().ok();
-        let address = location.as_ref().and_then(Location::address);
-        if address.is_none_or(Address::has_password) {
+        let address = location.as_ref().and_then(StoreLocation::address);
+        if address.is_none_or(StoreAddress::has_password) {
             return Ok(None);
         }
         credential(credentials, CREDENTIAL)

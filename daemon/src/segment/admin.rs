@@ -6,7 +6,7 @@ use leaf_client::wire::{ErrorCode, MAX_DESCRIPTION_CHARS, TagStatus, WireError};
 
 use super::service::{Segments, lock};
 use crate::ids::{BizTag, MAX_END};
-use crate::store::{Made, NewTag, Row, StoreError};
+use crate::store::{CreatedTag, NewTag, Row, StoreError};
 
 impl Segments {
     /// The status of one tag. Memory answers for a tag that it knows while the store does not.
@@ -72,7 +72,7 @@ impl Segments {
         &self,
         tag: &BizTag,
         new: NewTag<'_>,
-    ) -> Result<Made, StoreError> {
+    ) -> Result<CreatedTag, StoreError> {
         let new = NewTag { witness: Some(self), ..new };
         let made = self.0.store.create(tag, new).await?;
         if !made.knows_deleted && !self.0.tombstones_logged.swap(true, Ordering::Relaxed) {

@@ -11,7 +11,7 @@ use super::messages::{BufferView, LeaseFailure};
 use super::service::{Segments, lock};
 use super::table::{Lane, TableFull};
 use super::tag::Tag;
-use crate::state::lease_log::Entry;
+use crate::state::lease_log::LeaseLogEntry;
 use crate::store::{Lease, LeaseAsk};
 use crate::store::{Leased, NewTag, StoreError};
 
@@ -71,7 +71,7 @@ impl Segments {
     /// Adds the lease to the log that `leafd audit` reads. It goes ahead of the journal's record in
     /// the writer's queue.
     fn record_lease(&self, tag: &Tag, lease: Lease) {
-        self.0.writer.leased(Entry::Lease {
+        self.0.writer.leased(LeaseLogEntry::Lease {
             time_ms: self.0.environment.unix_ms(),
             database: self.0.store.guard().and_then(|guard| guard.recorded().identity),
             tag: tag.name().as_str().to_owned(),

@@ -13,9 +13,9 @@ use crate::segment::service::SegmentSettings;
 use crate::segment::table::Asker;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
-use crate::store::{BoxFuture, Deleted, Made, Row, Store};
+use crate::store::{BoxFuture, CreatedTag, DeletedTag, Row, Store};
 
 /// A store that takes its time, and remembers the order in which it was asked.
 struct Slow {
@@ -97,11 +97,15 @@ impl Store for Slow {
         &'a self,
         _: &'a BizTag,
         _: NewTag<'a>,
-    ) -> BoxFuture<'a, Result<Made, StoreError>> {
+    ) -> BoxFuture<'a, Result<CreatedTag, StoreError>> {
         Box::pin(async { Err(StoreError::Exists) })
     }
 
-    fn delete<'a>(&'a self, _: &'a BizTag, _: u64) -> BoxFuture<'a, Result<Deleted, StoreError>> {
+    fn delete<'a>(
+        &'a self,
+        _: &'a BizTag,
+        _: u64,
+    ) -> BoxFuture<'a, Result<DeletedTag, StoreError>> {
         Box::pin(async { Err(StoreError::NoSuchTag) })
     }
 
@@ -139,7 +143,7 @@ impl Host {
     fn start_with_room(tags: usize, down: bool, max_tags: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
-        let here = Owner::here(Some("m"), "", None);
+        let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let fatal = CancellationToken::new();
         let place = state.place();

@@ -8,11 +8,11 @@ use std::time::Duration;
 use super::service::{Segments, lock};
 use crate::ids::BizTag;
 use crate::state::database;
-use crate::state::database::Recorded;
+use crate::state::database::RecordedDatabase;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
 use crate::store::BoxFuture;
-use crate::store::{Guard, Recorder, StoreError, Unusable, Witness};
+use crate::store::{DatabaseGuard, DatabaseRecorder, StoreError, UnusableDatabase, Witness};
 
 /// Pause before retrying a write that the disk refused.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -24,8 +24,8 @@ pub(crate) struct StateDirRecorder {
     pub(crate) place: String,
 }
 
-impl Recorder for StateDirRecorder {
-    fn record(&self, recorded: Recorded) -> BoxFuture<'_, Result<(), String>> {
+impl DatabaseRecorder for StateDirRecorder {
+    fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.writer.database(database::write(&self.place, recorded)))
     }
 }
@@ -48,7 +48,7 @@ pub(crate) async fn drop_ranges(
     Ok(dropped)
 }
 
-pub(crate) fn report_other_database(why: &Unusable, dropped: u64) {
+pub(crate) fn report_other_database(why: &UnusableDatabase, dropped: u64) {
     tracing::error!(
         dropped,
         "{why}; leafd dropped the IDs that were left, and tags go on above the highest end that \
@@ -59,7 +59,7 @@ pub(crate) fn report_other_database(why: &Unusable, dropped: u64) {
 impl Segments {
     /// Waits for the guard to find another database. A shared one is first reached, and checked,
     /// maybe long after the start.
-    pub(super) async fn watch_database(self, guard: Arc<Guard>) {
+    pub(super) async fn watch_database(self, guard: Arc<DatabaseGuard>) {
         loop {
             tokio::select! {
                 () = self.0.stop.cancelled() => return,

@@ -8,7 +8,7 @@ use super::*;
 use crate::ids::Runs;
 use crate::snowflake::life::Begin;
 use crate::state::dir::{ForeignPolicy, StateDir};
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 use crate::state::worker_file::SharedClaim;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -27,7 +27,7 @@ impl Rig {
     fn with(environment: Environment) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
-        let here = Owner::here(Some("m"), "", None);
+        let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());
         let writer =

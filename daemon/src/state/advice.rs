@@ -1,19 +1,19 @@
-//! What an operator is told who has to say which IDs may have been issued.
+//! The text that tells an operator how to find out which IDs may have been issued.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use crate::ids::BizTag;
 
-/// Tags that an error names at most.
+/// The most tags that an error names.
 const NAMED: usize = 8;
 
-/// How to go on when nobody here knows what was issued.
+/// How to go on when this host does not know what was issued.
 #[derive(Debug)]
-pub struct Advice {
-    /// The highest IDs that the journal knows of, the highest first.
+pub(crate) struct Advice {
+    /// The highest ID of each tag in the journal, the highest first.
     known: Vec<(BizTag, u64)>,
-    /// Inode numbers may change by themselves here.
+    /// Only an inode number differs, and this file system may change those by itself.
     may_be_renumbered: bool,
 }
 

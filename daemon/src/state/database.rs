@@ -4,23 +4,23 @@ use std::fmt;
 use std::io::Read as _;
 use std::str::FromStr;
 
-use super::mark::Mark;
+use super::mark::FileMark;
 use super::properties::{Damage, Properties};
 
-/// Its name in the state directory.
-pub const FILE: &str = "database.properties";
+/// The file's name in the state directory.
+pub(crate) const FILE: &str = "database.properties";
 
-/// Identifies one database: 128 random bits, written into it when its tables were made. As text, 32
-/// hexadecimal digits.
+/// Identifies one database: 128 random bits that were written into it when its tables were made. Its
+/// text is 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity(u128);
+pub(crate) struct DatabaseIdentity(u128);
 
-impl Identity {
-    /// One that no other database has.
+impl DatabaseIdentity {
+    /// A new identity.
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub fn random() -> std::io::Result<Self> {
+    pub(crate) fn random() -> std::io::Result<Self> {
         let mut bytes = [0; 16];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))
@@ -32,18 +32,18 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for DatabaseIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-/// A text that is no identity.
+/// The text is not an identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not 32 hexadecimal digits")]
-pub struct NoIdentity(String);
+pub(crate) struct NoIdentity(String);
 
-impl FromStr for Identity {
+impl FromStr for DatabaseIdentity {
     type Err = NoIdentity;
 
     fn from_str(text: &str) -> Result<Self, NoIdentity> {
@@ -53,18 +53,18 @@ impl FromStr for Identity {
     }
 }
 
-/// What is recorded of a database.
+/// What this host has recorded of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Recorded {
-    /// Who it said it is; none for a shared one without the table.
-    pub identity: Option<Identity>,
-    /// The file of an embedded one.
-    pub file: Option<Mark>,
+pub(crate) struct RecordedDatabase {
+    /// `None` for a shared database without the table of the identity.
+    pub(crate) identity: Option<DatabaseIdentity>,
+    /// The file of an embedded database.
+    pub(crate) file: Option<FileMark>,
 }
 
 /// The file's content. `place` is where the database was found, as in the owner file.
 #[must_use]
-pub fn write(place: &str, recorded: Recorded) -> String {
+pub(crate) fn write(place: &str, recorded: RecordedDatabase) -> String {
     let mut properties = Properties::default();
     properties.set("version", 1);
     properties.set("store", place);
@@ -77,24 +77,24 @@ pub fn write(place: &str, recorded: Recorded) -> String {
     properties.write("Which database the ranges in segments.journal come from. Written by leafd.")
 }
 
-/// Reads the file's content: what is recorded of the database at `place`. Of one that was found
-/// elsewhere nothing is known here.
+/// Reads the file's content: what is recorded of the database at `place`. Nothing, if the record is of a
+/// database elsewhere.
 ///
 /// # Errors
-/// When it is damaged or of another version.
-pub fn read(content: &[u8], place: &str) -> Result<Recorded, Damage> {
+/// When the file is damaged or of another version.
+pub(crate) fn read(content: &[u8], place: &str) -> Result<RecordedDatabase, Damage> {
     let properties = Properties::read(content)?;
     match properties.number("version")? {
         1 => {}
         other => return Err(Damage::Content(format!("version {other} is not known"))),
     }
     if properties.get("store")? != place {
-        return Ok(Recorded::default());
+        return Ok(RecordedDatabase::default());
     }
-    let identity = properties.get("identity").ok().map(str::parse::<Identity>).transpose();
+    let identity = properties.get("identity").ok().map(str::parse::<DatabaseIdentity>).transpose();
     let identity = identity.map_err(|error| Damage::Content(error.to_string()))?;
-    let file = properties.get("file").ok().and_then(Mark::read);
-    Ok(Recorded { identity, file })
+    let file = properties.get("file").ok().and_then(FileMark::read);
+    Ok(RecordedDatabase { identity, file })
 }
 
 #[cfg(test)]
@@ -104,24 +104,24 @@ mod tests {
     #[test]
     fn an_identity_is_written_and_read() {
         for number in [0, 1, u128::MAX] {
-            let identity = Identity(number);
+            let identity = DatabaseIdentity(number);
             assert_eq!(identity.to_string().parse(), Ok(identity));
         }
         for text in ["", "1", "+0000000000000000000000000000001", &"0".repeat(33), &"é".repeat(16)]
         {
-            assert!(text.parse::<Identity>().is_err(), "{text}");
+            assert!(text.parse::<DatabaseIdentity>().is_err(), "{text}");
         }
-        assert_ne!(Identity::random().unwrap(), Identity::random().unwrap());
+        assert_ne!(DatabaseIdentity::random().unwrap(), DatabaseIdentity::random().unwrap());
     }
 
     #[test]
-    fn a_record_is_read_for_its_own_place_alone() {
+    fn a_record_is_read_only_for_its_own_place() {
         let identity = "000102030405060708090a0b0c0d0e0f".parse().ok();
-        let recorded = Recorded { identity, file: Mark::read("7@8") };
-        for recorded in [recorded, Recorded::default()] {
+        let recorded = RecordedDatabase { identity, file: FileMark::read("7@8") };
+        for recorded in [recorded, RecordedDatabase::default()] {
             let text = write("sqlite", recorded);
             assert_eq!(read(text.as_bytes(), "sqlite"), Ok(recorded));
-            assert_eq!(read(text.as_bytes(), "mysql db/leaf"), Ok(Recorded::default()));
+            assert_eq!(read(text.as_bytes(), "mysql db/leaf"), Ok(RecordedDatabase::default()));
         }
         assert!(read(b"store=sqlite\n", "sqlite").is_err());
     }

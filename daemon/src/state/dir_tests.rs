@@ -1,12 +1,16 @@
+use std::collections::HashMap;
+
+use super::lock::LOCK_FILE;
 use super::*;
-use crate::ids::Range;
+use crate::ids::{BizTag, Range};
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
-use crate::state::durable::replace;
-use crate::state::journal::TagRecord;
+use crate::state::durable::{replace, replace_marked};
+use crate::state::journal::{JournalHeader, SegmentJournal, TagRecord};
+use crate::state::properties::Properties;
 use crate::state::worker_file::SharedClaim;
 
-fn here() -> Owner {
-    Owner { machine: "m1".into(), identity: String::new(), store: "s".into() }
+fn here() -> StateOwner {
+    StateOwner { machine: "m1".into(), identity: String::new(), store: "s".into() }
 }
 
 fn tag(name: &str) -> BizTag {
@@ -35,12 +39,12 @@ fn used() -> tempfile::TempDir {
     dir
 }
 
-fn mark() -> Mark {
-    Mark::read("7@8").unwrap()
+fn mark() -> FileMark {
+    FileMark::read("7@8").unwrap()
 }
 
 /// What the owner file of another host says.
-fn owned_by(owner: &Owner) -> String {
+fn owned_by(owner: &StateOwner) -> String {
     let file = OwnerFile {
         owner: owner.clone(),
         generation: 1,
@@ -73,7 +77,7 @@ fn adopt(
 
 const SET_ASIDE: ForeignPolicy = ForeignPolicy::SetAside { fixed_worker: None };
 
-fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<Contents, StateError> {
+fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<StateContents, StateError> {
     StateDir::lock(dir.path()).unwrap().open(&here(), policy)
 }
 
@@ -85,7 +89,7 @@ fn aside(dir: &tempfile::TempDir, why: &str) -> usize {
 }
 
 #[test]
-fn a_second_process_is_told_who_holds_the_directory() {
+fn a_second_process_learns_which_process_holds_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     let first = StateDir::lock(dir.path()).unwrap();
     let error = StateDir::lock(dir.path()).unwrap_err().to_string();
@@ -106,7 +110,7 @@ fn a_directory_stays_locked_for_as_long_as_its_writer_may_write() {
 }
 
 #[test]
-fn what_was_written_is_there_again() {
+fn a_reopened_directory_has_what_was_written() {
     let dir = used();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
@@ -115,7 +119,7 @@ fn what_was_written_is_there_again() {
 }
 
 #[test]
-fn a_crash_at_any_point_of_the_making_leaves_a_directory_that_is_still_new() {
+fn a_crash_while_a_directory_is_made_leaves_it_new() {
     for files in [&[][..], &[journal::FILE], &[journal::FILE, worker_file::FILE]] {
         for torn in ["", "half", "# a comment\nworkerID="] {
             let made = tempfile::tempdir().unwrap();
@@ -158,7 +162,7 @@ fn a_damaged_journal_is_set_aside_and_the_highest_ends_are_kept() {
     assert!(!contents.journal_is_whole);
     assert!(contents.warnings[0].contains("line 3"), "{:?}", contents.warnings);
     drop(contents);
-    // The doubt about what was left stays, and so do the ends.
+    // The ranges stay dropped, and the ends stay known.
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     let record = &contents.journal.tags()[&tag("a")];
     assert_eq!((record.floor, record.left.total()), (2001, 0));
@@ -215,7 +219,7 @@ fn a_worker_id_is_not_copied_with_its_directory_and_moves_with_it() {
     }
 }
 
-/// Puts a copy of the directory back, in one of the ways in which backups are restored.
+/// Puts a copy of the directory back, as backup tools do in one of several ways.
 fn restore(dir: &Path, copy: &Path, way: &str) {
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
         let (from, to) = (copy.join(file), dir.join(file));
@@ -240,11 +244,11 @@ fn restore(dir: &Path, copy: &Path, way: &str) {
 const WAYS: [&str; 3] = ["over the files", "beside them, and renamed", "as new files"];
 
 #[test]
-fn a_restored_directory_gives_up_its_ranges_where_the_store_is_shared_and_keeps_highest_ends() {
+fn with_a_shared_store_a_restored_directory_drops_its_ranges_and_keeps_the_highest_ends() {
     for way in WAYS {
         let dir = used();
         let backup = copy_of(dir.path());
-        // Another life, in which more is issued.
+        // Another start, in which more is issued.
         drop(open(&dir, SET_ASIDE).unwrap());
         restore(dir.path(), backup.path(), way);
         let contents = open(&dir, SET_ASIDE).unwrap();
@@ -255,7 +259,7 @@ fn a_restored_directory_gives_up_its_ranges_where_the_store_is_shared_and_keeps_
         let told = contents.warnings.concat();
         assert!(told.contains("restored or copied"), "{way}: {told}");
         drop(contents);
-        // Once, and on disk.
+        // The ranges are dropped once, and on disk.
         let contents = open(&dir, SET_ASIDE).unwrap();
         assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 0);
         assert_eq!(contents.warnings.len(), 1, "the worker: {:?}", contents.warnings);
@@ -263,7 +267,8 @@ fn a_restored_directory_gives_up_its_ranges_where_the_store_is_shared_and_keeps_
 }
 
 #[test]
-fn a_restored_directory_with_the_embedded_store_is_refused_until_somebody_says_what_was_issued() {
+fn with_the_embedded_store_a_restored_directory_is_refused_until_an_operator_says_what_was_issued()
+{
     for way in WAYS {
         let dir = used();
         let backup = copy_of(dir.path());
@@ -291,10 +296,10 @@ fn a_restored_directory_with_the_embedded_store_is_refused_until_somebody_says_w
 }
 
 #[test]
-fn one_file_of_a_directory_that_was_put_back_is_noticed() {
+fn a_single_restored_file_is_noticed() {
     for file in [journal::FILE, owner::FILE, worker_file::FILE] {
         let dir = used();
-        // By a copy of the same life, so that the generation says nothing.
+        // The copy is from the same start, so the generation does not show it.
         let path = dir.path().join(file);
         let copy = std::fs::read(&path).unwrap();
         replace(&path, &copy).unwrap();
@@ -310,13 +315,13 @@ fn one_file_of_a_directory_that_was_put_back_is_noticed() {
 }
 
 #[test]
-fn a_file_system_that_numbers_its_files_anew_is_told_by_the_error_and_allowed_by_a_setting() {
+fn the_error_names_the_setting_for_a_file_system_that_changes_inode_numbers() {
     let dir = used();
     let path = dir.path().join(owner::FILE);
     let mut owner = OwnerFile::read(&std::fs::read(&path).unwrap()).unwrap();
-    let own = Mark::of(&std::fs::metadata(dir.path()).unwrap());
+    let own = FileMark::of(&std::fs::metadata(dir.path()).unwrap());
     let other_inode = own.write().replacen(|digit: char| digit.is_ascii_digit(), "99", 1);
-    owner.directory = Mark::read(&other_inode);
+    owner.directory = FileMark::read(&other_inode);
     let write = |file| {
         owner.file = Some(file);
         owner.write()
@@ -328,7 +333,7 @@ fn a_file_system_that_numbers_its_files_anew_is_told_by_the_error_and_allowed_by
     let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
     assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 1900);
     drop((contents, state));
-    // A copy is made at another time, whatever its number.
+    // A copy has another birth time, whatever its inode number.
     if own.has_time() {
         let copy = copy_of(dir.path());
         let state = StateDir::lock(copy.path()).unwrap().with_inodes(Inodes::Unstable);
@@ -338,8 +343,7 @@ fn a_file_system_that_numbers_its_files_anew_is_told_by_the_error_and_allowed_by
     }
 }
 
-/// The directory as version 0.1.0 has left it: marks in none of its files, but that of the directory
-/// itself.
+/// Makes the directory as version 0.1.0 left it: no file has a mark, only the directory's is recorded.
 fn make_old(dir: &Path) {
     for file in [worker_file::FILE, owner::FILE] {
         let path = dir.join(file);
@@ -363,7 +367,7 @@ fn make_old(dir: &Path) {
 }
 
 #[test]
-fn state_of_version_0_1_0_is_taken_up_without_a_question_and_costs_a_gap_once() {
+fn state_of_version_0_1_0_is_accepted_and_costs_one_gap() {
     for policy in [ForeignPolicy::Refuse, SET_ASIDE] {
         let dir = used();
         make_old(dir.path());
@@ -376,7 +380,7 @@ fn state_of_version_0_1_0_is_taken_up_without_a_question_and_costs_a_gap_once() 
         assert_eq!(contents.worker, WorkerPast::Known(WORKER));
         drop(contents);
         assert!(open(&dir, policy).unwrap().notes.is_empty());
-        // A copy of the whole directory is noticed as before.
+        // A copy of the whole directory is still noticed.
         let dir = used();
         make_old(dir.path());
         let copy = copy_of(dir.path());
@@ -389,7 +393,7 @@ fn state_of_version_0_1_0_is_taken_up_without_a_question_and_costs_a_gap_once() 
 }
 
 #[test]
-fn a_directory_that_was_lost_is_adopted_with_a_word_on_what_was_issued_and_no_tag_starts_below() {
+fn after_a_lost_directory_is_adopted_no_tag_starts_below_what_the_operator_said_was_issued() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("lost");
     let gone = LeasedFrom::Embedded { is_there: false };
@@ -406,17 +410,17 @@ fn a_directory_that_was_lost_is_adopted_with_a_word_on_what_was_issued_and_no_ta
         let WorkerPast::Known(worker) = contents.worker else { panic!() };
         assert_eq!(worker.ceiling_ms, 70);
     }
-    // What a journal that is lost later does not take along.
+    // The base survives a journal that is lost later.
     std::fs::remove_file(path.join(journal::FILE)).unwrap();
     let state = StateDir::lock(&path).unwrap();
     assert_eq!(state.open(&here(), ForeignPolicy::Refuse).unwrap().base, 5001);
     drop(state);
-    // And a second word does not lower.
+    // A second word of the operator does not lower it.
     assert_eq!(adopt(&path, 0, gone, &["10"]).unwrap().base, 5001);
 }
 
 #[test]
-fn a_lost_directory_of_a_shared_store_is_adopted_and_does_not_claim_to_know_all() {
+fn an_adopted_directory_of_a_shared_store_does_not_claim_to_know_every_end() {
     let dir = tempfile::tempdir().unwrap();
     adopt(dir.path(), 70, LeasedFrom::Shared, &[]).unwrap();
     let contents = open(&dir, SET_ASIDE).unwrap();
@@ -425,17 +429,17 @@ fn a_lost_directory_of_a_shared_store_is_adopted_and_does_not_claim_to_know_all(
 }
 
 #[test]
-fn where_only_tags_are_named_all_others_start_above_the_highest_of_them() {
+fn if_only_tags_are_named_all_others_start_above_the_highest_number() {
     let dir = used();
     adopt(dir.path(), 0, EMBEDDED, &["a=100", "b=7000"]).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
-    // What the journal has seen is never lowered.
+    // An end that the journal has seen is never lowered.
     assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
     assert_eq!((contents.journal.tags()[&tag("b")].floor, contents.base), (7001, 7001));
 }
 
 #[test]
-fn what_is_no_number_or_leaves_no_room_for_a_range_is_not_taken_for_an_operators_word() {
+fn adopt_refuses_text_and_numbers_that_leave_no_room_for_a_range() {
     let most = (1_u64 << 63) - 1 - 1_000_000_000 - 1;
     for good in ["0", "5", "a=5", "a=b=5", &most.to_string()] {
         assert_eq!(Above::default().add(good), Ok(()), "{good}");
@@ -447,7 +451,7 @@ fn what_is_no_number_or_leaves_no_room_for_a_range_is_not_taken_for_an_operators
 }
 
 #[test]
-fn a_copy_of_one_life_that_is_written_over_its_files_is_noticed() {
+fn a_copy_from_the_same_start_that_is_written_over_the_files_is_noticed() {
     let dir = used();
     let state = StateDir::lock(dir.path()).unwrap();
     let mut journal = state.open(&here(), ForeignPolicy::Refuse).unwrap().journal;
@@ -488,7 +492,7 @@ fn a_crash_while_a_restored_directory_is_adopted_leaves_it_refused_or_adopted() 
     // The owner file is replaced last.
     std::fs::write(dir.path().join(owner::FILE), &before[2]).unwrap();
     assert!(open(&dir, ForeignPolicy::Refuse).is_err());
-    // Only the journal was restored, and is adopted: what it knows is enough.
+    // Only the journal was restored and is adopted. What it knows is enough.
     let dir = used();
     let journal = dir.path().join(journal::FILE);
     let copy = std::fs::read(&journal).unwrap();
@@ -503,8 +507,10 @@ fn a_crash_while_a_restored_directory_is_adopted_leaves_it_refused_or_adopted() 
 
 #[test]
 fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refused() {
-    let other =
-        [Owner { machine: "m2".into(), ..here() }, Owner { identity: "pod-1".into(), ..here() }];
+    let other = [
+        StateOwner { machine: "m2".into(), ..here() },
+        StateOwner { identity: "pod-1".into(), ..here() },
+    ];
     for owner in other {
         let dir = used();
         let path = dir.path().join(owner::FILE);
@@ -525,7 +531,7 @@ fn another_hosts_directory_is_refused_or_set_aside_and_left_as_it_is_when_refuse
 fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id() {
     for (configured, lost) in [(3, true), (4, false)] {
         let dir = used();
-        let owner = Owner { machine: "m2".into(), ..here() };
+        let owner = StateOwner { machine: "m2".into(), ..here() };
         std::fs::write(dir.path().join(owner::FILE), owned_by(&owner)).unwrap();
         let policy = ForeignPolicy::SetAside { fixed_worker: Some(configured) };
         for _start in 0..2 {
@@ -539,9 +545,9 @@ fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id(
 }
 
 #[test]
-fn ranges_of_another_database_are_given_up_and_highest_ends_are_kept() {
+fn ranges_of_another_database_are_dropped_and_the_highest_ends_are_kept() {
     let dir = used();
-    let moved = Owner { store: "another".into(), ..here() };
+    let moved = StateOwner { store: "another".into(), ..here() };
     let state = StateDir::lock(dir.path()).unwrap();
     let contents = state.open(&moved, ForeignPolicy::Refuse).unwrap();
     let record = &contents.journal.tags()[&tag("a")];
@@ -550,13 +556,13 @@ fn ranges_of_another_database_are_given_up_and_highest_ends_are_kept() {
     assert!(told.contains("another") && told.contains("1900 IDs"), "{told}");
     assert_eq!(contents.worker, WorkerPast::Known(WORKER));
     drop((contents, state));
-    // On disk as well: going back does not bring them back.
+    // The ranges are dropped on disk too: going back to the first database does not bring them back.
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 0);
 }
 
 #[test]
-fn a_directory_whose_owner_is_missing_or_damaged_is_nobodys_and_not_new() {
+fn a_directory_whose_owner_file_is_missing_or_damaged_is_foreign_and_not_new() {
     for content in [None, Some("machine=m1\n")] {
         let dir = used();
         let path = dir.path().join(owner::FILE);
@@ -590,15 +596,15 @@ fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
 #[test]
 fn a_crash_while_adopting_keeps_the_highest_ends() {
     let dir = used();
-    let foreign = Owner { machine: "m2".into(), ..here() };
+    let foreign = StateOwner { machine: "m2".into(), ..here() };
     std::fs::write(dir.path().join(owner::FILE), owned_by(&foreign)).unwrap();
-    // The copies were made, and the new journal, and then the power went.
+    // The power failed after the copies and the new journal were made.
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
         keep_aside(&dir.path().join(file), "adopted").unwrap();
     }
     let floors = HashMap::from([(tag("a"), 2001)]);
-    let header = Header { generation: 1, base: 0 };
-    Journal::create(&dir.path().join(journal::FILE), header, floors_only(&floors)).unwrap();
+    let header = JournalHeader { generation: 1, base: 0 };
+    SegmentJournal::create(&dir.path().join(journal::FILE), header, floors_only(&floors)).unwrap();
     assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
     adopt(dir.path(), 0, EMBEDDED, &[]).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
@@ -609,11 +615,11 @@ fn a_crash_while_adopting_keeps_the_highest_ends() {
 }
 
 #[test]
-fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left() {
+fn adopting_keeps_the_highest_ends_and_the_later_time_and_drops_the_ranges() {
     let dir = used();
     std::fs::write(
         dir.path().join(owner::FILE),
-        owned_by(&Owner { machine: "m2".into(), ..here() }),
+        owned_by(&StateOwner { machine: "m2".into(), ..here() }),
     )
     .unwrap();
     let later = WORKER.ceiling_ms + 1;
@@ -628,15 +634,15 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_gives_up_what_was_left
 }
 
 #[test]
-fn a_lock_file_that_somebody_removed_lets_no_second_process_in() {
+fn no_second_process_starts_after_somebody_removed_the_lock_file() {
     let dir = tempfile::tempdir().unwrap();
     let _first = StateDir::lock(dir.path()).unwrap();
-    std::fs::remove_file(dir.path().join(LOCK)).unwrap();
+    std::fs::remove_file(dir.path().join(LOCK_FILE)).unwrap();
     assert!(matches!(StateDir::lock(dir.path()), Err(StateError::Locked { .. })));
 }
 
 #[test]
-fn a_directory_that_was_replaced_is_not_written_to() {
+fn leafd_does_not_write_to_a_directory_that_replaced_its_own() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("state");
     let place = StateDir::lock(&path).unwrap().place();
@@ -648,11 +654,11 @@ fn a_directory_that_was_replaced_is_not_written_to() {
 }
 
 #[test]
-fn an_old_copy_of_a_file_that_was_put_back_is_not_trusted() {
+fn an_old_copy_of_a_file_is_not_trusted() {
     for file in [journal::FILE, worker_file::FILE] {
         let dir = used();
         make_old(dir.path());
-        // As version 0.1.0 wrote it: only the generation tells.
+        // Version 0.1.0 wrote no marks, so only the generation shows it.
         let copy = std::fs::read(dir.path().join(file)).unwrap();
         let mut contents = open(&dir, ForeignPolicy::Refuse).unwrap();
         let left = [Range::new(201, 2001).unwrap()].into_iter().collect();
@@ -674,7 +680,7 @@ fn an_old_copy_of_a_file_that_was_put_back_is_not_trusted() {
 
 #[test]
 fn a_crash_between_the_files_of_a_start_leaves_them_usable() {
-    // The journal, and then the worker file, are of the next generation; the owner is not yet.
+    // The journal, and then also the worker file, are of the next generation. The owner file is not yet.
     for written in [&[journal::FILE][..], &[journal::FILE, worker_file::FILE]] {
         let dir = used();
         let kept = |file| dir.path().join(format!("{file}.kept"));
@@ -694,15 +700,15 @@ fn a_crash_between_the_files_of_a_start_leaves_them_usable() {
 }
 
 #[test]
-fn a_lost_journal_is_not_the_journal_of_a_tag_less_directory() {
+fn a_directory_without_its_journal_does_not_count_as_one_without_tags() {
     let dir = used();
     std::fs::remove_file(dir.path().join(journal::FILE)).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     assert!(contents.journal.tags().is_empty() && !contents.journal_is_whole);
     drop(contents);
-    // And not at the next start either.
+    // The next start does not count it as whole either.
     assert!(!open(&dir, ForeignPolicy::Refuse).unwrap().journal_is_whole);
-    // And not where the database is lost as well.
+    // Nor does adopting, if the database is lost too.
     let dir = used();
     std::fs::remove_file(dir.path().join(journal::FILE)).unwrap();
     let error = adopt(dir.path(), 0, LeasedFrom::Embedded { is_there: false }, &[]).unwrap_err();

@@ -8,29 +8,30 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::syncfs;
 
-use super::mark::Mark;
+use super::mark::FileMark;
 
-/// Replaces (or makes) `path` as a whole: a crash leaves the old content or the new, never a mix.
-/// Returns the open file.
+/// Replaces or makes a file: a crash leaves the old content or the new, never a mix. Returns the open
+/// file.
 ///
 /// # Errors
-/// When any step fails; the old content is then still there.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
+/// When any step fails. The old content is then still there.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<File> {
     replace_marked(path, |_| content)
 }
 
-/// The same, with a content that names the file itself, by which a copy of it is recognised.
+/// Like [`replace`], with content that includes the mark of the new file, so that leafd recognises a
+/// copy.
 ///
 /// # Errors
-/// When any step fails; the old content is then still there.
-pub fn replace_marked<C: AsRef<[u8]>>(
+/// When any step fails. The old content is then still there.
+pub(crate) fn replace_marked<C: AsRef<[u8]>>(
     path: &Path,
-    content: impl FnOnce(Mark) -> C,
+    content: impl FnOnce(FileMark) -> C,
 ) -> io::Result<File> {
     let new = name_of_new(path);
     let mut file =
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new)?;
-    let content = content(Mark::of(&file.metadata()?));
+    let content = content(FileMark::of(&file.metadata()?));
     file.write_all(content.as_ref())?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;
@@ -38,19 +39,19 @@ pub fn replace_marked<C: AsRef<[u8]>>(
     Ok(file)
 }
 
-/// Puts a new file at `path` that holds nothing but its own mark. A copy of the directory that is
-/// written over it later does not match it. It need not survive a power cut: a file that is empty or
-/// cut off says nothing. Its length changes with `count`, since `rsync` skips a file that has the same
-/// length and was written in the same second.
+/// Puts a new file at `path` that holds only its own mark. A copy of the directory that is written over
+/// it later does not match it. The file need not survive a power cut: one that is empty or cut off means
+/// nothing. Its length varies with `count`, because `rsync` skips files of equal length that were written
+/// in the same second.
 ///
 /// # Errors
 /// When the operating system refuses.
-pub fn renew_mark(path: &Path, count: usize) -> io::Result<()> {
+pub(crate) fn renew_mark(path: &Path, count: usize) -> io::Result<()> {
     let new = name_of_new(path);
-    // An attempt that failed may have left one behind.
+    // A failed attempt may have left one behind.
     let _ = std::fs::remove_file(&new);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&new)?;
-    let mark = Mark::of(&file.metadata()?);
+    let mark = FileMark::of(&file.metadata()?);
     let padding = ".".repeat(count % 1000);
     file.write_all(format!("{}\n{padding}", mark.write()).as_bytes())?;
     std::fs::rename(&new, path)
@@ -66,24 +67,24 @@ fn name_of_new(path: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When the directory cannot be opened or synced.
-pub fn sync_parent(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Makes the name of a directory durable, and those of the directories above it on the same file
-/// system: this start, or one that crashed, may have made any of them.
+/// Makes the names of a directory and of the directories above it durable, as far as they are on the
+/// same file system. This start or one that crashed may have made any of them.
 ///
 /// # Errors
-/// When one of them cannot be looked at or synced.
-pub fn sync_names(directory: &Path) -> io::Result<()> {
+/// When one of them cannot be read or synced.
+pub(crate) fn sync_names(directory: &Path) -> io::Result<()> {
     let directory = directory.canonicalize()?;
     let device = directory.metadata()?.dev();
     for path in directory.ancestors() {
         let Some(parent) = path.parent().filter(|parent| is_on(parent, device)) else { break };
         match File::open(parent) {
             Ok(parent) => parent.sync_all()?,
-            // One that we may enter but not read. Syncing the whole file system does as well.
+            // leafd may enter this directory but not read it. Syncing the whole file system does too.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(syncfs(File::open(&directory)?)?);
             }
@@ -97,31 +98,31 @@ fn is_on(path: &Path, device: u64) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.dev() == device)
 }
 
-/// Moves a file out of the way under a name that says why, and returns that name. It is kept for
-/// people; leafd never reads it again.
+/// Moves a file out of the way under a name that says why, and returns that name. It stays for the
+/// operator; leafd never reads it again.
 ///
 /// # Errors
 /// When the file cannot be renamed.
-pub fn set_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
+pub(crate) fn set_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
     let target = name_aside(path, why)?;
     std::fs::rename(path, &target)?;
     sync_parent(path)?;
     Ok(target)
 }
 
-/// As [`set_aside`], for a file that is about to be replaced: until then it stays in its place, so
-/// that a crash in between loses nothing.
+/// Like [`set_aside`], for a file that is about to be replaced. It stays in its place until then, so a
+/// crash in between loses nothing.
 ///
 /// # Errors
 /// When the file cannot be linked.
-pub fn keep_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
+pub(crate) fn keep_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
     let target = name_aside(path, why)?;
     std::fs::hard_link(path, &target)?;
     sync_parent(path)?;
     Ok(target)
 }
 
-/// What no file is called yet.
+/// A name that no file has yet.
 fn name_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for attempt in 0..1000_u32 {
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_aside_keeps_its_content_and_never_overwrites() {
+    fn a_file_that_is_set_aside_keeps_its_content_and_overwrites_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let mut names = Vec::new();

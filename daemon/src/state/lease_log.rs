@@ -1,6 +1,6 @@
-//! The lease log: every range that this host has leased, for `leafd audit`. leafd itself never reads
-//! it, and nothing waits for it: a line that cannot be written leaves a gap that the next one
-//! reports. It is bounded: full files are rotated, and the oldest is dropped.
+//! The lease log: every range that this host has leased, for `leafd audit`. The daemon never reads it,
+//! and nothing waits for it: if a line cannot be written, the next one reports a gap. Full files are
+//! rotated, and the oldest is deleted.
 //!
 //! Lines are `CHECKSUM KIND TIME …`, with the time in ms since 1970 and odd bytes percent-encoded:
 //!
@@ -15,22 +15,22 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::database::Identity;
-use super::journal::{checked, decode_tag, encode_tag, push_checked};
+use super::database::DatabaseIdentity;
+use super::line::{checked, decode, encode, push_checked};
 use crate::ids::Range;
 
-/// Its name in the state directory; older files have `.1`, `.2`, … behind it.
+/// The log's name in the state directory; older files have `.1`, `.2`, … appended.
 pub const FILE: &str = "leases.log";
 
-/// A file that is larger is rotated. Some 80,000 leases.
+/// leafd rotates a larger file. In bytes; some 80,000 leases.
 const FULL: u64 = 8 << 20;
 
-/// Files that are kept besides the one being written.
+/// The number of older files that leafd keeps.
 pub const OLDER: usize = 3;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub(crate) enum LeaseLogEntry {
     /// A leafd started, or a new file begins.
     Start {
         /// ms since 1970.
@@ -46,8 +46,8 @@ pub enum Entry {
     Lease {
         /// ms since 1970.
         time_ms: u64,
-        /// The database; none where it has no identity.
-        database: Option<Identity>,
+        /// `None` if the database has no identity.
+        database: Option<DatabaseIdentity>,
         /// The tag.
         tag: String,
         /// The range.
@@ -60,11 +60,11 @@ pub enum Entry {
     },
 }
 
-impl Entry {
+impl LeaseLogEntry {
     fn push(&self, out: &mut String) {
         let encoded = |text: &str| {
             let mut out = String::new();
-            encode_tag(text, &mut out);
+            encode(text, &mut out);
             out
         };
         let line = match self {
@@ -82,9 +82,9 @@ impl Entry {
         push_checked(out, &line);
     }
 
-    /// Reads a line without its line break; `None` when it is damaged.
+    /// Reads a line without its line break; `None` if it is damaged.
     #[must_use]
-    pub fn read(line: &str) -> Option<Self> {
+    pub(crate) fn read(line: &str) -> Option<Self> {
         let mut fields = checked(line)?.split(' ');
         let kind = fields.next()?;
         let time_ms = fields.next()?.parse().ok()?;
@@ -92,9 +92,9 @@ impl Entry {
         match (kind, rest.as_slice()) {
             ("start", [machine, identity, place]) => Some(Self::Start {
                 time_ms,
-                machine: decode_tag(machine)?,
-                identity: decode_tag(identity)?,
-                place: decode_tag(place)?,
+                machine: decode(machine)?,
+                identity: decode(identity)?,
+                place: decode(place)?,
             }),
             ("lease", [database, tag, start, end]) => Some(Self::Lease {
                 time_ms,
@@ -102,7 +102,7 @@ impl Entry {
                     "-" => None,
                     identity => Some(identity.parse().ok()?),
                 },
-                tag: decode_tag(tag)?,
+                tag: decode(tag)?,
                 range: Range::new(start.parse().ok()?, end.parse().ok()?)?,
             }),
             ("gap", []) => Some(Self::Gap { time_ms }),
@@ -113,12 +113,12 @@ impl Entry {
 
 /// The log, open for appending.
 #[derive(Debug)]
-pub struct LeaseLog {
+pub(crate) struct LeaseLog {
     path: PathBuf,
     machine: String,
     identity: String,
     place: String,
-    /// None: the next line begins with opening it.
+    /// `None`: the next line opens it.
     file: Option<File>,
     size: u64,
     full: u64,
@@ -126,10 +126,10 @@ pub struct LeaseLog {
 }
 
 impl LeaseLog {
-    /// The log in a state directory, of this owner and of the database at `place`. It is opened for
-    /// the first line.
+    /// The log in a state directory, for this owner and the database at `place`. The first line opens
+    /// the file.
     #[must_use]
-    pub fn new(directory: &Path, machine: &str, identity: &str, place: &str) -> Self {
+    pub(crate) fn new(directory: &Path, machine: &str, identity: &str, place: &str) -> Self {
         Self {
             path: directory.join(FILE),
             machine: machine.to_owned(),
@@ -142,25 +142,27 @@ impl LeaseLog {
         }
     }
 
-    /// Leases were not written.
-    pub const fn lost(&mut self) {
+    /// Records that leases were not written.
+    pub(super) const fn lost(&mut self) {
         self.has_gap = true;
     }
 
-    /// Adds a lease. Says whether the log has begun to have a gap with it.
+    /// Adds a lease, or begins a gap.
     ///
     /// # Errors
-    /// When the disk refuses, for the first time in a row: the lease is missing.
-    pub fn add(&mut self, lease: &Entry) -> io::Result<()> {
+    /// When the disk refuses for the first time in a row. Later failures return `Ok`, so that one gap is
+    /// reported once.
+    pub(super) fn add(&mut self, lease: &LeaseLogEntry) -> io::Result<()> {
         let Err(error) = self.write(lease) else { return Ok(()) };
         self.file = None;
         let is_news = !std::mem::replace(&mut self.has_gap, true);
         if is_news { Err(error) } else { Ok(()) }
     }
 
-    fn write(&mut self, lease: &Entry) -> io::Result<()> {
-        let (Entry::Start { time_ms, .. } | Entry::Lease { time_ms, .. } | Entry::Gap { time_ms }) =
-            *lease;
+    fn write(&mut self, lease: &LeaseLogEntry) -> io::Result<()> {
+        let (LeaseLogEntry::Start { time_ms, .. }
+        | LeaseLogEntry::Lease { time_ms, .. }
+        | LeaseLogEntry::Gap { time_ms }) = *lease;
         let mut text = String::new();
         if self.size > self.full {
             self.rotate()?;
@@ -173,10 +175,10 @@ impl LeaseLog {
             }
             let [machine, identity, place] =
                 [&self.machine, &self.identity, &self.place].map(Clone::clone);
-            Entry::Start { time_ms, machine, identity, place }.push(&mut text);
+            LeaseLogEntry::Start { time_ms, machine, identity, place }.push(&mut text);
         }
         if self.has_gap {
-            Entry::Gap { time_ms }.push(&mut text);
+            LeaseLogEntry::Gap { time_ms }.push(&mut text);
         }
         lease.push(&mut text);
         if let Some(file) = &mut self.file {
@@ -228,24 +230,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lease(start: u64) -> Entry {
+    fn lease(start: u64) -> LeaseLogEntry {
         let range = Range::new(start, start + 10).unwrap();
-        Entry::Lease { time_ms: 7, database: None, tag: "a b".into(), range }
+        LeaseLogEntry::Lease { time_ms: 7, database: None, tag: "a b".into(), range }
     }
 
     fn log(dir: &tempfile::TempDir) -> LeaseLog {
         LeaseLog::new(dir.path(), "m", "", "mysql db:3306/leaf")
     }
 
-    fn entries(path: &Path) -> Vec<Option<Entry>> {
-        std::fs::read_to_string(path).unwrap().lines().map(Entry::read).collect()
+    fn entries(path: &Path) -> Vec<Option<LeaseLogEntry>> {
+        std::fs::read_to_string(path).unwrap().lines().map(LeaseLogEntry::read).collect()
     }
 
     #[test]
-    fn leases_follow_each_other_over_restarts_and_a_line_that_was_cut_off_costs_itself_alone() {
+    fn restarts_append_to_the_log_and_a_cut_off_line_costs_only_itself() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
-        let start = Entry::Start {
+        let start = LeaseLogEntry::Start {
             time_ms: 7,
             machine: "m".into(),
             identity: String::new(),
@@ -270,12 +272,15 @@ mod tests {
         let path = dir.path().join(FILE);
         assert_eq!(entries(&path).last().unwrap(), &Some(lease(991)));
         for file in [older(&path, 1), older(&path, OLDER)] {
-            assert!(matches!(entries(&file)[0], Some(Entry::Start { .. })), "each begins anew");
+            assert!(
+                matches!(entries(&file)[0], Some(LeaseLogEntry::Start { .. })),
+                "each file begins with a start"
+            );
         }
     }
 
     #[test]
-    fn what_could_not_be_written_is_a_gap_that_is_reported_once() {
+    fn a_failed_write_leaves_a_gap_that_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         std::fs::create_dir(&path).unwrap();
@@ -285,7 +290,7 @@ mod tests {
         std::fs::remove_dir(&path).unwrap();
         log.add(&lease(21)).unwrap();
         let entries = entries(&path);
-        assert_eq!(entries[1..], [Some(Entry::Gap { time_ms: 7 }), Some(lease(21))]);
+        assert_eq!(entries[1..], [Some(LeaseLogEntry::Gap { time_ms: 7 }), Some(lease(21))]);
     }
 
     proptest! {
@@ -293,13 +298,13 @@ mod tests {
         fn any_line_is_read_or_refused_and_what_is_written_is_read(
             line in "\\PC{0,60}", tag in "\\PC{1,20}", start in 1..1_u64 << 62,
         ) {
-            prop_assert_eq!(Entry::read(&line), None);
+            prop_assert_eq!(LeaseLogEntry::read(&line), None);
             let range = Range::new(start, start + 1).unwrap();
             let database = "000102030405060708090a0b0c0d0e0f".parse().ok();
-            let lease = Entry::Lease { time_ms: 1, database, tag, range };
+            let lease = LeaseLogEntry::Lease { time_ms: 1, database, tag, range };
             let mut text = String::new();
             lease.push(&mut text);
-            prop_assert_eq!(Entry::read(text.trim_end()), Some(lease));
+            prop_assert_eq!(LeaseLogEntry::read(text.trim_end()), Some(lease));
         }
     }
 }

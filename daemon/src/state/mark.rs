@@ -1,31 +1,33 @@
-//! By what a directory or file is told from a copy of it: all that is in it can be copied, but not
-//! when and where it was made.
+//! What tells a directory or file from a copy of it: the content can be copied, but not the inode number
+//! and the birth time.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
 
-/// What no copy of a directory or file has. It stays when either is renamed or written to, and over
-/// a boot, which may give file systems other numbers.
+/// The inode number and birth time of a directory or file, which no copy has. They stay when it is
+/// renamed or written to, and over a boot. The device number is not part of it, because a boot may change
+/// that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct FileMark {
     inode: u64,
-    /// When it was made (ns since 1970), where the file system knows.
+    /// The birth time in ns since 1970, if the file system records it.
     made_ns: Option<u128>,
 }
 
-/// Whether a directory or file keeps its inode number for as long as it exists.
+/// Whether a directory or file keeps its inode number for as long as it exists
+/// (`state.unstable-inodes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inodes {
-    /// As on any disk.
+    /// Yes, as on any disk.
     Stable,
-    /// The file system may number anew, as some that are stacked or in user space do
-    /// (`state.unstable-inodes`): only the time tells a copy.
+    /// No: the file system may change the number, as some stacked or user-space file systems do. Only
+    /// the birth time tells a copy.
     Unstable,
 }
 
-impl Mark {
-    /// That of a directory or file.
+impl FileMark {
+    /// The mark of the directory or file with this metadata.
     #[must_use]
     pub fn of(metadata: &Metadata) -> Self {
         let made = metadata.created().ok();
@@ -33,29 +35,26 @@ impl Mark {
         Self { inode: metadata.ino(), made_ns }
     }
 
-    /// As text.
+    /// The mark as text: `INODE@BIRTH`, or `INODE` alone.
     #[must_use]
     pub fn write(self) -> String {
         self.made_ns.map_or(self.inode.to_string(), |made_ns| format!("{}@{made_ns}", self.inode))
     }
 
-    /// Reads it; `None` when it is none.
-    #[must_use]
-    pub fn read(text: &str) -> Option<Self> {
+    /// Reads what [`Self::write`] wrote; `None` if the text is something else.
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let (inode, made) = text.split_once('@').map_or((text, None), |(i, m)| (i, Some(m)));
         let made_ns = made.map(str::parse).transpose().ok()?;
         Some(Self { inode: inode.parse().ok()?, made_ns })
     }
 
-    /// Whether it is surely another directory's or file's.
-    #[must_use]
-    pub fn differs_from(self, other: Self) -> bool {
+    /// Whether it certainly belongs to another directory or file.
+    pub(crate) fn differs_from(self, other: Self) -> bool {
         self.inode != other.inode || self.was_made_at_another_time(other)
     }
 
-    /// The same, as far as `inodes` can be relied on.
-    #[must_use]
-    pub fn differs_by(self, other: Self, inodes: Inodes) -> bool {
+    /// Like [`Self::differs_from`], but ignores inode numbers that are not stable.
+    pub(crate) fn differs_by(self, other: Self, inodes: Inodes) -> bool {
         match inodes {
             Inodes::Stable => self.differs_from(other),
             Inodes::Unstable => self.was_made_at_another_time(other),
@@ -66,9 +65,8 @@ impl Mark {
         self.made_ns.zip(other.made_ns).is_some_and(|(one, other)| one != other)
     }
 
-    /// Whether the file system knows when it was made.
-    #[must_use]
-    pub const fn has_time(self) -> bool {
+    /// Whether the file system records birth times.
+    pub(crate) const fn has_time(self) -> bool {
         self.made_ns.is_some()
     }
 }
@@ -80,17 +78,17 @@ mod tests {
     #[test]
     fn a_mark_is_written_and_read() {
         for made_ns in [None, Some(0), Some(u128::MAX)] {
-            let mark = Mark { inode: u64::MAX, made_ns };
-            assert_eq!(Mark::read(&mark.write()), Some(mark));
+            let mark = FileMark { inode: u64::MAX, made_ns };
+            assert_eq!(FileMark::read(&mark.write()), Some(mark));
         }
         for text in ["", "@", "1@", "@1", "a", "1@a", "-1"] {
-            assert_eq!(Mark::read(text), None, "{text}");
+            assert_eq!(FileMark::read(text), None, "{text}");
         }
     }
 
     #[test]
-    fn another_inode_or_another_time_is_another_directory_and_an_unknown_time_is_none() {
-        let mark = |inode, made_ns| Mark { inode, made_ns };
+    fn another_inode_or_birth_time_means_another_directory_and_an_unknown_time_means_nothing() {
+        let mark = |inode, made_ns| FileMark { inode, made_ns };
         assert!(!mark(1, Some(2)).differs_from(mark(1, Some(2))));
         assert!(mark(1, Some(2)).differs_from(mark(1, Some(3))));
         assert!(mark(1, None).differs_from(mark(2, None)));
@@ -107,7 +105,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [first, second, copy] =
             ["first", "second", "copy"].map(|name| folder.path().join(name));
-        let mark = |path| Mark::of(&std::fs::metadata(path).unwrap());
+        let mark = |path| FileMark::of(&std::fs::metadata(path).unwrap());
         std::fs::create_dir(&first).unwrap();
         let before = mark(&first);
         std::fs::write(first.join("file"), "1").unwrap();

@@ -1,39 +1,39 @@
-//! Small files of `key=value` lines that end in a checksum: readable for people and for Java's
-//! `Properties`, and damaged for everybody when a single bit is.
+//! Small files of `key=value` lines that end in a checksum. People and Java's `Properties` can read them,
+//! and a single flipped bit shows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::mark::Mark;
+use super::mark::FileMark;
 
-/// The key under which a file names itself, by its inode and when it was made.
+/// The key under which a file records its own mark.
 pub const FILE_MARK: &str = "file";
 
-/// A file that does not say what was written.
+/// Why a file's content cannot be trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The last line is not a checksum.
     #[error("it does not end in a checksum")]
     NoChecksum,
-    /// The checksum is another.
+    /// The checksum does not match the content.
     #[error("its checksum is {found} instead of {expected}")]
     Checksum {
-        /// As the file says.
+        /// The checksum in the file.
         found: String,
-        /// As the content would have it.
+        /// The checksum of the content.
         expected: String,
     },
-    /// A line or a value is not what it should be, under a right checksum.
+    /// The checksum is right, but a line or a value is wrong.
     #[error("{0}")]
     Content(String),
 }
 
-/// Keys and values.
+/// The keys and values of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Properties(BTreeMap<String, String>);
 
 impl Properties {
-    /// Sets a value. Neither may hold line breaks; those in a value are replaced by spaces.
+    /// Sets a value. Line breaks in it become spaces; the key must have none.
     pub fn set(&mut self, key: &str, value: impl ToString) {
         let value = value.to_string().replace(['\n', '\r'], " ");
         self.0.insert(key.to_owned(), value);
@@ -57,10 +57,9 @@ impl Properties {
         text.parse().map_err(|_| Damage::Content(format!("{key} is {text:?}, not a number")))
     }
 
-    /// Which file the content was written to; none when it does not say so.
-    #[must_use]
-    pub fn file(&self) -> Option<Mark> {
-        self.get(FILE_MARK).ok().and_then(Mark::read)
+    /// The mark of the file that the content was written to, if it says so.
+    pub(super) fn file(&self) -> Option<FileMark> {
+        self.get(FILE_MARK).ok().and_then(FileMark::read)
     }
 
     /// The file's content: a comment, the lines, the checksum.

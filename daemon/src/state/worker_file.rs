@@ -1,61 +1,60 @@
-//! The worker file: the worker ID as Leaf writes it, and what leafd adds, so that no ID comes
-//! twice when nothing else is known: the ceiling of its time, and what it was issued with.
+//! The worker file: the worker ID as Leaf writes it, and what leafd adds so that no ID comes twice when
+//! it knows nothing else: the ceiling of its time, and the layout and identity that IDs were issued with.
 
-use super::mark::Mark;
+use super::mark::FileMark;
 use super::properties::{Damage, FILE_MARK, Properties};
 
-/// Its name in the state directory.
-pub const FILE: &str = "worker.properties";
+/// The file's name in the state directory.
+pub(crate) const FILE: &str = "worker.properties";
 
-/// What the file says.
+/// What the worker file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRecord {
-    /// The worker ID; none before the first claim.
-    pub worker: Option<u64>,
-    /// The identity that the ID was claimed with; empty when none is configured.
-    pub identity: String,
-    /// The layout that the ceiling belongs to, as it is written in the configuration; empty before
-    /// the first claim.
-    pub layout: String,
-    /// No ID with a time at or past this has been issued (ms since 1970).
-    pub ceiling_ms: u64,
-    /// What a registry that others share knows of the claim; none with a fixed worker ID.
-    pub shared: Option<SharedClaim>,
+    /// `None` before the first claim.
+    pub(crate) worker: Option<u64>,
+    /// The identity that claimed the worker ID; empty if none is configured.
+    pub(crate) identity: String,
+    /// The layout of the ceiling, as in the configuration; empty before the first claim.
+    pub(crate) layout: String,
+    /// leafd has issued no ID with a time at or past this (ms since 1970).
+    pub(crate) ceiling_ms: u64,
+    /// What a shared registry knows of the claim; `None` with a fixed worker ID.
+    pub(crate) shared: Option<SharedClaim>,
 }
 
-/// A claim in a registry that others share.
+/// A claim in a registry that hosts share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SharedClaim {
-    /// Which registry, as in `zookeeper /snowflake/leaf`: a worker ID is one's own there alone.
-    pub registry: String,
-    /// The names under which this directory's lives have registered, or may have: the newest
-    /// first. By them a claim in the registry is recognised as this directory's own.
-    pub nonces: Vec<String>,
-    /// Without a further report nothing may be issued at or past this (ms since 1970): then the
-    /// worker ID may be another's.
-    pub limit_ms: u64,
-    /// The last report: the boot that it was made in, and the milliseconds since that boot.
-    pub reported: Option<(String, u64)>,
-    /// Whether anything but leafd may use the worker ID as well.
-    pub standing: Standing,
+    /// The registry, for example `zookeeper /snowflake/leaf`. The claim counts only there.
+    pub(crate) registry: String,
+    /// The names under which this directory's starts have registered, or may have; the newest first.
+    /// leafd recognises a claim in the registry as its own by these.
+    pub(crate) nonces: Vec<String>,
+    /// Without a further report, leafd issues nothing at or past this (ms since 1970): the worker ID
+    /// may then belong to another host.
+    pub(crate) limit_ms: u64,
+    /// The last report: the ID of its boot, and the milliseconds since that boot.
+    pub(crate) reported: Option<(String, u64)>,
+    /// Whether anything but leafd may use the worker ID too.
+    pub(crate) standing: Standing,
 }
 
-/// Whether a worker ID is this directory's alone, as far as is known. While it is not, the limit is
-/// 0 as well: by that, version 0.1.0 too issues nothing on the file's word.
+/// Whether a worker ID belongs to this directory alone, as far as leafd knows. While it does not, the
+/// limit is 0 too, so that version 0.1.0 also issues nothing from this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Standing {
-    /// It is.
+    /// Yes.
     #[default]
     Own,
-    /// Something that is not a leafd writes its node. It is this directory's again when the node
-    /// was seen to be quiet, and was claimed again.
+    /// No: something that is not leafd writes its node. leafd may claim it again after it has seen the
+    /// node quiet.
     Contested,
     /// An operator handed the node back to Java Leaf.
     HandedBack,
 }
 
 impl Standing {
-    /// As the file has it; a file of version 0.1.0 says nothing.
+    /// The word in the file; files of version 0.1.0 have none.
     const fn word(self) -> Option<&'static str> {
         match self {
             Self::Own => None,
@@ -68,16 +67,16 @@ impl Standing {
         match word {
             None => Self::Own,
             Some("handed-back") => Self::HandedBack,
-            // Also a word of a later version: it says that there is something to look at.
+            // A later version may have other words; each says that something may use the ID too.
             Some(_) => Self::Contested,
         }
     }
 }
 
 impl WorkerRecord {
-    /// What a fresh directory says: nothing was ever issued.
+    /// The record of a new directory: nothing was ever issued.
     #[must_use]
-    pub const fn fresh() -> Self {
+    pub(crate) const fn fresh() -> Self {
         Self {
             worker: None,
             identity: String::new(),
@@ -87,9 +86,9 @@ impl WorkerRecord {
         }
     }
 
-    /// The content of `file`. `generation` counts the starts.
+    /// The content of `file`, in the start with the number `generation`.
     #[must_use]
-    pub fn write(&self, generation: u64, file: Mark) -> String {
+    pub(crate) fn write(&self, generation: u64, file: FileMark) -> String {
         let mut properties = Properties::default();
         properties.set("version", 1);
         properties.set("generation", generation);
@@ -113,11 +112,11 @@ impl WorkerRecord {
         properties.write("Written by leafd; no ID at or past ceilingMs has been issued.")
     }
 
-    /// Reads the file's content: the record, and the start that it was written in.
+    /// Reads the file's content: the record, and the number of the start that wrote it.
     ///
     /// # Errors
-    /// When it is damaged or of another version.
-    pub fn read(content: &[u8]) -> Result<(Self, u64), Damage> {
+    /// When the file is damaged or of another version.
+    pub(crate) fn read(content: &[u8]) -> Result<(Self, u64), Damage> {
         let properties = Properties::read(content)?;
         match properties.number("version")? {
             1 => {}
@@ -185,7 +184,7 @@ mod tests {
             contested(Standing::HandedBack),
             WorkerRecord { shared: Some(SharedClaim::default()), ..WorkerRecord::fresh() },
         ];
-        let mark = Mark::read("7@8").unwrap();
+        let mark = FileMark::read("7@8").unwrap();
         for record in records {
             assert_eq!(WorkerRecord::read(record.write(5, mark).as_bytes()), Ok((record, 5)));
         }
@@ -197,20 +196,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_version_0_1_0_is_of_a_worker_id_that_nobody_else_uses() {
-        let text = contested(Standing::Own).write(1, Mark::read("7@8").unwrap());
+    fn a_file_of_version_0_1_0_has_a_worker_id_that_nobody_else_uses() {
+        let text = contested(Standing::Own).write(1, FileMark::read("7@8").unwrap());
         assert!(!text.contains("standing"), "{text}");
         let (record, _) = WorkerRecord::read(text.as_bytes()).unwrap();
         assert_eq!(record.shared.unwrap().standing, Standing::Own);
     }
 
     #[test]
-    fn a_standing_of_a_later_version_is_taken_for_contested() {
+    fn a_standing_of_a_later_version_counts_as_contested() {
         assert_eq!(Standing::read(Some("lent")), Standing::Contested);
     }
 
     #[test]
-    fn java_leafs_own_file_is_not_taken_for_ours() {
+    fn java_leafs_file_is_not_accepted_as_leafds() {
         assert!(WorkerRecord::read(b"#Thu Jan 01 00:00:00 UTC 2026\nworkerID=3\n").is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! The one thread that writes state, so that a slow disk holds up nobody who serves. Writes are
-//! executed in the order in which they were handed in.
+//! The one thread that writes state, so that a slow disk does not delay the threads that serve. It
+//! executes writes in the order in which it receives them.
 
 use std::future::Future;
 use std::io;
@@ -8,112 +8,116 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::dir::Place;
+use super::dir::StatePlace;
 use super::durable;
-use super::journal::{Journal, TagRecord};
-use super::lease_log::{Entry, LeaseLog};
+use super::journal::{SegmentJournal, TagRecord};
+use super::lease_log::{LeaseLog, LeaseLogEntry};
 use super::worker_file::WorkerRecord;
 use crate::environment::Environment;
 use crate::ids::BizTag;
 
+/// Carries the outcome of a job back to the caller.
+type Done = oneshot::Sender<Result<(), String>>;
+
 enum Job {
-    Segments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),
-    HighWaterMarks(Vec<(BizTag, u64)>, oneshot::Sender<Result<(), String>>),
-    LastSegments(Vec<(BizTag, TagRecord)>, oneshot::Sender<Result<(), String>>),
-    Worker(WorkerRecord, oneshot::Sender<Result<(), String>>),
-    Database(String, oneshot::Sender<Result<(), String>>),
+    Segments(Vec<(BizTag, TagRecord)>, Done),
+    HighWaterMarks(Vec<(BizTag, u64)>, Done),
+    LastSegments(Vec<(BizTag, TagRecord)>, Done),
+    Worker(WorkerRecord, Done),
+    Database(String, Done),
     LogLeasesTo(Box<LeaseLog>),
-    Leased(Entry),
+    Leased(LeaseLogEntry),
 }
 
-/// Hands writes to the thread. Cheap to clone; the thread ends when the last clone is gone.
+/// Sends writes to the thread. Cheap to clone; the thread ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Writer {
     jobs: mpsc::Sender<Job>,
 }
 
 impl Writer {
-    /// Starts the thread, for the files at `place` in the start number `generation`. `fatal` is
-    /// cancelled when it breaks down.
+    /// Starts the thread, for the files at `place` in the start with the number `generation`. Cancels
+    /// `fatal` if the thread panics.
     ///
     /// # Errors
-    /// When the operating system gives no thread.
-    pub fn start(
+    /// When the operating system refuses a thread.
+    pub(crate) fn start(
         environment: &Environment,
-        place: Place,
+        place: StatePlace,
         generation: u64,
-        journal: Journal,
+        journal: SegmentJournal,
         fatal: &CancellationToken,
     ) -> io::Result<Self> {
         let (jobs, receiver) = mpsc::channel();
         let breakdown = fatal.clone().drop_guard();
         let work = Box::new(move || {
             run(&place, generation, journal, &receiver);
-            // It was not a panic that got here.
+            // The thread ended without a panic.
             drop(breakdown.disarm());
         });
         environment.start_thread("leafd-state", work)?;
         Ok(Self { jobs })
     }
 
-    /// Writes records of tags; returns when they are on disk.
-    ///
-    /// # Errors
-    /// When they are not, or not surely.
-    pub async fn segments(&self, records: Vec<(BizTag, TagRecord)>) -> Result<(), String> {
+    async fn write(&self, job: impl FnOnce(Done) -> Job) -> Result<(), String> {
         let (done, outcome) = oneshot::channel();
-        self.jobs.send(Job::Segments(records, done)).map_err(|_| GONE)?;
+        self.jobs.send(job(done)).map_err(|_| GONE)?;
         wait(outcome).await
     }
 
-    /// Raises the high-water marks of tags; returns when they are on disk. What is left of a tag
-    /// stays as the journal has it, and no mark is ever lowered.
+    /// Writes records of tags, and returns when they are on disk.
     ///
     /// # Errors
-    /// When they are not, or not surely.
-    pub async fn high_water_marks(&self, marks: Vec<(BizTag, u64)>) -> Result<(), String> {
-        let (done, outcome) = oneshot::channel();
-        self.jobs.send(Job::HighWaterMarks(marks, done)).map_err(|_| GONE)?;
-        wait(outcome).await
+    /// When they may not be on disk.
+    pub(crate) async fn segments(&self, records: Vec<(BizTag, TagRecord)>) -> Result<(), String> {
+        self.write(|done| Job::Segments(records, done)).await
     }
 
-    /// Writes the file that says which database the ranges come from; returns when it is on disk.
+    /// Raises the high-water marks of tags, and returns when they are on disk. The ranges of a tag stay
+    /// as the journal has them. Never lowers a mark.
     ///
     /// # Errors
-    /// When it is not, or not surely.
-    pub async fn database(&self, content: String) -> Result<(), String> {
-        let (done, outcome) = oneshot::channel();
-        self.jobs.send(Job::Database(content, done)).map_err(|_| GONE)?;
-        wait(outcome).await
+    /// When they may not be on disk.
+    pub(crate) async fn high_water_marks(&self, marks: Vec<(BizTag, u64)>) -> Result<(), String> {
+        self.write(|done| Job::HighWaterMarks(marks, done)).await
     }
 
-    /// Has leases written to a log from now on.
-    pub fn log_leases_to(&self, log: LeaseLog) {
-        // A writer that has ended is found out by whoever waits for it.
+    /// Writes the file that says which database the ranges come from, and returns when it is on disk.
+    ///
+    /// # Errors
+    /// When it may not be on disk.
+    pub(crate) async fn database(&self, content: String) -> Result<(), String> {
+        self.write(|done| Job::Database(content, done)).await
+    }
+
+    /// Writes leases to this log from now on.
+    pub(crate) fn log_leases_to(&self, log: LeaseLog) {
+        // If the thread has ended, the calls that wait for it fail.
         let _ = self.jobs.send(Job::LogLeasesTo(Box::new(log)));
     }
 
-    /// Adds a lease to the log, before any record that is handed in later. Nobody waits for it.
-    pub fn leased(&self, lease: Entry) {
+    /// Adds a lease to the log, before any record that is sent later. Nothing waits for it.
+    pub(crate) fn leased(&self, lease: LeaseLogEntry) {
         let _ = self.jobs.send(Job::Leased(lease));
     }
 
-    /// As [`Self::segments`], for the last records of this life, which go to a journal of their own.
+    /// Like [`Self::segments`], for the last records before leafd ends, which go to a new file.
     ///
     /// # Errors
-    /// When they are not on disk, or not surely.
-    pub async fn last_segments(&self, records: Vec<(BizTag, TagRecord)>) -> Result<(), String> {
-        let (done, outcome) = oneshot::channel();
-        self.jobs.send(Job::LastSegments(records, done)).map_err(|_| GONE)?;
-        wait(outcome).await
+    /// When they may not be on disk.
+    pub(crate) async fn last_segments(
+        &self,
+        records: Vec<(BizTag, TagRecord)>,
+    ) -> Result<(), String> {
+        self.write(|done| Job::LastSegments(records, done)).await
     }
 
-    /// Writes the worker file. It is handed in at once, whether somebody waits or not, so that of
-    /// two records the later one stays; the outcome comes when it is on disk.
+    /// Writes the worker file. Sends the record at once, even if nobody polls the future, so that the
+    /// later of two records stays. The future ends when the record is on disk.
     ///
     /// # Errors
-    /// When it is not, or not surely.
-    pub fn worker(
+    /// When the record may not be on disk.
+    pub(crate) fn worker(
         &self,
         record: WorkerRecord,
     ) -> impl Future<Output = Result<(), String>> + Send + use<> {
@@ -129,11 +133,16 @@ async fn wait(outcome: oneshot::Receiver<Result<(), String>>) -> Result<(), Stri
     outcome.await.map_err(|_| GONE)?
 }
 
-fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiver<Job>) {
+fn run(
+    place: &StatePlace,
+    generation: u64,
+    mut journal: SegmentJournal,
+    jobs: &mpsc::Receiver<Job>,
+) {
     let mut leases: Option<Box<LeaseLog>> = None;
     while let Ok(job) = jobs.recv() {
         let ours = place.check();
-        // Who no longer waits for the outcome need not be told.
+        // The caller may have stopped waiting for the outcome.
         let _ = match job {
             Job::Segments(records, done) => {
                 let written = ours.and_then(|()| journal.append(records));
@@ -172,8 +181,8 @@ fn run(place: &Place, generation: u64, mut journal: Journal, jobs: &mpsc::Receiv
     }
 }
 
-/// Leases go on without their log, and `leafd audit` is told of the gap.
-fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &Entry) {
+/// Leases go on without their log. `leafd audit` reports the gap.
+fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &LeaseLogEntry) {
     if ours.is_err() {
         return log.lost();
     }
@@ -186,13 +195,13 @@ fn note(log: &mut LeaseLog, ours: io::Result<()>, lease: &Entry) {
 mod tests {
     use super::*;
     use crate::state::dir::{ForeignPolicy, StateDir};
-    use crate::state::owner::Owner;
+    use crate::state::owner::StateOwner;
 
     #[tokio::test]
-    async fn of_two_worker_records_the_later_one_stays_whoever_is_waited_for_first() {
+    async fn the_later_of_two_worker_records_stays_in_whichever_order_callers_wait() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::lock(folder.path()).unwrap();
-        let here = Owner::here(Some("m"), "", None);
+        let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());
         let file = place.worker_file();

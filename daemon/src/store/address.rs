@@ -1,224 +1,187 @@
-//! Where a shared database is: a URL, checked in all its parts, so that a parameter with a typing
-//! error is not ignored in silence. What may be told of it never holds a password.
+//! Where a shared database is: a URL whose parts are all checked, so that a misspelt parameter is an
+//! error and not ignored. The printed form never contains a password. What differs between kinds of
+//! servers is in each one's [`SharedDatabase`].
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
+use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
-use sqlx::ConnectOptions as _;
-use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use url::Url;
 
+use super::guard::DatabaseGuard;
+use super::{Store, StoreLimits};
 use crate::secret::Secret;
 
-/// The kinds of shared databases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Server {
-    /// MySQL and MariaDB.
-    MySql,
-    /// PostgreSQL.
-    Postgres,
+/// A kind of server that several hosts share: how its URLs read, and how to open a store on it. Each
+/// kind has one in its own folder; `open.rs` lists them.
+pub(crate) struct SharedDatabase {
+    /// For users, and in what leafd records of the store.
+    pub(super) name: &'static str,
+    pub(super) schemes: &'static [&'static str],
+    /// The parameters that a URL may have. `sqlx` ignores unknown ones.
+    pub(super) parameters: &'static [&'static str],
+    /// The parameters that name files of certificates and keys.
+    pub(super) certificates: &'static [&'static str],
+    /// The parameter that names a Unix socket or its folder.
+    pub(super) socket: &'static str,
+    /// Whether a Unix socket has the port in its name.
+    pub(super) sockets_have_ports: bool,
+    /// The default port.
+    pub(super) port: u16,
+    pub(super) example: &'static str,
+    /// The parameter that asks for TLS, for an error.
+    pub(super) tls: &'static str,
+    /// Checks the values of all parameters, and says whether the URL asks for TLS.
+    pub(super) asks_for_tls: fn(&StoreAddress) -> Result<bool, BadAddress>,
+    /// What besides host, port and database decides which table a session sees.
+    pub(super) session: fn(&StoreAddress) -> String,
+    pub(super) open: OpenShared,
 }
 
-impl Server {
-    const fn schemes(self) -> &'static [&'static str] {
-        match self {
-            Self::MySql => &["mysql", "mariadb"],
-            Self::Postgres => &["postgres", "postgresql"],
-        }
-    }
+type OpenShared = fn(&SharedStore, Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String>;
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::MySql => "mysql",
-            Self::Postgres => "postgres",
-        }
-    }
-
-    /// What a URL may say behind its question mark. `sqlx` ignores what it does not know.
-    const fn parameters(self) -> &'static [&'static str] {
-        match self {
-            Self::MySql => {
-                &["ssl-mode", "ssl-ca", "ssl-cert", "ssl-key", "socket", "statement-cache-capacity"]
-            }
-            Self::Postgres => &[
-                "sslmode",
-                "sslrootcert",
-                "sslcert",
-                "sslkey",
-                "host",
-                "application_name",
-                "options",
-            ],
-        }
-    }
-
-    const fn port(self) -> u16 {
-        match self {
-            Self::MySql => 3306,
-            Self::Postgres => 5432,
-        }
-    }
-
-    /// How a URL of it looks.
-    #[must_use]
-    pub const fn example(self) -> &'static str {
-        match self {
-            Self::MySql => "mysql://leaf@db.example:3306/leaf",
-            Self::Postgres => "postgres://leaf@db.example:5432/leaf",
-        }
-    }
+/// A database server, and how leafd uses it.
+#[derive(Debug, Clone)]
+pub struct SharedStore {
+    /// The checked URL.
+    pub address: StoreAddress,
+    /// The password, if the URL has none.
+    pub password: Option<Secret>,
+    /// The bounds of its use.
+    pub limits: StoreLimits,
 }
 
-/// A URL that cannot be meant. Never holds a password.
+/// Why leafd refuses a URL. Never contains a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
-    /// It is none.
-    #[error("it is no URL ({0}); write it as in {1}")]
+    /// It does not parse.
+    #[error("it is not a URL ({0}); write it like {1}")]
     Syntax(String, &'static str),
-    /// It is another database's.
-    #[error("it begins with {0}:; write it as in {1}")]
+    /// It belongs to another kind of database.
+    #[error("it begins with {0}:; write it like {1}")]
     Scheme(String, &'static str),
-    /// A part is missing.
-    #[error("it names no {0}; write it as in {1}")]
+    /// It lacks a host, user or database.
+    #[error("it names no {0}; write it like {1}")]
     Missing(&'static str, &'static str),
-    /// A parameter is not one.
-    #[error("{0:?} is no parameter of it; these are: {1}")]
+    /// This kind of database has no such parameter.
+    #[error("it has no parameter {0:?}; the parameters are: {1}")]
     Parameter(String, String),
-    /// A value is not right.
+    /// A value is wrong.
     #[error("{0}")]
     Value(String),
 }
 
-/// A checked URL, and how the server's certificate is looked at.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Address {
-    server: Server,
+/// A checked URL, and whether leafd verifies the server's certificate.
+#[derive(Clone)]
+pub struct StoreAddress {
+    database: &'static SharedDatabase,
     url: Url,
-    verify: bool,
+    verify_tls: bool,
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// What people are told: `mysql leaf@db.example:3306/leaf`.
-impl fmt::Display for Address {
+/// For users: `mysql leaf@db.example:3306/leaf`.
+impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}@{}", self.server.name(), self.user(), self.place())
+        write!(f, "{} {}@{}", self.database.name, self.user(), self.place())
     }
 }
 
-impl Address {
-    /// Checks a URL. With `verify`, one that asks for TLS has the server's certificate and name
-    /// checked, also when it asks for no more than encryption.
+impl StoreAddress {
+    /// Checks a URL. With `verify_tls`, a URL that asks for TLS makes leafd verify the server's
+    /// certificate and name, even if it asks for encryption only.
     ///
     /// # Errors
     /// When a part is missing, unknown or wrong.
-    pub fn new(server: Server, text: &str, verify: bool) -> Result<Self, BadAddress> {
-        let example = server.example();
+    pub(super) fn new(
+        database: &'static SharedDatabase,
+        text: &str,
+        verify_tls: bool,
+    ) -> Result<Self, BadAddress> {
+        let example = database.example;
         let url = Url::parse(text).map_err(|why| BadAddress::Syntax(why.to_string(), example))?;
-        if !server.schemes().contains(&url.scheme()) {
+        if !database.schemes.contains(&url.scheme()) {
             return Err(BadAddress::Scheme(url.scheme().to_owned(), example));
         }
         for (key, _) in url.query_pairs() {
-            if !server.parameters().contains(&&*key) {
-                let known = server.parameters().join(", ");
+            if !database.parameters.contains(&&*key) {
+                let known = database.parameters.join(", ");
                 return Err(BadAddress::Parameter(key.into_owned(), known));
             }
         }
-        let this = Self { server, url, verify };
+        let this = Self { database, url, verify_tls };
         for (part, missing) in [
             ("host", this.host().is_empty()),
             ("user", this.user().is_empty()),
-            ("database", this.database().is_empty()),
+            ("database", this.database_name().is_empty()),
         ] {
             if missing {
                 return Err(BadAddress::Missing(part, example));
             }
         }
-        match server {
-            Server::MySql => this.mysql(None).map(drop)?,
-            Server::Postgres => this.postgres(None).map(drop)?,
-        }
         this.check_tls()?;
         Ok(this)
     }
 
-    /// Who names a certificate wants TLS, and gets it only by saying so.
+    /// A URL that names a certificate means TLS, but does not get it without asking.
     fn check_tls(&self) -> Result<(), BadAddress> {
-        let asks = match self.server {
-            Server::MySql => matches!(
-                self.mysql(None)?.get_ssl_mode(),
-                MySqlSslMode::Required | MySqlSslMode::VerifyCa | MySqlSslMode::VerifyIdentity
-            ),
-            Server::Postgres => matches!(
-                self.postgres(None)?.get_ssl_mode(),
-                PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull
-            ),
-        };
+        let asks_for_tls = (self.database.asks_for_tls)(self)?;
         match self.certificates().next() {
-            Some((key, _)) if !asks => {
-                let mode = match self.server {
-                    Server::MySql => "ssl-mode=REQUIRED",
-                    Server::Postgres => "sslmode=require",
-                };
-                Err(BadAddress::Value(format!("{key} is of no use without {mode}")))
+            Some((key, _)) if !asks_for_tls => {
+                let tls = self.database.tls;
+                Err(BadAddress::Value(format!("{key} has no effect without {tls}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// The files of certificates and keys, by the parameter that names each.
-    pub fn certificates(&self) -> impl Iterator<Item = (String, PathBuf)> {
-        let names = ["ssl-ca", "ssl-cert", "ssl-key", "sslrootcert", "sslcert", "sslkey"];
+    /// The files of certificates and keys, each with the parameter that names it.
+    pub(crate) fn certificates(&self) -> impl Iterator<Item = (String, PathBuf)> {
+        let names = self.database.certificates;
         let files = self.url.query_pairs().filter(move |(key, _)| names.contains(&&**key));
         files.map(|(key, path)| (key.into_owned(), PathBuf::from(path.into_owned())))
     }
 
-    /// What it speaks.
-    #[must_use]
-    pub const fn server(&self) -> Server {
-        self.server
+    pub(super) const fn database(&self) -> &'static SharedDatabase {
+        self.database
     }
 
-    /// Whether the URL holds a password.
-    #[must_use]
-    pub fn has_password(&self) -> bool {
+    pub(super) const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) const fn verifies_tls(&self) -> bool {
+        self.verify_tls
+    }
+
+    pub(crate) fn has_password(&self) -> bool {
         self.url.password().is_some()
     }
 
-    /// Which table it is: host, port, database; in PostgreSQL also what says in which schema, the
-    /// user and the session's options. A needless difference costs a gap, a missed one duplicates.
+    /// Tells one table from another: by host, port and database; in PostgreSQL also by the user and
+    /// the session's options, which choose the schema. A needless difference costs a gap, a missed
+    /// one duplicates.
     #[must_use]
     pub fn identity(&self) -> String {
-        let mut identity = format!("{} {}", self.server.name(), self.place());
-        if self.server == Server::Postgres {
-            identity.push_str(&format!(" user {}", self.user()));
-            // They may also come from the environment.
-            let options = self.postgres(None).ok();
-            if let Some(options) = options.as_ref().and_then(PgConnectOptions::get_options) {
-                identity.push_str(&format!(" options {options}"));
-            }
-        }
-        identity
+        format!("{} {}{}", self.database.name, self.place(), (self.database.session)(self))
     }
 
-    fn user(&self) -> String {
+    pub(super) fn user(&self) -> String {
         decoded(self.url.username())
     }
 
-    fn database(&self) -> String {
+    fn database_name(&self) -> String {
         decoded(self.url.path().trim_start_matches('/'))
     }
 
     fn host(&self) -> String {
-        let socket = ["socket", "host"];
-        let given = self.url.query_pairs().find(|(key, _)| socket.contains(&&**key));
+        let given = self.url.query_pairs().find(|(key, _)| key == self.database.socket);
         given.map_or_else(
             || decoded(self.url.host_str().unwrap_or_default()),
             |(_, path)| path.into_owned(),
@@ -226,57 +189,12 @@ impl Address {
     }
 
     fn place(&self) -> String {
-        let port = self.url.port().unwrap_or(self.server.port());
-        let host = self.host();
-        // A socket of MySQL has no port in its name.
-        if self.server == Server::MySql && host.starts_with('/') {
-            return format!("{host}/{}", self.database());
+        let port = self.url.port().unwrap_or(self.database.port);
+        let (host, name) = (self.host(), self.database_name());
+        if host.starts_with('/') && !self.database.sockets_have_ports {
+            return format!("{host}/{name}");
         }
-        format!("{host}:{port}/{}", self.database())
-    }
-
-    /// For a connection to MySQL or MariaDB.
-    ///
-    /// # Errors
-    /// When a parameter has a wrong value.
-    pub fn mysql(&self, password: Option<&Secret>) -> Result<MySqlConnectOptions, BadAddress> {
-        let options = MySqlConnectOptions::from_url(&self.url).map_err(|error| value(&error))?;
-        let options = match options.get_ssl_mode() {
-            MySqlSslMode::Required if self.verify => options.ssl_mode(MySqlSslMode::VerifyIdentity),
-            _ => options,
-        };
-        let options = match password {
-            Some(password) => options.password(password.expose()),
-            None => options,
-        };
-        // Whoever reads the log is told of failures by leafd, with the tag and the remedy.
-        Ok(options.disable_statement_logging())
-    }
-
-    /// For a connection to PostgreSQL.
-    ///
-    /// # Errors
-    /// When a parameter has a wrong value.
-    pub fn postgres(&self, password: Option<&Secret>) -> Result<PgConnectOptions, BadAddress> {
-        let options = PgConnectOptions::from_str(self.url.as_str());
-        let options = options.map_err(|error| value(&error))?;
-        // The URL says it all; libpq's variables in the environment are somebody else's.
-        let options = options.port(self.url.port().unwrap_or(Server::Postgres.port()));
-        let says_mode = self.url.query_pairs().any(|(key, _)| key == "sslmode");
-        let mode = if says_mode { options.get_ssl_mode() } else { PgSslMode::Prefer };
-        let options = options.ssl_mode(match mode {
-            PgSslMode::Require if self.verify => PgSslMode::VerifyFull,
-            mode => mode,
-        });
-        // Poolers do not take every parameter at the start, and leafd reads no such number.
-        let options = options.extra_float_digits(None);
-        let options = match password {
-            Some(password) => options.password(password.expose()),
-            None => options,
-        };
-        let named = self.url.query_pairs().any(|(key, _)| key == "application_name");
-        let options = if named { options } else { options.application_name("leafd") };
-        Ok(options.disable_statement_logging())
+        format!("{host}:{port}/{name}")
     }
 }
 
@@ -284,24 +202,21 @@ fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-fn value(error: &sqlx::Error) -> BadAddress {
-    BadAddress::Value(error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ServerKind;
 
-    fn mysql(url: &str) -> Result<Address, BadAddress> {
-        Address::new(Server::MySql, url, true)
+    fn mysql(url: &str) -> Result<StoreAddress, BadAddress> {
+        ServerKind::MySql.address(url, true)
     }
 
-    fn postgres(url: &str) -> Result<Address, BadAddress> {
-        Address::new(Server::Postgres, url, true)
+    fn postgres(url: &str) -> Result<StoreAddress, BadAddress> {
+        ServerKind::Postgres.address(url, true)
     }
 
     #[test]
-    fn people_are_told_where_the_database_is_and_never_the_password() {
+    fn an_address_is_printed_without_its_password() {
         for (address, told) in [
             (mysql("mysql://leaf:hunter2@db/leaf"), "mysql leaf@db:3306/leaf"),
             (mysql("mariadb://leaf:hunter2@db:33/leaf"), "mysql leaf@db:33/leaf"),
@@ -318,10 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_url_is_refused_with_its_fault_and_without_its_password() {
+    fn a_wrong_url_is_refused_with_the_fault_named_and_the_password_hidden() {
         for (address, fault) in [
             (mysql("leaf:hunter2@db"), "leaf:"),
-            (mysql("mysql://leaf:hunter2@d b/leaf"), "no URL"),
+            (mysql("mysql://leaf:hunter2@d b/leaf"), "not a URL"),
             (mysql("postgres://leaf:hunter2@db/leaf"), "postgres:"),
             (mysql("mysql://:hunter2@db/leaf"), "no user"),
             (mysql("mysql://leaf:hunter2@db"), "no database"),
@@ -338,23 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_tls_gets_a_verified_server_unless_told_otherwise() {
-        let url = "mysql://leaf@db/leaf?ssl-mode=REQUIRED";
-        let mode = |verify| {
-            let address = Address::new(Server::MySql, url, verify).unwrap();
-            format!("{:?}", address.mysql(None).unwrap().get_ssl_mode())
-        };
-        assert_eq!((mode(true).as_str(), mode(false).as_str()), ("VerifyIdentity", "Required"));
-        let url = "postgres://leaf@db/leaf?sslmode=require";
-        let mode = |verify| {
-            let address = Address::new(Server::Postgres, url, verify).unwrap();
-            format!("{:?}", address.postgres(None).unwrap().get_ssl_mode())
-        };
-        assert_eq!((mode(true).as_str(), mode(false).as_str()), ("VerifyFull", "Require"));
-    }
-
-    #[test]
-    fn two_addresses_of_one_table_are_the_same_and_those_of_two_are_not() {
+    fn addresses_are_the_same_exactly_if_they_lead_to_one_table() {
         let identity = |url: &str| mysql(url).unwrap().identity();
         let same = "mysql://b@db:3306/leaf?ssl-mode=REQUIRED&ssl-ca=/x";
         assert_eq!(identity("mysql://a:x@db/leaf"), identity(same));
@@ -362,7 +261,7 @@ mod tests {
         let identity = |url: &str| postgres(url).unwrap().identity();
         let url = "postgres://a:x@db/leaf";
         assert_eq!(identity(url), identity("postgres://a@db:5432/leaf?sslmode=require"));
-        // Each may lead to a table of its own.
+        // Each of these may lead to another table.
         for other in ["postgres://b@db/leaf", "postgres://a@db/leaf?options=-csearch_path%3Dids"] {
             assert_ne!(identity(url), identity(other));
         }

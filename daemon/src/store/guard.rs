@@ -1,106 +1,109 @@
-//! Looks at every connection: whether it leads to the database that this host's ranges come from.
-//! Nothing is leased over a connection that was not let through here.
+//! Checks for every connection whether it leads to the database that this host's ranges come from.
+//! Nothing is leased over a connection that this did not accept.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sqlx::error::DatabaseError;
 use tokio::sync::watch;
 
 use super::BoxFuture;
-use super::identity::{Finding, Seen, judge};
-use crate::state::database::{Identity, Recorded};
-use crate::state::mark::Mark;
+use super::identity::{IdentityFinding, SeenDatabase, judge};
+use crate::state::database::{DatabaseIdentity, RecordedDatabase};
+use crate::state::mark::FileMark;
 
 /// Records on disk which database the ranges come from.
-pub trait Recorder: Send + Sync {
-    /// Returns when it is on disk.
-    fn record(&self, recorded: Recorded) -> BoxFuture<'_, Result<(), String>>;
+pub(crate) trait DatabaseRecorder: Send + Sync {
+    /// Returns when the record is on disk.
+    fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// Why a database is not used.
+/// Why leafd does not use a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
-    /// It is not the one that the remembered ranges come from. It can be used once those are given
-    /// up.
+pub(crate) enum UnusableDatabase {
+    /// The remembered ranges come from another database. leafd can use this one after it has dropped
+    /// them.
     #[error(
-        "this is another database, {}, than the one that this host's ranges come from, {recorded}",
+        "this is another database: {}, but this host's ranges come from {recorded}",
         named(*found)
     )]
     Other {
-        /// Where the ranges come from.
-        recorded: Identity,
-        /// Who it says it is.
-        found: Option<Identity>,
+        /// The identity of the database that the ranges come from.
+        recorded: DatabaseIdentity,
+        /// The identity of the database at the configured place.
+        found: Option<DatabaseIdentity>,
     },
-    /// It was replaced while leafd worked with it.
+    /// The database was replaced while leafd worked with it.
     #[error(
         "the database was replaced while leafd ran: it was {before}, and now it is {}. Bring the \
-         right one back, or restart leafd to use this one above everything this host has issued",
+         right one back, or restart leafd, which then uses this one above everything that this host \
+         has issued",
         named(*found)
     )]
     Swapped {
-        /// Who it was.
-        before: Identity,
-        /// Who it says it is.
-        found: Option<Identity>,
+        /// The identity of the first database.
+        before: DatabaseIdentity,
+        /// The identity of the one that is there now.
+        found: Option<DatabaseIdentity>,
     },
-    /// Embedded: the file is a copy, or comes from a backup. Its rows may be older than what was
-    /// issued.
+    /// The file of the embedded store is a copy or comes from a backup. Its rows may be older than
+    /// what was issued.
     #[error(
         "{what}, so its rows may be older than what was issued, or the original may still be in \
-         use. If no other leafd uses it, take it over above everything that was ever issued with \
-         `leafd adopt --above N`; else bring the right file back"
+         use. If no other leafd uses it, run `leafd adopt --above N` with a number above everything \
+         that was ever issued; else bring the right file back"
     )]
     Copied {
-        /// What gives it away.
+        /// What shows that it is a copy.
         what: String,
     },
-    /// Embedded: what was leased is not in the file any more.
+    /// The file of the embedded store no longer knows what was leased from it.
     #[error(
-        "{what} although ranges were leased from it; restore it, or let leafd make a new one above \
-         everything this host has issued with `leafd adopt`"
+        "{what} although ranges were leased from it; restore it, or run `leafd adopt`, which makes a \
+         new one above everything that this host has issued"
     )]
     Lost {
-        /// What is not there.
+        /// What is missing.
         what: String,
     },
-    /// It cannot be recorded, so nothing may be leased from it.
+    /// leafd cannot record which database this is, so it leases nothing from it.
     #[error("cannot record which database this is: {0}")]
     NotRecorded(String),
 }
 
-fn named(identity: Option<Identity>) -> String {
+fn named(identity: Option<DatabaseIdentity>) -> String {
     identity.map_or_else(|| "without an identity".to_owned(), |identity| identity.to_string())
 }
 
-/// Watches over one store's connections.
-pub struct Guard {
-    recorder: Arc<dyn Recorder>,
-    state: Mutex<State>,
-    /// One look at a time: of two connections to two databases, one is let through.
+/// Checks the connections of one store.
+pub struct DatabaseGuard {
+    recorder: Arc<dyn DatabaseRecorder>,
+    state: Mutex<GuardState>,
+    /// Checks run one at a time: of two connections to two databases, only one is accepted.
     turn: tokio::sync::Mutex<()>,
-    /// Whether [`Unusable::Other`] waits for the ranges to be given up.
+    /// Whether [`UnusableDatabase::Other`] waits for leafd to drop the ranges.
     other: watch::Sender<bool>,
 }
 
-struct State {
-    recorded: Recorded,
-    seen: Seen,
-    /// What the last look found wrong.
-    unusable: Option<Unusable>,
+struct GuardState {
+    recorded: RecordedDatabase,
+    seen: SeenDatabase,
+    /// What the last check found wrong.
+    unusable: Option<UnusableDatabase>,
 }
 
-impl std::fmt::Debug for Guard {
+impl std::fmt::Debug for DatabaseGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Guard")
     }
 }
 
-impl Guard {
-    /// `recorded` is what the disk says of the database at the configured place.
+impl DatabaseGuard {
+    /// A guard that knows `recorded`, which the disk says about the database at the configured place.
     #[must_use]
-    pub fn new(recorded: Recorded, recorder: Arc<dyn Recorder>) -> Arc<Self> {
-        let state = State { recorded, seen: Seen::Nothing, unusable: None };
+    pub(crate) fn new(
+        recorded: RecordedDatabase,
+        recorder: Arc<dyn DatabaseRecorder>,
+    ) -> Arc<Self> {
+        let state = GuardState { recorded, seen: SeenDatabase::Nothing, unusable: None };
         Arc::new(Self {
             recorder,
             state: Mutex::new(state),
@@ -109,126 +112,123 @@ impl Guard {
         })
     }
 
-    /// Knows of no database and records nothing, for stores without a state directory.
+    /// A guard that knows no database and records nothing, for stores without a state directory.
     #[must_use]
     pub fn unrecorded() -> Arc<Self> {
         struct Nowhere;
-        impl Recorder for Nowhere {
-            fn record(&self, _: Recorded) -> BoxFuture<'_, Result<(), String>> {
+        impl DatabaseRecorder for Nowhere {
+            fn record(&self, _: RecordedDatabase) -> BoxFuture<'_, Result<(), String>> {
                 Box::pin(async { Ok(()) })
             }
         }
-        Self::new(Recorded::default(), Arc::new(Nowhere))
+        Self::new(RecordedDatabase::default(), Arc::new(Nowhere))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is recorded of the database.
-    #[must_use]
-    pub fn recorded(&self) -> Recorded {
+    pub(crate) fn recorded(&self) -> RecordedDatabase {
         self.state().recorded
     }
 
-    /// Why the database is not used, as far as a connection has shown.
-    #[must_use]
-    pub fn unusable(&self) -> Option<Unusable> {
+    /// Why leafd does not use the database, as far as a connection has shown.
+    pub(crate) fn unusable(&self) -> Option<UnusableDatabase> {
         self.state().unusable.clone()
     }
 
-    /// Whether the database is known to have an identity, so that one without is not it.
+    /// Whether the database is known to have an identity, so that one without is another.
     pub(super) fn expects_identity(&self) -> bool {
         let state = self.state();
-        state.recorded.identity.is_some() || matches!(state.seen, Seen::Named(_))
+        state.recorded.identity.is_some() || matches!(state.seen, SeenDatabase::Named(_))
     }
 
     /// Whether this process has worked with the database.
     pub(super) fn has_seen_one(&self) -> bool {
-        self.state().seen != Seen::Nothing
+        self.state().seen != SeenDatabase::Nothing
     }
 
-    /// A shared database that has no identity.
+    /// Whether this process works with a shared database that has no identity.
     pub(super) fn is_nameless(&self) -> bool {
-        self.state().seen == Seen::Nameless
+        self.state().seen == SeenDatabase::Nameless
     }
 
-    /// Remembers why a connection cannot be used.
-    pub(super) fn refuse(&self, unusable: Unusable) -> Unusable {
+    /// Remembers why leafd cannot use a connection.
+    pub(super) fn refuse(&self, unusable: UnusableDatabase) -> UnusableDatabase {
         self.state().unusable = Some(unusable.clone());
         unusable
     }
 
-    /// Lets a connection to the database `found` through, or says why not.
+    /// Accepts a connection to the database `found`, or says why not. `file` is the embedded store's.
     pub(super) async fn check(
         &self,
-        found: Option<Identity>,
-        file: Option<Mark>,
-    ) -> Result<(), Unusable> {
+        found: Option<DatabaseIdentity>,
+        file: Option<FileMark>,
+    ) -> Result<(), UnusableDatabase> {
         let _turn = self.turn.lock().await;
         let (recorded, seen) = {
             let state = self.state();
             (state.recorded, state.seen)
         };
         match judge(recorded.identity, seen, found) {
-            Finding::Same => {
+            IdentityFinding::Same => {
                 let moved = file.is_some() && recorded.file != file;
-                let now = Recorded { identity: found, file: file.or(recorded.file) };
+                let now = RecordedDatabase { identity: found, file: file.or(recorded.file) };
                 if moved {
                     self.record(now).await?;
                 }
                 self.accept(now);
                 Ok(())
             }
-            Finding::Record(_) => {
-                let now = Recorded { identity: found, file };
+            IdentityFinding::Record(_) => {
+                let now = RecordedDatabase { identity: found, file };
                 self.record(now).await?;
                 self.accept(now);
                 Ok(())
             }
-            Finding::Other => {
+            IdentityFinding::Other => {
                 let Some(recorded) = recorded.identity else { return Ok(()) };
-                let unusable = self.refuse(Unusable::Other { recorded, found });
+                let unusable = self.refuse(UnusableDatabase::Other { recorded, found });
                 self.other.send_replace(true);
                 Err(unusable)
             }
-            Finding::Swapped => {
-                let Seen::Named(before) = seen else { return Ok(()) };
-                Err(self.refuse(Unusable::Swapped { before, found }))
+            IdentityFinding::Swapped => {
+                let SeenDatabase::Named(before) = seen else { return Ok(()) };
+                Err(self.refuse(UnusableDatabase::Swapped { before, found }))
             }
         }
     }
 
-    async fn record(&self, recorded: Recorded) -> Result<(), Unusable> {
+    async fn record(&self, recorded: RecordedDatabase) -> Result<(), UnusableDatabase> {
         let outcome = self.recorder.record(recorded).await;
-        outcome.map_err(|error| self.refuse(Unusable::NotRecorded(error)))
+        outcome.map_err(|error| self.refuse(UnusableDatabase::NotRecorded(error)))
     }
 
-    fn accept(&self, recorded: Recorded) {
+    fn accept(&self, recorded: RecordedDatabase) {
         let mut state = self.state();
-        state.seen = recorded.identity.map_or(Seen::Nameless, Seen::Named);
+        state.seen = recorded.identity.map_or(SeenDatabase::Nameless, SeenDatabase::Named);
         state.recorded = recorded;
         state.unusable = None;
         drop(state);
-        // An earlier look may have shown another one: nothing has to be given up for it any more.
+        // An earlier check may have found another database. No ranges need to be dropped for it now.
         self.other.send_replace(false);
     }
 
-    /// Waits until the first look shows another database than the recorded one.
-    pub async fn other_found(&self) {
-        // Its sender lives as long as this.
+    /// Waits until the first check finds another database than the recorded one.
+    pub(crate) async fn other_found(&self) {
+        // The sender lives as long as the guard, so this does not fail.
         let _ = self.other.subscribe().wait_for(|other| *other).await;
     }
 
-    /// The ranges of the recorded database are given up, on disk as well: from now on this host
-    /// works with the one that was found.
+    /// From now on this host works with the database that was found. The caller has dropped the ranges
+    /// of the recorded one, on disk too.
     ///
     /// # Errors
-    /// When it cannot be recorded.
-    pub async fn use_other(&self) -> Result<(), String> {
+    /// When the new database cannot be recorded.
+    pub(crate) async fn use_other(&self) -> Result<(), String> {
         let _turn = self.turn.lock().await;
-        let Some(Unusable::Other { found, .. }) = self.unusable() else { return Ok(()) };
-        let recorded = Recorded { identity: found, file: None };
+        let Some(UnusableDatabase::Other { found, .. }) = self.unusable() else { return Ok(()) };
+        let recorded = RecordedDatabase { identity: found, file: None };
         self.recorder.record(recorded).await?;
         let mut state = self.state();
         (state.recorded, state.unusable) = (recorded, None);
@@ -238,42 +238,20 @@ impl Guard {
     }
 }
 
-/// Lets a connection to a shared database through that has answered the question for its identity
-/// so. `is_nameless` tells the error of a database that has none.
-pub(super) async fn check_shared(
-    guard: &Guard,
-    answer: Result<Option<String>, sqlx::Error>,
-    is_nameless: impl Fn(&dyn DatabaseError) -> bool,
-) -> Result<(), sqlx::Error> {
-    let text = match answer {
-        Ok(text) => text,
-        Err(sqlx::Error::Database(error)) if is_nameless(&*error) => None,
-        Err(error) => return Err(error),
-    };
-    let identity = text.map(|text| text.trim().parse::<Identity>()).transpose();
-    let identity = identity.map_err(|error| sqlx::Error::Configuration(error.into()))?;
-    Ok(guard.check(identity, None).await?)
-}
-
-impl From<Unusable> for sqlx::Error {
-    fn from(unusable: Unusable) -> Self {
-        Self::Configuration(unusable.into())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_database_that_another_one_stood_in_for_is_used_again_and_nothing_is_given_up_over_and_over()
+    async fn a_database_that_was_replaced_for_a_while_is_used_again_and_ranges_are_not_dropped_repeatedly()
      {
-        let [ours, other] = [Identity::random(), Identity::random()].map(|made| made.ok());
-        let recorded = Recorded { identity: ours, file: None };
-        let guard = Guard::unrecorded();
+        let [ours, other] =
+            [DatabaseIdentity::random(), DatabaseIdentity::random()].map(|made| made.ok());
+        let recorded = RecordedDatabase { identity: ours, file: None };
+        let guard = DatabaseGuard::unrecorded();
         guard.state().recorded = recorded;
         assert!(guard.check(other, None).await.is_err());
-        // While the ranges are being given up, a connection leads to the right one again.
+        // While leafd drops the ranges, a connection leads to the right database again.
         guard.check(ours, None).await.unwrap();
         guard.use_other().await.unwrap();
         let waits = std::time::Duration::from_millis(10);

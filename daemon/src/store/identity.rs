@@ -1,46 +1,52 @@
-//! What follows when leafd compares the identity that a database says with the one that this host has
-//! recorded: a path, a URL or a kind can lead somewhere else tomorrow. No IO; [`super::guard`] carries
-//! it out.
+//! What follows from the identity in a database and the one that this host has recorded. A path, a URL
+//! or a kind can lead somewhere else tomorrow, so leafd compares identities. No IO; [`super::guard`]
+//! acts on the result.
 
-use crate::state::database::Identity;
+use crate::state::database::DatabaseIdentity;
 
-/// What this process has seen of its database.
+/// What this process knows of its database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// No connection was made yet.
+pub(super) enum SeenDatabase {
+    /// Nothing yet: there was no connection.
     Nothing,
-    /// It has no identity: a shared database without the table.
+    /// A shared database without the table of the identity.
     Nameless,
-    /// It said who it is.
-    Named(Identity),
+    /// Its identity.
+    Named(DatabaseIdentity),
 }
 
-/// What follows from a look at a database.
+/// What follows from a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Finding {
-    /// It is the one that this host works with.
+pub(super) enum IdentityFinding {
+    /// This is the database that this host works with.
     Same,
-    /// Nothing was known so far: record it, then use it.
-    Record(Identity),
-    /// The first look of this process shows another database than the one that the remembered
-    /// ranges come from. It can be used once those are given up.
+    /// Nothing was recorded: record this identity, then use the database.
+    Record(DatabaseIdentity),
+    /// The first check of this process finds another database than the one that the remembered
+    /// ranges come from. leafd can use it after it has dropped those.
     Other,
     /// The database was replaced while this process worked with it.
     Swapped,
 }
 
-/// Judges a database that calls itself `found`, where the disk says `recorded` and this process has
-/// `seen` that much.
-pub(super) fn judge(recorded: Option<Identity>, seen: Seen, found: Option<Identity>) -> Finding {
+/// Judges a database with the identity `found`. The disk says `recorded`; `seen` is what this process
+/// knows.
+pub(super) fn judge(
+    recorded: Option<DatabaseIdentity>,
+    seen: SeenDatabase,
+    found: Option<DatabaseIdentity>,
+) -> IdentityFinding {
     match (seen, found) {
-        (Seen::Named(seen), Some(found)) if seen == found => Finding::Same,
-        (Seen::Named(_), _) => Finding::Swapped,
-        (Seen::Nameless, None) => Finding::Same,
-        // Somebody has made the table meanwhile.
-        (Seen::Nameless, Some(found)) => Finding::Record(found),
-        (Seen::Nothing, found) if found == recorded => Finding::Same,
-        (Seen::Nothing, Some(found)) if recorded.is_none() => Finding::Record(found),
-        (Seen::Nothing, _) => Finding::Other,
+        (SeenDatabase::Named(seen), Some(found)) if seen == found => IdentityFinding::Same,
+        (SeenDatabase::Named(_), _) => IdentityFinding::Swapped,
+        (SeenDatabase::Nameless, None) => IdentityFinding::Same,
+        // Somebody has made the table of the identity meanwhile.
+        (SeenDatabase::Nameless, Some(found)) => IdentityFinding::Record(found),
+        (SeenDatabase::Nothing, found) if found == recorded => IdentityFinding::Same,
+        (SeenDatabase::Nothing, Some(found)) if recorded.is_none() => {
+            IdentityFinding::Record(found)
+        }
+        (SeenDatabase::Nothing, _) => IdentityFinding::Other,
     }
 }
 
@@ -50,18 +56,18 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_the_first_look_of_a_process_may_accept_another_database() {
-        let [a, b] = [1, 2].map(Identity::of_number);
+    fn only_the_first_check_of_a_process_may_accept_another_database() {
+        let [a, b] = [1, 2].map(DatabaseIdentity::of_number);
         for (recorded, seen, found, finding) in [
-            (None, Seen::Nothing, None, Finding::Same),
-            (None, Seen::Nothing, Some(a), Finding::Record(a)),
-            (Some(a), Seen::Nothing, Some(a), Finding::Same),
-            (Some(a), Seen::Nothing, Some(b), Finding::Other),
-            (Some(a), Seen::Nothing, None, Finding::Other),
-            (None, Seen::Nameless, Some(a), Finding::Record(a)),
-            (Some(a), Seen::Named(a), Some(a), Finding::Same),
-            (Some(a), Seen::Named(a), Some(b), Finding::Swapped),
-            (Some(a), Seen::Named(a), None, Finding::Swapped),
+            (None, SeenDatabase::Nothing, None, IdentityFinding::Same),
+            (None, SeenDatabase::Nothing, Some(a), IdentityFinding::Record(a)),
+            (Some(a), SeenDatabase::Nothing, Some(a), IdentityFinding::Same),
+            (Some(a), SeenDatabase::Nothing, Some(b), IdentityFinding::Other),
+            (Some(a), SeenDatabase::Nothing, None, IdentityFinding::Other),
+            (None, SeenDatabase::Nameless, Some(a), IdentityFinding::Record(a)),
+            (Some(a), SeenDatabase::Named(a), Some(a), IdentityFinding::Same),
+            (Some(a), SeenDatabase::Named(a), Some(b), IdentityFinding::Swapped),
+            (Some(a), SeenDatabase::Named(a), None, IdentityFinding::Swapped),
         ] {
             assert_eq!(judge(recorded, seen, found), finding, "{recorded:?} {seen:?} {found:?}");
         }
@@ -72,9 +78,9 @@ mod tests {
         fn a_database_is_used_only_if_it_is_the_recorded_one_or_none_was_recorded(
             recorded in proptest::option::of(0..3_u128), found in proptest::option::of(0..3_u128),
         ) {
-            let [recorded, found] = [recorded, found].map(|number| number.map(Identity::of_number));
-            let finding = judge(recorded, Seen::Nothing, found);
-            let usable = !matches!(finding, Finding::Other | Finding::Swapped);
+            let [recorded, found] = [recorded, found].map(|number| number.map(DatabaseIdentity::of_number));
+            let finding = judge(recorded, SeenDatabase::Nothing, found);
+            let usable = !matches!(finding, IdentityFinding::Other | IdentityFinding::Swapped);
             prop_assert_eq!(usable, recorded.is_none() || recorded == found);
         }
     }

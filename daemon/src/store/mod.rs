@@ -1,12 +1,12 @@
-//! Where ranges come from: one small trait. [`plan`] has the rules that all stores share, `guard`
-//! keeps leafd from taking one database for another, and [`open()`] is the one place that knows which
-//! stores there are. Nothing here knows a tag's buffer, a client or a socket.
+//! Where ranges come from: the trait [`Store`]. `plan` has the rules that all stores share, `guard`
+//! keeps leafd from mistaking one database for another, and [`open()`] is the only place that knows
+//! which stores there are. Nothing here knows a tag's buffer, a client or a socket.
 
 mod address;
 mod guard;
 mod identity;
 mod open;
-pub mod plan;
+pub(crate) mod plan;
 mod row;
 mod sql;
 
@@ -17,45 +17,51 @@ use std::time::Duration;
 
 use crate::ids::{BizTag, Range};
 
-pub use address::{Address, BadAddress, Server};
-pub use guard::{Guard, Recorder, Unusable};
-pub use open::{Location, Shared, Source, open};
+pub(crate) use address::SharedDatabase;
+pub use address::{BadAddress, SharedStore, StoreAddress};
+pub use guard::DatabaseGuard;
+pub(crate) use guard::{DatabaseRecorder, UnusableDatabase};
+pub(crate) use open::SCHEMAS;
+pub use open::{ServerKind, StoreLocation, StoreSource, open};
 pub use row::{Number, Row};
-pub use sql::schema;
-pub use sql::sqlite::{Embedded, IfMissing, is_a_copy, may_be_another, take_over};
+pub use sql::schema::SchemaDialect;
+pub use sql::sqlite::{EmbeddedStore, IfMissing};
+pub(crate) use sql::sqlite::{is_a_copy, may_be_another, take_over};
 
-/// Idle for this long, a connection to a shared database is closed.
-const IDLE: Duration = Duration::from_secs(10);
+/// Leaf's tables in each dialect.
+pub mod schema {
+    pub use super::sql::mysql::MARIADB;
+    pub use super::sql::postgres::POSTGRES;
+    pub use super::sql::sqlite::SQLITE;
+}
 
-/// Reading many rows may take so many times longer than other calls.
-const LONG_READ: u32 = 5;
+/// The most tags that one statement looks for. More would make long statements, which delay leases
+/// where there is only one connection.
+pub(crate) const FIND_AT_ONCE: usize = 256;
 
-/// Tags that one statement looks for. More would make long statements, and hold up leases where
-/// there is only one connection.
-pub const FIND_AT_ONCE: usize = 256;
-
-/// What bounds the use of a shared database.
+/// The bounds on the use of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Of connecting, and of what follows.
+pub struct StoreLimits {
+    /// Time limit for connecting, and again for each call.
     pub timeout: Duration,
-    /// Most connections at the same time.
+    /// The most connections at the same time.
     pub connections: usize,
 }
 
 /// A future that a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What to ask of the store.
+/// What a lease should be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseAsk {
-    /// The lease is of the row's step or of this, whichever is larger.
+    /// The least number of IDs. If the row's step is larger, the lease has that many.
     pub at_least: u64,
-    /// A lease that starts below this is a repetition; the row has to be moved forward first.
+    /// The highest end that this host has seen of the tag. A lease that starts below it would repeat
+    /// IDs, so the row is moved forward first.
     pub floor: u64,
 }
 
-/// What the store gave.
+/// A range that a store has leased to this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
     /// The leased range.
@@ -64,40 +70,41 @@ pub struct Lease {
     pub row_step: u64,
 }
 
-/// A lease, and what the row looked like.
+/// A lease, and whether the row was where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leased {
-    /// For the buffer.
+    /// The range, for the tag's buffer.
     pub lease: Lease,
-    /// Where the row stood when it was below the highest end seen, and was moved forward.
+    /// Where the row stood, if it was below the highest end seen and was moved forward.
     pub moved_from: Option<u64>,
 }
 
-/// Why a store did not do what it was asked to.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, does not answer, or refuses what every call needs: no call will go
-    /// better before that is mended.
+    /// The store cannot be reached, does not answer, or refuses what every call needs. No call will
+    /// succeed before that is repaired.
     #[error("{0}")]
     Down(String),
-    /// It works, and this call failed: the row is locked, say. Worth another try.
+    /// The store works, but this call failed, for example because the row is locked. A retry may
+    /// succeed.
     #[error("{0}")]
     Busy(String),
     /// There is no such row.
     #[error("the store has no such tag")]
     NoSuchTag,
-    /// There is such a row already.
+    /// There is already a row of this name.
     #[error("the store has this tag already")]
     Exists,
-    /// The row cannot be used as it is.
+    /// The row's values cannot be used.
     #[error("{0}")]
     BadRow(String),
-    /// The database is not set up for the call: a table or a right is missing.
+    /// The call needs a table or a right that the database lacks.
     #[error("{0}")]
     NotSetUp(String),
 }
 
-/// Writes down elsewhere where a tag begins before its row is committed.
+/// Records outside of the store where a new tag begins, before its row is committed.
 pub trait Witness: Send + Sync {
     /// Returns when `first`, the first ID of `tag`, is on disk.
     fn begins_at<'a>(
@@ -107,107 +114,106 @@ pub trait Witness: Send + Sync {
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
-/// A row to be made.
+/// The row of a new tag.
 #[derive(Clone, Copy)]
 pub struct NewTag<'a> {
-    /// The lowest ID that the tag may give.
+    /// The tag's lowest ID.
     pub first: u64,
     /// IDs per lease.
     pub step: u64,
-    /// For people.
+    /// Free text of at most 256 characters.
     pub description: &'a str,
-    /// Told of the row once nothing but its commit can fail, so that a refused one leaves no trace.
+    /// Called when nothing but the commit can fail any more, so that a refused row leaves no trace.
     pub witness: Option<&'a dyn Witness>,
 }
 
 impl<'a> NewTag<'a> {
-    /// A row that begins at `first`.
+    /// A tag that begins at `first`, without a witness.
     #[must_use]
     pub const fn new(first: u64, step: u64, description: &'a str) -> Self {
         Self { first, step, description, witness: None }
     }
 }
 
-/// A row that was made.
+/// A new row, as the store has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Made {
-    /// The first ID that the tag gives, as the row has it.
+pub struct CreatedTag {
+    /// The first ID that the tag will give.
     pub first: u64,
-    /// Whether the database keeps tombstones. Without them, nothing says where a tag of this name
-    /// ended that was deleted earlier.
+    /// Whether the database keeps tombstones. Without them, nobody knows where an earlier, deleted tag
+    /// of this name ended.
     pub knows_deleted: bool,
 }
 
-/// A row that was deleted.
+/// A deleted row, and what remains of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeletedTag {
     /// The row as it was.
     pub row: Row,
     /// A new tag of this name begins here or above.
     pub tombstone: u64,
 }
 
-/// A database with a table `leaf_alloc`. No call takes longer than two and a half times
-/// [`Limits::timeout`], but for the list.
+/// A database with a table `leaf_alloc`. Except for [`Self::page`], no call takes longer than two and
+/// a half times [`StoreLimits::timeout`].
 pub trait Store: Send + Sync {
-    /// What it is, for people; never with a password.
+    /// The store in a few words for users, without a password.
     fn describe(&self) -> String;
 
-    /// Knows which database it has to be; none where that is not watched over.
-    fn guard(&self) -> Option<&Arc<Guard>> {
+    /// Knows which database this has to be. `None`: nothing checks that.
+    fn guard(&self) -> Option<&Arc<DatabaseGuard>> {
         None
     }
 
-    /// Leases a range in one transaction, by [`plan::plan_lease`].
+    /// Leases a range in one transaction, by `plan_lease`.
     fn lease<'a>(
         &'a self,
         tag: &'a BizTag,
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<Leased, StoreError>>;
 
-    /// Whether it is still there, asked as a lease would ask: on a connection that is open, or else
-    /// on a new one, which is closed again. Changes nothing.
+    /// Checks the store as a lease would use it, on an open connection, or else on a new one, which is
+    /// closed again. Changes nothing.
     fn look(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Moves a row and puts it back in one transaction: goes well where a lease would, and takes
-    /// nothing.
+    /// Moves a row and puts it back in one transaction. Succeeds if a lease would, and takes no IDs.
     fn prove<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Whether leases can be taken again, after one has found it down: asks on a connection of its
-    /// own for what a lease needs, and changes nothing.
+    /// Whether leases will work again after one found the store down: tries what a lease needs, on a
+    /// new connection. Changes nothing.
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// At most `limit` rows whose tags come after `after`, in byte order of the tags. Fewer rows
-    /// than `limit` are the last ones.
+    /// At most `limit` rows whose tags come after `after`, in byte order of the tags. Fewer than
+    /// `limit` rows mean that these are the last.
     fn page<'a>(
         &'a self,
         after: &'a str,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
 
-    /// The rows of these tags, as far as there are any, in any order.
+    /// The rows of these tags that exist, in any order.
     fn find<'a>(&'a self, tags: &'a [BizTag]) -> BoxFuture<'a, Result<Vec<Row>, StoreError>>;
 
-    /// One row.
+    /// The row of one tag.
     fn show<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Row, StoreError>>;
 
-    /// Makes a row in one transaction, by [`plan::plan_creation`]: never below the tag's tombstone.
+    /// Makes a row in one transaction, by `plan_creation`, never below the tag's tombstone.
     fn create<'a>(
         &'a self,
         tag: &'a BizTag,
         new: NewTag<'a>,
-    ) -> BoxFuture<'a, Result<Made, StoreError>>;
+    ) -> BoxFuture<'a, Result<CreatedTag, StoreError>>;
 
-    /// Deletes a row, and in the same transaction writes its tombstone, by [`plan::plan_deletion`].
+    /// Deletes a row and writes its tombstone in the same transaction, by `plan_deletion`.
     /// `floor` is the highest end that this host has seen.
     fn delete<'a>(
         &'a self,
         tag: &'a BizTag,
         floor: u64,
-    ) -> BoxFuture<'a, Result<Deleted, StoreError>>;
+    ) -> BoxFuture<'a, Result<DeletedTag, StoreError>>;
 
-    /// Moves a row forward to `floor` if it is below, and says where it was then. Never moves it
-    /// backward. Reads the row as a lease does, locked, and so from nowhere but where it is written.
+    /// Moves a row forward to `floor` if it is below, and returns where it was then. Never moves a row
+    /// backward. Reads the row locked, as a lease does, so never from a replica.
     fn raise<'a>(
         &'a self,
         tag: &'a BizTag,
@@ -217,6 +223,6 @@ pub trait Store: Send + Sync {
     /// Changes the step of a row.
     fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Ends its connections in good order.
+    /// Closes the connections politely.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

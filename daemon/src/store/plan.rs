@@ -1,14 +1,13 @@
-//! The rules that all databases share, as plain functions: which range a row gives, where a new tag
-//! begins, and what stays of a deleted one. Each database executes them in one transaction.
+//! The rules for all databases, as plain functions: which range a row gives, where a new tag begins,
+//! and what remains of a deleted one. Each database applies them in one transaction.
 
 use super::row::Row;
 use super::{Lease, LeaseAsk, Leased, StoreError};
 use crate::ids::Range;
 
 impl Row {
-    /// Where the next lease starts, when the row can give one.
-    #[must_use]
-    pub fn leasable(&self) -> Option<u64> {
+    /// Where the next lease starts, if the row can give one.
+    pub(crate) fn leasable(&self) -> Option<u64> {
         let ask = LeaseAsk { at_least: 0, floor: 0 };
         Some(self.plan(ask).ok()?.lease.range.start())
     }
@@ -17,18 +16,18 @@ impl Row {
     ///
     /// # Errors
     /// `BadRow` when its values make no range of positive IDs.
-    pub fn plan(&self, ask: LeaseAsk) -> Result<Leased, StoreError> {
+    pub(super) fn plan(&self, ask: LeaseAsk) -> Result<Leased, StoreError> {
         plan_lease(self.max_id.required("max_id")?, self.step.required("step")?, ask)
     }
 }
 
-/// Which range a row gives. Leaf's convention: the `max_id` before is the start, the one after is
-/// the end. A row below the highest end seen (a restored backup, a failover that lost writes, a
-/// manual edit) is moved forward to it first, never backward.
+/// Which range a row gives. By Leaf's convention, `max_id` before the lease is the start, and `max_id`
+/// after it is the end. A row below the highest end seen (after a restored backup, a failover that lost
+/// writes, a manual edit) is first moved forward to that end, never backward.
 ///
 /// # Errors
 /// `BadRow` when the row's values make no range of positive IDs.
-pub fn plan_lease(max_id: i64, step: i64, ask: LeaseAsk) -> Result<Leased, StoreError> {
+pub(crate) fn plan_lease(max_id: i64, step: i64, ask: LeaseAsk) -> Result<Leased, StoreError> {
     let bad = |what: String| Err(StoreError::BadRow(what));
     let Ok(max_id) = u64::try_from(max_id) else {
         return bad(format!("max_id is {max_id}; set it above the highest ID ever issued"));
@@ -38,7 +37,7 @@ pub fn plan_lease(max_id: i64, step: i64, ask: LeaseAsk) -> Result<Leased, Store
     };
     let start = max_id.max(ask.floor);
     let size = row_step.max(ask.at_least);
-    // A row near its end still gives its own step when the larger wish does not fit.
+    // A row near its end still gives its own step if the larger request does not fit.
     let end = [size, row_step]
         .iter()
         .find_map(|size| start.checked_add(*size).and_then(|end| Range::new(start, end)));
@@ -51,12 +50,16 @@ pub fn plan_lease(max_id: i64, step: i64, ask: LeaseAsk) -> Result<Leased, Store
     }
 }
 
-/// Where a new tag begins: not below `first`, and not below where a tag of the same name ended that
-/// was deleted.
+/// Where a new tag begins: not below `first`, and not below the tombstone of an earlier tag of the same
+/// name.
 ///
 /// # Errors
 /// `BadRow` when not even one step fits between there and the highest ID.
-pub fn plan_creation(first: u64, tombstone: Option<u64>, step: u64) -> Result<u64, StoreError> {
+pub(crate) fn plan_creation(
+    first: u64,
+    tombstone: Option<u64>,
+    step: u64,
+) -> Result<u64, StoreError> {
     let start = first.max(1).max(tombstone.unwrap_or(0));
     if start.checked_add(step).and_then(|end| Range::new(start, end)).is_some() {
         return Ok(start);
@@ -67,17 +70,21 @@ pub fn plan_creation(first: u64, tombstone: Option<u64>, step: u64) -> Result<u6
     )))
 }
 
-/// The tombstone of a row: the end of everything that any host leased of it. Hosts that hold ranges
+/// The tombstone of a row: the end of everything that any host leased from it. Hosts that hold ranges
 /// go on issuing below it.
 ///
 /// # Errors
-/// `BadRow` when the row does not tell.
-pub fn plan_deletion(row: &Row, tombstone: Option<u64>, floor: u64) -> Result<u64, StoreError> {
+/// `BadRow` when the row does not say what was leased.
+pub(crate) fn plan_deletion(
+    row: &Row,
+    tombstone: Option<u64>,
+    floor: u64,
+) -> Result<u64, StoreError> {
     let max_id = row.max_id.get().and_then(|max_id| u64::try_from(max_id).ok());
     let max_id = max_id.ok_or_else(|| {
         let text = row.max_id.text();
         StoreError::BadRow(format!(
-            "max_id is {text}, which does not tell what was issued; set it above the highest ID \
+            "max_id is {text}, which does not say what was issued; set it above the highest ID \
              ever issued, then delete the tag"
         ))
     })?;
@@ -113,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_rows_are_errors_that_name_the_value() {
+    fn absurd_rows_cause_errors_that_name_the_value() {
         for (max_id, step, named) in [
             (-1, 10, "-1"),
             (1, 0, "step is 0"),
@@ -134,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_number_is_named_where_it_is_needed() {
+    fn a_value_that_is_not_a_number_is_an_error_where_a_number_is_needed() {
         for text in [None, Some("many"), Some("9223372036854775808"), Some("1.5"), Some("")] {
             let row = Row {
                 tag: "a".into(),

@@ -1,9 +1,9 @@
-//! A row of Leaf's table as a database hands it over.
+//! A row of Leaf's table as a database returns it.
 
 use super::StoreError;
 
-/// A row of `leaf_alloc`, as it stands there. Databases hand its values over as text, since a
-/// column may be of any type; what is no number fails where the number is needed, and no sooner.
+/// A row of `leaf_alloc`. Databases return its values as text, because a column may have any type. A
+/// value that is not a number fails only where the number is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// `biz_tag`.
@@ -21,9 +21,8 @@ pub struct Row {
 pub struct Number(Option<String>);
 
 impl Number {
-    /// The value as the database writes it; none is NULL.
-    #[must_use]
-    pub const fn new(text: Option<String>) -> Self {
+    /// The value as the database prints it; `None` is NULL.
+    pub(crate) const fn new(text: Option<String>) -> Self {
         Self(text)
     }
 
@@ -33,13 +32,12 @@ impl Number {
         self.0.as_deref()?.parse().ok()
     }
 
-    /// The number for people and comparisons: one that is none, or negative, counts as 0.
-    #[must_use]
-    pub fn natural(&self) -> u64 {
+    /// The number for display and comparisons: 0 if it is negative or not a number.
+    pub(crate) fn natural(&self) -> u64 {
         self.get().and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
     }
 
-    /// The number, which the call cannot do without.
+    /// The number, or an error that names the column and the value.
     pub(super) fn required(&self, column: &str) -> Result<i64, StoreError> {
         self.get().ok_or_else(|| {
             let text = self.text();
@@ -47,7 +45,7 @@ impl Number {
         })
     }
 
-    /// The value as it stands in the row.
+    /// The value as the row has it.
     pub(super) fn text(&self) -> &str {
         self.0.as_deref().unwrap_or("NULL")
     }

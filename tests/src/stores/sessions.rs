@@ -1,7 +1,7 @@
 //! What is to be seen of leafd from the side of the database: its connections, and what they wait for
 //! or hold.
 
-use leafd::store::Server;
+use leafd::store::ServerKind;
 
 use super::{Bench, Place};
 
@@ -53,7 +53,7 @@ impl Bench {
         let sessions = self.sessions();
         match self.speaks() {
             // Its table innodb_trx shows old news for as long as somebody looks often.
-            Server::MySql => {
+            ServerKind::MySql => {
                 let status = self.query("SHOW ENGINE INNODB STATUS");
                 let status = status.into_iter().flatten().flatten().next_back().expect("a text");
                 let transactions = status.split("---TRANSACTION").filter(|of| of.contains(mariadb));
@@ -63,7 +63,7 @@ impl Bench {
                 };
                 transactions.filter(of_leafd).count()
             }
-            Server::Postgres => {
+            ServerKind::Postgres => {
                 let busy = format!("SELECT pid FROM pg_stat_activity WHERE {postgres}");
                 let busy = self.query(&busy).into_iter().flatten().flatten();
                 busy.filter(|pid| sessions.contains(pid)).count()

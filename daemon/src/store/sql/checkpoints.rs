@@ -1,40 +1,40 @@
-//! Checkpoints shared by calls that come together: each waits for one that began after its own
-//! commit, and one covers all that were committed before it.
+//! Checkpoints that concurrent calls share: each call waits for a checkpoint that began after its own
+//! commit, and one checkpoint covers all earlier commits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Of one database.
+/// The checkpoints of one database.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     commits: AtomicU64,
     covered: Mutex<u64>,
 }
 
-/// The right to make the next checkpoint, for a commit that none covers yet.
+/// The right to make the next checkpoint, for a commit that no checkpoint covers yet.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub(super) struct CheckpointTurn<'a> {
     all: &'a Checkpoints,
     covered: MutexGuard<'a, u64>,
 }
 
 impl Checkpoints {
-    /// Called after a commit. `None`: a checkpoint has covered it meanwhile.
-    pub(super) async fn turn(&self) -> Option<Turn<'_>> {
+    /// Call this after a commit. `None`: a checkpoint has covered the commit meanwhile.
+    pub(super) async fn turn(&self) -> Option<CheckpointTurn<'_>> {
         let own = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         let covered = self.covered.lock().await;
-        (*covered < own).then_some(Turn { all: self, covered })
+        (*covered < own).then_some(CheckpointTurn { all: self, covered })
     }
 }
 
-impl Turn<'_> {
-    /// How many commits a checkpoint covers that begins now.
+impl CheckpointTurn<'_> {
+    /// How many commits a checkpoint will cover if it begins now.
     pub(super) fn covers(&self) -> u64 {
         self.all.commits.load(Ordering::SeqCst)
     }
 
-    /// A checkpoint was complete.
+    /// Call this after a complete checkpoint.
     pub(super) fn done(mut self, covers: u64) {
         *self.covered = covers.max(*self.covered);
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn commits_that_come_together_share_a_checkpoint() {
+    async fn concurrent_commits_share_a_checkpoint() {
         let checkpoints = Checkpoints::default();
         let runs = AtomicU64::new(0);
         let commit = async || {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_checkpoint_that_was_held_up_covers_nothing() {
+    async fn a_checkpoint_that_a_reader_held_up_covers_nothing() {
         let checkpoints = Checkpoints::default();
         drop(checkpoints.turn().await.unwrap());
         let turn = checkpoints.turn().await.unwrap();

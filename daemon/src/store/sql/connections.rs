@@ -1,5 +1,5 @@
-//! The few connections to a shared database: opened when they are needed, closed when they are
-//! idle, and never used again when a call on them was given up or failed.
+//! The few connections to a database: opened on demand, checked to lead to the right database, closed
+//! when idle, and never used again after a call on them failed or timed out.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -10,44 +10,44 @@ use deadpool::managed::{
     BuildError, Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult,
 };
 use sqlx::Connection as _;
+use sqlx::error::DatabaseError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use crate::store::Limits;
-use crate::store::guard::Guard;
+use crate::state::database::DatabaseIdentity;
+use crate::store::StoreLimits;
+use crate::store::guard::{DatabaseGuard, UnusableDatabase};
 
-/// Idle for this long, a connection is asked whether it still works before it is used.
+/// leafd pings a connection before it uses it if the connection was idle for longer than this.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// How long saying goodbye may take.
+/// Limit for closing connections politely.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How connections are made.
+/// How to make connections to one database.
 pub(super) trait Connect: Send + Sync + 'static {
-    /// What one is.
     type Connection: sqlx::Connection + Send + 'static;
 
-    /// Opens one, and lets it through [`Guard::check`].
+    /// Opens a connection that [`DatabaseGuard::check`] accepts.
     fn connect(&self) -> impl Future<Output = Result<Self::Connection, sqlx::Error>> + Send;
 
-    /// Knows which database the connections have to lead to.
-    fn guard(&self) -> &Arc<Guard>;
+    fn guard(&self) -> &Arc<DatabaseGuard>;
 
-    /// Whether open connections still lead to what is at their address. Asked before each use, so
-    /// it has to be quick.
+    /// Whether open connections still lead to what is at their address. Called before each use, so it
+    /// must be quick.
     fn is_still_there(&self) -> bool {
         true
     }
 }
 
-/// Up to so many connections.
+/// A bounded pool of connections.
 pub(super) struct Connections<C: Connect> {
     pool: Pool<Opener<C>>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
-/// The right to one of them.
-pub(super) struct Place {
+/// The right to one connection.
+pub(super) struct PoolSlot {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,7 +59,7 @@ impl<C: Connect> std::fmt::Debug for Connections<C> {
 
 struct Opener<C> {
     how: C,
-    /// How long a connection may take to say that it works: a new one may be there sooner.
+    /// Time limit for a ping: opening a new connection may be faster than waiting longer.
     ping: Duration,
 }
 
@@ -87,20 +87,20 @@ impl<C: Connect> Manager for Opener<C> {
     }
 }
 
-/// A connection for one call. Unless it is given back, it is closed: after an error, or when the
-/// call was given up at its time limit, nobody knows which state it is in.
+/// A connection for one call. It is closed unless it is given back: after an error or a timeout, its
+/// state is unknown.
 pub(super) struct Lent<C: Connect> {
     connection: Option<Object<Opener<C>>>,
-    _place: Place,
+    _slot: PoolSlot,
 }
 
 impl<C: Connect> Lent<C> {
-    /// The call has ended in good order.
+    /// The call has ended well.
     pub(super) fn give_back(mut self) {
         self.connection = None;
     }
 
-    /// The call has ended in good order, and the connection is not to be kept.
+    /// The call has ended well, but the pool does not keep the connection.
     pub(super) async fn say_goodbye(mut self) {
         let connection = self.connection.take().map(Object::take);
         say_goodbye(connection.into_iter().collect()).await;
@@ -110,14 +110,14 @@ impl<C: Connect> Lent<C> {
 impl<C: Connect> Deref for Lent<C> {
     type Target = C::Connection;
 
-    #[expect(clippy::unreachable, reason = "only who owns it can give it back, and does not then")]
+    #[expect(clippy::unreachable, reason = "giving it back consumes the only handle")]
     fn deref(&self) -> &C::Connection {
         self.connection.as_ref().unwrap_or_else(|| unreachable!("it is still lent"))
     }
 }
 
 impl<C: Connect> DerefMut for Lent<C> {
-    #[expect(clippy::unreachable, reason = "only who owns it can give it back, and does not then")]
+    #[expect(clippy::unreachable, reason = "giving it back consumes the only handle")]
     fn deref_mut(&mut self) -> &mut C::Connection {
         self.connection.as_mut().unwrap_or_else(|| unreachable!("it is still lent"))
     }
@@ -132,14 +132,19 @@ impl<C: Connect> Drop for Lent<C> {
 }
 
 impl<C: Connect> Connections<C> {
-    /// No connection yet, never more than `limits` says, and none that is `idle` for long.
+    /// An empty pool of at most [`StoreLimits::connections`]. It closes connections that were idle
+    /// for `idle`.
     ///
     /// # Errors
     /// When the pool cannot be built.
     ///
     /// # Panics
     /// Outside of a runtime.
-    pub(super) fn new(how: C, limits: Limits, idle: Option<Duration>) -> Result<Self, BuildError> {
+    pub(super) fn new(
+        how: C,
+        limits: StoreLimits,
+        idle: Option<Duration>,
+    ) -> Result<Self, BuildError> {
         let pool = Pool::builder(Opener { how, ping: limits.timeout / 4 });
         let pool = pool.max_size(limits.connections).build()?;
         if let Some(idle) = idle {
@@ -154,29 +159,29 @@ impl<C: Connect> Connections<C> {
                 }
             });
         }
-        let places = Arc::new(Semaphore::new(limits.connections));
-        Ok(Self { pool, places })
+        let slots = Arc::new(Semaphore::new(limits.connections));
+        Ok(Self { pool, slots })
     }
 
-    /// Waits until one of them is free.
-    pub(super) async fn place(&self) -> Place {
-        // It is never closed.
-        Place { _permit: self.places.clone().acquire_owned().await.ok() }
+    /// Waits until a connection may be used.
+    pub(super) async fn slot(&self) -> PoolSlot {
+        // Nobody closes the semaphore, so this always succeeds.
+        PoolSlot { _permit: self.slots.clone().acquire_owned().await.ok() }
     }
 
-    /// A connection that works.
+    /// A working connection.
     ///
     /// # Errors
     /// When none can be opened.
-    pub(super) async fn lend(&self, place: Place) -> Result<Lent<C>, sqlx::Error> {
+    pub(super) async fn lend(&self, slot: PoolSlot) -> Result<Lent<C>, sqlx::Error> {
         match self.pool.get().await {
-            Ok(connection) => Ok(Lent { connection: Some(connection), _place: place }),
+            Ok(connection) => Ok(Lent { connection: Some(connection), _slot: slot }),
             Err(PoolError::Backend(error)) => Err(error),
             Err(_) => Err(sqlx::Error::PoolClosed),
         }
     }
 
-    /// One more, which is not counted.
+    /// A new connection outside of the pool and its bound.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -184,18 +189,17 @@ impl<C: Connect> Connections<C> {
         self.pool.manager().how.connect().await
     }
 
-    /// Knows which database they have to lead to.
-    pub(super) fn guard(&self) -> &Arc<Guard> {
+    pub(super) fn guard(&self) -> &Arc<DatabaseGuard> {
         self.pool.manager().how.guard()
     }
 
-    /// Closes those that are not in use: after a failure they may lead to a server that no longer
-    /// is the right one.
+    /// Closes the connections that are not in use: after a failure they may lead to a server that is no
+    /// longer the right one.
     pub(super) fn close_idle(&self) {
         drop(self.pool.retain(|_, _| false));
     }
 
-    /// Closes them for good.
+    /// Closes the pool.
     pub(super) async fn close(&self) {
         let removed = self.pool.retain(|_, _| false).removed;
         self.pool.close();
@@ -203,7 +207,7 @@ impl<C: Connect> Connections<C> {
     }
 }
 
-/// Servers log a connection that ends without a word.
+/// Servers log a connection that ends without a goodbye.
 async fn say_goodbye(connections: Vec<impl sqlx::Connection>) {
     let all = async {
         for connection in connections {
@@ -211,4 +215,27 @@ async fn say_goodbye(connections: Vec<impl sqlx::Connection>) {
         }
     };
     let _ = timeout(GOODBYE, all).await;
+}
+
+/// Checks a new connection to a shared database. `answer` is what the query for the identity returned;
+/// `has_none` recognises the error of a database that has no identity.
+pub(super) async fn check_shared(
+    guard: &DatabaseGuard,
+    answer: Result<Option<String>, sqlx::Error>,
+    has_none: impl Fn(&dyn DatabaseError) -> bool,
+) -> Result<(), sqlx::Error> {
+    let text = match answer {
+        Ok(text) => text,
+        Err(sqlx::Error::Database(error)) if has_none(&*error) => None,
+        Err(error) => return Err(error),
+    };
+    let identity = text.map(|text| text.trim().parse::<DatabaseIdentity>()).transpose();
+    let identity = identity.map_err(|error| sqlx::Error::Configuration(error.into()))?;
+    Ok(guard.check(identity, None).await?)
+}
+
+impl From<UnusableDatabase> for sqlx::Error {
+    fn from(unusable: UnusableDatabase) -> Self {
+        Self::Configuration(unusable.into())
+    }
 }

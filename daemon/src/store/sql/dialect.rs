@@ -8,19 +8,19 @@ use sqlx::error::{DatabaseError, ErrorKind};
 use super::connections::Connect;
 use crate::store::{Number, Row};
 
-/// The statements of a database. A row is read as `biz_tag`, `max_id`, `step`, `description`, all
-/// of them as text.
+/// The statements of a database. Rows are read as `biz_tag`, `max_id`, `step` and `description`, all
+/// as text.
 pub(super) struct Statements {
-    /// Values: a tag, a number. So many rows from this tag on, in byte order of the tags, by an
-    /// index of the table.
+    /// Values: a tag, a number. That many rows from this tag on, in byte order of the tags, by an index
+    /// of the table.
     pub(super) page: &'static str,
-    /// Where an index may have another order.
+    /// Set if the index may have another order.
     pub(super) order: Option<Order>,
     /// The beginning of a statement that ends with a list of tags in parentheses.
     pub(super) find: &'static str,
-    /// One row, by its tag.
+    /// Values: a tag.
     pub(super) one: &'static str,
-    /// One row, by its tag, locked to the end of the transaction.
+    /// Values: a tag. Locks the row until the end of the transaction.
     pub(super) locked: &'static str,
     /// Values: the new `max_id`, the tag, the `max_id` that was read.
     pub(super) set_max_id: &'static str,
@@ -30,27 +30,27 @@ pub(super) struct Statements {
     pub(super) insert: &'static str,
     /// Values: the tag, the `max_id` that was read.
     pub(super) delete: &'static str,
-    /// The latest tombstone of a tag that was committed, as a row without a step.
+    /// Values: a tag. The latest committed tombstone, as a row without a step.
     pub(super) tombstone: &'static str,
     /// Values: the tag, its `max_id`.
     pub(super) insert_tombstone: &'static str,
     /// Values: the new `max_id`, the tag.
     pub(super) raise_tombstone: &'static str,
-    /// Changes no row, and fails where a lease would: without the right, without the table, or on
-    /// a server that takes no writes.
+    /// Changes no row, and fails if a lease would: without the right, without the table, or on a
+    /// read-only server.
     pub(super) probe: &'static str,
 }
 
-/// Tags that the shorter statement looks for.
+/// The number of tags in the shorter of the two statements of [`Dialect::find`].
 pub(super) const FIND_FEW: usize = 16;
 
-/// How to read a page where the order of the index is not known beforehand.
+/// How to read a page if the order of the index is not known beforehand.
 pub(super) struct Order {
-    /// The collation of the tags, in the place of the tag of a row.
+    /// Reads the collation of the tags, in the place of a row's tag.
     pub(super) collation: &'static str,
-    /// Whether a collation of this name is in byte order.
+    /// Whether a collation of this name orders by bytes.
     pub(super) is_by_bytes: fn(&str) -> bool,
-    /// A page by sorting: reads the whole table.
+    /// Reads a page by sorting the whole table.
     pub(super) sorted_page: &'static str,
 }
 
@@ -61,22 +61,22 @@ pub(super) enum Value<'a> {
     Number(i64),
 }
 
-/// What an error concerns.
+/// Which calls an error concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blame {
     /// Every call.
     Server,
-    /// A value that the table cannot hold or compare.
+    /// Calls with this value, which the table cannot hold or compare.
     Value,
-    /// This call; the next one may go well.
+    /// Only this call; the next one may succeed.
     Call,
 }
 
 impl Blame {
-    /// What the standard says of an error: out of the column's range, too long, against a
-    /// constraint, of letters that it does not know.
+    /// By standard SQL: a value may be out of the column's range, too long, against a constraint, or
+    /// have characters that the column cannot hold.
     pub(super) fn by_standard(error: &dyn DatabaseError) -> Self {
-        // The class of data exceptions. SQLite's codes have fewer characters.
+        // The class of data exceptions. SQLite's codes are shorter.
         let of_data = |code: &str| code.len() == 5 && code.starts_with("22");
         let is_data = error.code().is_some_and(|code| of_data(&code));
         if is_data || matches!(error.kind(), ErrorKind::CheckViolation) {
@@ -86,33 +86,33 @@ impl Blame {
     }
 }
 
-/// What a statement failed for lack of.
+/// What a failed statement lacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lack {
-    /// The table, or the right to know that it is there.
+    /// The table, or the right to know that it exists.
     Table,
-    /// A right to a table that is there.
+    /// A right to a table that exists.
     Right,
 }
 
-/// A database.
+/// What differs between databases.
 pub(super) trait Dialect: Connect {
     const STATEMENTS: Statements;
 
-    /// Whether what is committed waits in a log beside the database for [`Self::checkpoint`].
+    /// Whether commits wait in a log beside the database for [`Self::checkpoint`].
     const CHECKPOINTS: bool = false;
 
-    /// Moves what is committed into the database itself. Says whether all of it was moved.
+    /// Moves commits from the log into the database itself. Returns whether it moved all of them.
     fn checkpoint(
         _connection: &mut Self::Connection,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send {
         std::future::ready(Ok(true))
     }
 
-    /// Begins a transaction that may write, with the bounds that the server itself keeps.
+    /// Begins a transaction that may write, with time limits that the server enforces.
     fn begin_writing(&self) -> String;
 
-    /// Begins a transaction that only reads, and may read for long.
+    /// Begins a transaction that only reads, and may take [`super::LONG_READ`] times as long.
     fn begin_reading(&self) -> String;
 
     /// Executes statements without values.
@@ -121,11 +121,11 @@ pub(super) trait Dialect: Connect {
         statements: &str,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
-    /// How the value of this number, from 1 on, is written in a statement.
+    /// The placeholder of the value with this number; the first is 1.
     fn placeholder(number: usize) -> String;
 
-    /// The statement that looks for as many tags as [`FIND_FEW`] or [`super::FIND_AT_ONCE`]: of two
-    /// lengths, so that a connection keeps two statements and not hundreds.
+    /// The statement that looks for [`FIND_FEW`] or [`crate::store::FIND_AT_ONCE`] tags. With only two
+    /// lengths, a connection keeps two prepared statements instead of hundreds.
     fn find(few: bool) -> &'static str;
 
     /// Reads the rows of a statement.
@@ -135,29 +135,29 @@ pub(super) trait Dialect: Connect {
         values: &[Value<'_>],
     ) -> impl Future<Output = Result<Vec<Row>, sqlx::Error>> + Send;
 
-    /// Changes rows, and says how many.
+    /// Changes rows, and returns how many.
     fn change(
         connection: &mut Self::Connection,
         statement: &'static str,
         values: &[Value<'_>],
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
-    /// What an error of a statement about one row says of other calls. In doubt nothing: nobody
-    /// may stop the leases of others with a tag that the database cannot take.
+    /// What an error of a statement about one row means for other calls. In doubt nothing: a tag that
+    /// the database cannot hold must not stop the leases of other tags.
     fn blame(error: &dyn DatabaseError) -> Blame;
 
-    /// What the statement lacks that failed with this error, if it is a table or a right.
+    /// The table or right that the failed statement lacks, if that is the cause.
     fn lack(error: &dyn DatabaseError) -> Option<Lack>;
 }
 
-/// The statement that looks for so many tags.
+/// The statement that looks for this many tags.
 pub(super) fn find_statement<D: Dialect>(tags: usize) -> String {
     let values: Vec<_> = (1..=tags).map(D::placeholder).collect();
     format!("{}({})", D::STATEMENTS.find, values.join(", "))
 }
 
-/// The calls of a [`Dialect`] that read alike for every database of `sqlx` and that no bound on a
-/// type parameter can say in less words.
+/// The calls of a [`Dialect`] that are the same text for every database of `sqlx`. Written once as a
+/// macro, because the trait bounds of a generic function would be longer than the text.
 macro_rules! calls_by_sqlx {
     ($dialect:ty, $connection:ty, keep_statements: $keep:literal) => {
         fn find(few: bool) -> &'static str {
@@ -209,7 +209,7 @@ macro_rules! calls_by_sqlx {
 }
 pub(super) use calls_by_sqlx;
 
-/// A row as every statement reads it.
+/// A row as every statement returns it.
 pub(super) fn read_row<R>(row: &R) -> Result<Row, sqlx::Error>
 where
     R: sqlx::Row,

@@ -1,106 +1,87 @@
-//! Leaf's table in each dialect. Its names and types are Leaf's, so that Java Leaf works on it; the
-//! collation is such that tags which differ in a byte are two tags. Beside it is a table of leafd's
-//! own, which Java Leaf does not touch: where deleted tags ended.
+//! The tables that `leafd schema` prints. Names and types are Leaf's, so that Java Leaf works on the
+//! same table; the collation makes tags that differ in one byte two tags. Java Leaf does not touch
+//! leafd's own tables: where deleted tags ended, and which database this is.
 
-use crate::state::database::Identity;
-use crate::store::Server;
+use crate::state::database::DatabaseIdentity;
 
-/// SQLite; leafd makes it itself.
-pub const SQLITE: &str = "\
+/// The tables for one database.
+#[derive(Clone, Copy)]
+pub struct SchemaDialect {
+    /// The argument of `leafd schema`.
+    pub(crate) name: &'static str,
+    /// The database and its versions, for users.
+    pub(crate) title: &'static str,
+    /// The statements that make Leaf's table and the tombstones.
+    pub(super) tables: &'static str,
+    /// The statements that make the table of the identity.
+    pub(super) identity: fn(DatabaseIdentity) -> String,
+}
+
+impl std::fmt::Debug for SchemaDialect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SchemaDialect").field(&self.name).finish()
+    }
+}
+
+impl SchemaDialect {
+    /// All statements. A shared database gets `identity`; nothing changes if they run again.
+    pub(crate) fn statements(&self, identity: DatabaseIdentity) -> String {
+        format!("{}{}", self.tables, (self.identity)(identity))
+    }
+}
+
+/// The tables where the primary key is part of its column, and leafd writes `update_time` itself.
+macro_rules! standard_tables {
+    (tag: $tag:literal) => {
+        concat!(
+            "\
 CREATE TABLE IF NOT EXISTS leaf_alloc (
-  biz_tag     varchar(128) NOT NULL DEFAULT '' PRIMARY KEY,
+  biz_tag     ",
+            $tag,
+            " NOT NULL DEFAULT '' PRIMARY KEY,
   max_id      bigint       NOT NULL DEFAULT 1,
   step        int          NOT NULL,
   description varchar(256)          DEFAULT NULL,
   update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
 );
 CREATE TABLE IF NOT EXISTS leafd_tombstone (
-  biz_tag     varchar(128) NOT NULL PRIMARY KEY,
+  biz_tag     ",
+            $tag,
+            " NOT NULL PRIMARY KEY,
   max_id      bigint       NOT NULL,
   deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
 );
-";
-
-/// Which database this is, and in which file it was made; SQLite alone.
-pub const SQLITE_IDENTITY: &str = "\
-CREATE TABLE IF NOT EXISTS leafd_identity (
-  only_row integer NOT NULL PRIMARY KEY CHECK (only_row = 1),
-  identity text    NOT NULL,
-  file     text    NOT NULL
-);
-";
-
-/// Which database this is, with an identity of its own. Executed again, it changes nothing.
-#[must_use]
-pub fn shared_identity(server: Server, identity: Identity) -> String {
-    let (text, engine) = match server {
-        Server::MySql => ("char(32) CHARACTER SET ascii", " ENGINE=InnoDB"),
-        Server::Postgres => ("char(32)", ""),
+"
+        )
     };
-    let (insert, or_nothing) = match server {
-        Server::MySql => ("INSERT IGNORE", ""),
-        Server::Postgres => ("INSERT", " ON CONFLICT DO NOTHING"),
-    };
-    format!(
-        "-- The identity is this database's alone: in a script that several databases run (migrations),
+}
+pub(super) use standard_tables;
+
+/// The table of a shared database's identity, as one database writes it.
+pub(super) struct IdentityTable {
+    /// The type of 32 hexadecimal digits.
+    pub(super) digits: &'static str,
+    /// What follows the columns.
+    pub(super) options: &'static str,
+    /// How an INSERT begins that does nothing if the row exists.
+    pub(super) insert: &'static str,
+    /// How it ends.
+    pub(super) or_nothing: &'static str,
+}
+
+impl IdentityTable {
+    /// The statements that make the table and write `identity` into it once.
+    pub(super) fn statements(&self, identity: DatabaseIdentity) -> String {
+        let Self { digits, options, insert, or_nothing } = self;
+        format!(
+            "-- The identity is this database's alone: in a script that several databases run (migrations),
 -- give each its own value.
 CREATE TABLE IF NOT EXISTS leafd_identity (
   only_row int NOT NULL PRIMARY KEY CHECK (only_row = 1),
-  identity {text} NOT NULL
-){engine};
+  identity {digits} NOT NULL
+){options};
 {insert} INTO leafd_identity (only_row, identity) VALUES (1, '{identity}'){or_nothing};
 "
-    )
+        )
+    }
 }
-
-/// MySQL from 8.0.17 on.
-pub const MYSQL: &str = "\
-CREATE TABLE IF NOT EXISTS leaf_alloc (
-  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL DEFAULT '',
-  max_id      bigint       NOT NULL DEFAULT 1,
-  step        int          NOT NULL,
-  description varchar(256)          DEFAULT NULL,
-  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-  PRIMARY KEY (biz_tag)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-CREATE TABLE IF NOT EXISTS leafd_tombstone (
-  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL,
-  max_id      bigint       NOT NULL,
-  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-  PRIMARY KEY (biz_tag)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-";
-
-/// MariaDB from 10.2 on.
-pub const MARIADB: &str = "\
-CREATE TABLE IF NOT EXISTS leaf_alloc (
-  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL DEFAULT '',
-  max_id      bigint       NOT NULL DEFAULT 1,
-  step        int          NOT NULL,
-  description varchar(256)          DEFAULT NULL,
-  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-  PRIMARY KEY (biz_tag)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-CREATE TABLE IF NOT EXISTS leafd_tombstone (
-  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin NOT NULL,
-  max_id      bigint       NOT NULL,
-  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-  PRIMARY KEY (biz_tag)
-) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
-";
-
-/// PostgreSQL; leafd writes `update_time` itself.
-pub const POSTGRES: &str = "\
-CREATE TABLE IF NOT EXISTS leaf_alloc (
-  biz_tag     varchar(128) COLLATE \"C\" NOT NULL DEFAULT '' PRIMARY KEY,
-  max_id      bigint       NOT NULL DEFAULT 1,
-  step        int          NOT NULL,
-  description varchar(256)          DEFAULT NULL,
-  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
-);
-CREATE TABLE IF NOT EXISTS leafd_tombstone (
-  biz_tag     varchar(128) COLLATE \"C\" NOT NULL PRIMARY KEY,
-  max_id      bigint       NOT NULL,
-  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP
-);
-";

@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Ensemble;
 use crate::snowflake::issuer::IssuerSettings;
 use crate::state::dir::{ForeignPolicy, StateDir, StateError, WorkerPast};
-use crate::state::owner::Owner;
+use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 
 fn settings() -> Settings {
@@ -50,7 +50,8 @@ async fn life(folder: &std::path::Path) -> bool {
             Err(error) => panic!("{error}"),
         }
     };
-    let contents = state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
+    let contents =
+        state.open(&StateOwner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
     let WorkerPast::Known(file) = contents.worker else { panic!("the worker file is lost") };
     let environment = Environment::system();
     let (place, fatal) = (state.place(), CancellationToken::new());
@@ -112,7 +113,7 @@ async fn lives_that_never_reach_zookeeper_serve_from_the_file_and_leave_the_name
     };
     let path = {
         let state = StateDir::lock(folder.path()).unwrap();
-        state.open(&Owner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
+        state.open(&StateOwner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
         state.place().worker_file()
     };
     crate::state::durable::replace_marked(&path, |mark| file.write(1, mark)).unwrap();

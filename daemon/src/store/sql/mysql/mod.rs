@@ -1,10 +1,13 @@
 //! MySQL and MariaDB: the table that Java Leaf works on, shared by many hosts.
 //!
-//! REPEATABLE READ, since every `binlog_format` allows it, and set for the session, whatever the
-//! server's default is. A lease begins with a locking read by primary key, which gets the latest
-//! committed row and locks that row alone (or the gap where it would be, until the end of the
-//! transaction, which comes at once); no transaction locks two, so there is no deadlock, neither
-//! among leafd nor with Java Leaf, whose UPDATE locks one row as well.
+//! leafd sets REPEATABLE READ for the session, whatever the server's default is, because every
+//! `binlog_format` allows it. A lease begins with a locking read by primary key. The read gets the
+//! latest committed row and locks only that row (or, until the transaction ends at once, the gap where
+//! the row would be). No transaction locks two rows, so there is no deadlock among leafd daemons or with
+//! Java Leaf, whose UPDATE also locks one row.
+
+mod tables;
+mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,66 +16,66 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
-use super::Sql;
-use super::connections::Connect;
+use super::connections::{Connect, check_shared};
 use super::dialect::{Blame, Dialect, Lack, Order, Statements, calls_by_sqlx};
-use crate::store::guard::{Guard, check_shared};
-use crate::store::{IDLE, Shared, Store};
+use super::open_shared;
+use crate::store::guard::DatabaseGuard;
+use crate::store::{SharedStore, Store};
 
-/// What no call goes well with: too many connections, of all or of this user; no access to the
-/// server, database, table or column; a table or column that is not there; a server that stops, is
-/// read-only, offline, out of memory or of disk, or not part of its cluster; a connection that was
-/// closed.
+pub use tables::MARIADB;
+pub(in crate::store) use tables::{MARIADB_SCHEMA, MYSQL_SCHEMA};
+pub(in crate::store) use url::MYSQL_DATABASE;
+
+/// Errors that concern every call: too many connections, in all or of this user; no access to the
+/// server, database, table or column; a table or column that does not exist; a server that is
+/// stopping, read-only, offline, out of memory or disk, or not part of its cluster; a connection that
+/// was closed.
 const GENERAL: [u16; 37] = [
     1021, 1030, 1037, 1038, 1040, 1041, 1044, 1045, 1046, 1047, 1049, 1053, 1054, 1114, 1129, 1130,
     1142, 1143, 1146, 1184, 1203, 1223, 1226, 1227, 1290, 1461, 1698, 1792, 1820, 1836, 1874, 1927,
     1932, 3032, 3100, 3118, 4031,
 ];
 
-/// Collations that cannot be compared, two of them or many; a string that cannot be converted to the column's letters,
-/// in a comparison and in a value: they have no SQLSTATE of their own.
-const NO_ROOM: [u16; 5] = [1267, 1270, 1271, 3854, 1366];
+/// Errors about a value that have no SQLSTATE of their own: two or more collations that cannot be
+/// compared; a string that the column's character set cannot hold, in a comparison or in a value.
+const BAD_VALUE: [u16; 5] = [1267, 1270, 1271, 3854, 1366];
 
-/// No such table; and no right to it, which users without a right to the whole database are told
-/// of tables that are not there as well.
+/// No such table, and no right to it: users without a right to the whole database get the second
+/// error for missing tables too.
 const NO_TABLE: [u16; 3] = [1142, 1143, 1146];
 
-/// A silent connection is closed by the server after this, and what it locks is free again: a host
-/// that freezes in the middle of a lease must not hold up the others for long.
+/// The server closes a silent connection after this and releases its locks: a host that freezes in
+/// the middle of a lease must not block the others for long.
 const SILENCE: Duration = Duration::from_secs(30);
 
 struct MySql {
     options: MySqlConnectOptions,
     session: String,
-    guard: Arc<Guard>,
+    guard: Arc<DatabaseGuard>,
 }
 
-/// A store in MySQL or MariaDB, which connects when it is first used.
+/// A store in MySQL or MariaDB, which connects on first use.
 ///
 /// # Errors
 /// When the address has a wrong value.
 ///
 /// # Panics
 /// Outside of a runtime.
-pub(in crate::store) fn open(
-    shared: &Shared,
-    guard: Arc<Guard>,
-) -> Result<impl Store + use<>, String> {
-    let Shared { address, password, limits } = shared;
-    let options = address.mysql(password.as_ref()).map_err(|error| error.to_string())?;
-    // The server gives up a lock before leafd gives up the call, and says so.
+fn open(shared: &SharedStore, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String> {
+    let SharedStore { address, password, limits } = shared;
+    let options = url::options(address, password.as_ref()).map_err(|error| error.to_string())?;
+    // The server gives up waiting for a lock before leafd gives up the call, and says so.
     let lock_wait = (limits.timeout.as_millis() * 4 / 5 / 1000).max(1);
     let silence = SILENCE.max(limits.timeout * 3).as_secs();
-    // The first of these times is for a row, the second for the table, as during an ALTER. Strict:
-    // a server that is not stores the nearest value that fits where a new `max_id` does not, and
-    // the next lease would begin within this one.
+    // The first wait is for a row, the second for the table, as during an ALTER. Strict mode: a
+    // server without it stores the nearest value that fits instead of a new `max_id` that does not,
+    // and the next lease would begin inside this one.
     let session = format!(
         "SET SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {lock_wait}, \
          SESSION lock_wait_timeout = {lock_wait}, SESSION wait_timeout = {silence}, \
          SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"
     );
-    let dialect = MySql { options, session, guard };
-    Sql::new(address.to_string(), dialect, *limits, Some(IDLE))
+    open_shared(shared, MySql { options, session, guard })
 }
 
 impl Connect for MySql {
@@ -89,18 +92,18 @@ impl Connect for MySql {
         Ok(connection)
     }
 
-    fn guard(&self) -> &Arc<Guard> {
+    fn guard(&self) -> &Arc<DatabaseGuard> {
         &self.guard
     }
 }
 
-/// Whether a collation has the order of the bytes of UTF-8. A column of bytes has none, and has it.
+/// Whether a collation orders like the bytes of UTF-8. A column of bytes has no collation, and does.
 fn is_by_bytes(collation: &str) -> bool {
     let of_utf8 = collation.starts_with("utf8") || collation.starts_with("ascii");
     collation.is_empty() || (of_utf8 && collation.ends_with("_bin"))
 }
 
-/// Also columns of bytes are read as text.
+/// Reads columns of bytes as text too.
 macro_rules! row {
     ($which:literal) => {
         concat!(
@@ -131,7 +134,7 @@ impl Dialect for MySql {
         set_step: "UPDATE leaf_alloc SET step = ? WHERE biz_tag = ?",
         insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
         delete: "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?",
-        // Locked, since only a locking read sees what others have committed by now.
+        // Locks, because only a locking read sees what others have committed by now.
         tombstone: "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), NULL, NULL \
                     FROM leafd_tombstone WHERE biz_tag = ? FOR UPDATE",
         insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES (?, ?)",
@@ -157,7 +160,7 @@ impl Dialect for MySql {
         let number = error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number);
         match number {
             Some(number) if GENERAL.contains(&number) => Blame::Server,
-            Some(number) if NO_ROOM.contains(&number) => Blame::Value,
+            Some(number) if BAD_VALUE.contains(&number) => Blame::Value,
             _ => Blame::by_standard(error),
         }
     }

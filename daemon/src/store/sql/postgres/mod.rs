@@ -1,9 +1,11 @@
 //! PostgreSQL, shared by many hosts.
 //!
-//! READ COMMITTED, said at each BEGIN, whatever the server's default is: a lease begins with a
-//! locking read of its row, which waits for who has it and then reads what that one committed; the
-//! stricter levels would end in a serialization failure there. No transaction locks two rows, so
-//! there is no deadlock.
+//! Each BEGIN asks for READ COMMITTED, whatever the server's default is. A lease begins with a locking
+//! read of its row, which waits for the transaction that holds the row and then reads what that one
+//! committed; stricter levels would fail there with a serialization error. No transaction locks two
+//! rows, so there is no deadlock.
+
+mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,47 +14,63 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-use super::Sql;
-use super::connections::Connect;
+use super::connections::{Connect, check_shared};
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use crate::store::guard::{Guard, check_shared};
-use crate::store::{IDLE, LONG_READ, Shared, Store};
+use super::schema::{IdentityTable, SchemaDialect, standard_tables};
+use super::{LONG_READ, open_shared};
+use crate::store::guard::DatabaseGuard;
+use crate::store::{SharedStore, Store};
 
-/// What no call goes well with, by the beginning of its code: connection, authorization, a database
-/// or schema that is not there, resources, a server that stops, the system, a defect; and a server
-/// that is read-only, no right to the table, a table or column that is not there.
+pub(in crate::store) use url::POSTGRES_DATABASE;
+
+/// Leaf's tables in PostgreSQL.
+pub const POSTGRES: &str = standard_tables!(tag: "varchar(128) COLLATE \"C\"");
+
+const IDENTITY: IdentityTable = IdentityTable {
+    digits: "char(32)",
+    options: "",
+    insert: "INSERT",
+    or_nothing: " ON CONFLICT DO NOTHING",
+};
+
+pub(in crate::store) const POSTGRES_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "postgres",
+    title: "PostgreSQL",
+    tables: POSTGRES,
+    identity: |identity| IDENTITY.statements(identity),
+};
+
+/// Beginnings of SQLSTATEs that concern every call: connection, authorization, a database or schema
+/// that does not exist, resources, a server that is stopping, the system, a defect; and a read-only
+/// server, no right to the table, a table or column that does not exist.
 const GENERAL: [&str; 12] =
     ["08", "28", "3D", "3F", "53", "57P", "58", "XX", "25006", "42501", "42P01", "42703"];
 
 struct Postgres {
     options: PgConnectOptions,
     timeout: Duration,
-    guard: Arc<Guard>,
+    guard: Arc<DatabaseGuard>,
 }
 
-/// A store in PostgreSQL, which connects when it is first used.
+/// A store in PostgreSQL, which connects on first use.
 ///
 /// # Errors
 /// When the address has a wrong value.
 ///
 /// # Panics
 /// Outside of a runtime.
-pub(in crate::store) fn open(
-    shared: &Shared,
-    guard: Arc<Guard>,
-) -> Result<impl Store + use<>, String> {
-    let Shared { address, password, limits } = shared;
-    let options = address.postgres(password.as_ref()).map_err(|error| error.to_string())?;
-    let dialect = Postgres { options, timeout: limits.timeout, guard };
-    Sql::new(address.to_string(), dialect, *limits, Some(IDLE))
+fn open(shared: &SharedStore, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String> {
+    let SharedStore { address, password, limits } = shared;
+    let options = url::options(address, password.as_ref()).map_err(|error| error.to_string())?;
+    open_shared(shared, Postgres { options, timeout: limits.timeout, guard })
 }
 
 impl Postgres {
-    /// The server gives up before leafd does, and says what it waited for: nothing that waits for
-    /// a lock stays behind on it. Who queues for a row behind another one takes two locks, one
-    /// after the other, so the statement is bounded too. A host that freezes in the middle of a
-    /// lease does not hold up the others for long. All of that is said in the transaction, so that
-    /// it holds behind a pooler as well.
+    /// The server gives up before leafd does, and says what it waited for, so nothing stays behind
+    /// on the server that waits for a lock. A statement that queues for a row behind another one
+    /// takes two locks, one after the other, so the statement has a bound too. A host that freezes in
+    /// the middle of a lease does not block the others for long. The transaction sets all bounds
+    /// itself, so that they also hold behind a pooler.
     fn bounds(&self, statement: Duration) -> String {
         let ms = |time: Duration| time.as_millis().max(1);
         format!(
@@ -77,12 +95,12 @@ impl Connect for Postgres {
         Ok(connection)
     }
 
-    fn guard(&self) -> &Arc<Guard> {
+    fn guard(&self) -> &Arc<DatabaseGuard> {
         &self.guard
     }
 }
 
-/// Of one type and collation, whatever the table's are.
+/// Reads one type and collation, whatever the table has.
 macro_rules! row {
     ($which:literal) => {
         concat!(
@@ -116,9 +134,9 @@ impl Dialect for Postgres {
         probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE false",
     };
 
-    /// A lease that is answered is on disk, also where the server's default is not to wait for
-    /// that. Where transactions are read-only by default it is to be so: old primaries are fenced
-    /// like that.
+    /// A committed lease is on disk, even if the server's default is not to wait for the disk. leafd
+    /// does not ask for READ WRITE: if transactions are read-only by default, that fences an old
+    /// primary.
     fn begin_writing(&self) -> String {
         let bounds = self.bounds(self.timeout);
         format!("BEGIN ISOLATION LEVEL READ COMMITTED; {bounds}; SET LOCAL synchronous_commit = on")
@@ -133,8 +151,8 @@ impl Dialect for Postgres {
         format!("${number}")
     }
 
-    // Behind a pooler that changes the server's connection after each transaction, a statement that
-    // was prepared in an earlier one is not there any more.
+    // A pooler may change the server's connection after each transaction; a statement that an earlier
+    // transaction prepared then no longer exists.
     calls_by_sqlx!(Postgres, PgConnection, keep_statements: false);
 
     fn blame(error: &dyn DatabaseError) -> Blame {

@@ -1,0 +1,54 @@
+//! Leaf's tables in MySQL and in MariaDB, which differ in the name of the binary collation.
+
+use crate::store::sql::schema::{IdentityTable, SchemaDialect};
+
+macro_rules! tables {
+    (collation: $collation:literal) => {
+        concat!(
+            "\
+CREATE TABLE IF NOT EXISTS leaf_alloc (
+  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE ",
+            $collation,
+            " NOT NULL DEFAULT '',
+  max_id      bigint       NOT NULL DEFAULT 1,
+  step        int          NOT NULL,
+  description varchar(256)          DEFAULT NULL,
+  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+CREATE TABLE IF NOT EXISTS leafd_tombstone (
+  biz_tag     varchar(128) CHARACTER SET utf8mb4 COLLATE ",
+            $collation,
+            " NOT NULL,
+  max_id      bigint       NOT NULL,
+  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (biz_tag)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+"
+        )
+    };
+}
+
+/// Leaf's tables in MariaDB.
+pub const MARIADB: &str = tables!(collation: "utf8mb4_nopad_bin");
+
+const IDENTITY: IdentityTable = IdentityTable {
+    digits: "char(32) CHARACTER SET ascii",
+    options: " ENGINE=InnoDB",
+    insert: "INSERT IGNORE",
+    or_nothing: "",
+};
+
+pub(in crate::store) const MYSQL_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "mysql",
+    title: "MySQL, from 8.0.17 on",
+    tables: tables!(collation: "utf8mb4_0900_bin"),
+    identity: |identity| IDENTITY.statements(identity),
+};
+
+pub(in crate::store) const MARIADB_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "mariadb",
+    title: "MariaDB, from 10.2 on",
+    tables: MARIADB,
+    ..MYSQL_SCHEMA
+};
