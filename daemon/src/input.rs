@@ -1,6 +1,6 @@
-//! Reading files that an operator names: the configuration, passwords, certificates. A path may lead
-//! to anything, so only regular files are read, up to a size and for a time. A FIFO or a device could
-//! otherwise hold up the start for ever without a word, or fill the memory.
+//! Reads files that an operator names: the configuration, passwords, certificates. A path may lead to
+//! anything, so leafd reads regular files only, with limits for size and time. Otherwise a FIFO or a
+//! device could block the start forever without a message, or fill the memory.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -10,28 +10,28 @@ use std::time::Duration;
 
 use crate::patience::value_within;
 
-/// The largest configuration, in bytes. Ten thousand rules have room in it.
+/// The largest configuration, in bytes. Ten thousand rules fit.
 pub(crate) const CONFIGURATION: u64 = 4 << 20;
 
-/// The largest password, in bytes. systemd's credentials may have 1 MiB, all of them together.
+/// The largest password, in bytes. All systemd credentials of a unit together may have 1 MiB.
 pub(crate) const SECRET: u64 = 64 << 10;
 
 /// How long reading may take: a network file system or the writer of a pipe may hang.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Where a process reaches descriptors that its parent gave it, as in `--config <(command)`.
+/// Paths to descriptors that the parent process has passed, as with `--config <(command)`.
 const DESCRIPTORS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
 
-/// Why a path is not read.
+/// Why leafd does not read a path.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 enum Unreadable {
     #[error("it is {0}, and leafd reads regular files only; name a regular file")]
     Kind(&'static str),
-    #[error("it has more than {0} bytes; is it the right file?")]
+    #[error("it is larger than {0} bytes; is it the right file?")]
     Size(u64),
     #[error(
-        "it was not read to its end within {0:?}; look at the file system that it is on, or at the \
-         program that writes it"
+        "reading it took longer than {0:?}; check the file system that it is on, or the program that \
+         writes it"
     )]
     Time(Duration),
     #[error(
@@ -52,27 +52,28 @@ impl From<Unreadable> for io::Error {
     }
 }
 
-/// The text of a file of at most `most` bytes. A pipe is read if the path names a descriptor.
+/// Reads the text of a file of at most `most` bytes. Reads a pipe, too, if the path names a
+/// descriptor.
 ///
 /// # Errors
-/// When the path leads to something else, the file is too large, no text, or takes too long to read.
+/// When the path leads to something else, or the file is too large, is not UTF-8 or takes too long.
 pub(crate) fn read_text(path: &Path, most: u64) -> io::Result<String> {
     read_text_within(LIMIT, path, most)
 }
 
 fn read_text_within(limit: Duration, path: &Path, most: u64) -> io::Result<String> {
     let owned = path.to_owned();
-    // Whatever hangs is left behind on its thread.
+    // A read that hangs stays behind on its thread.
     let bytes = value_within(limit, move || read(&owned, most));
     let bytes = bytes.unwrap_or_else(|| Err(Unreadable::Time(limit).into()))?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// What a second reading of the same path needs: a pipe has nothing more to give, and an empty
-/// configuration would have no rules.
+/// Checks that a path can be read a second time. A pipe would be empty then, and an empty
+/// configuration has no rules.
 ///
 /// # Errors
-/// When the path leads to a pipe or to no file, or cannot be looked at.
+/// When the path leads to a pipe or to no file, or leafd may not look at it.
 pub(crate) fn can_be_read_again(path: &Path) -> io::Result<()> {
     let metadata = std::fs::metadata(path)?;
     check(path, &metadata)?;
@@ -82,7 +83,7 @@ pub(crate) fn can_be_read_again(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether somebody else may open the path without harm, now: there is a regular file, or nothing.
+/// Checks that a library may open the path safely: there is a regular file, or nothing yet.
 ///
 /// # Errors
 /// When there is something else.
@@ -91,10 +92,10 @@ pub(crate) fn is_file_or_absent(path: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // Before it is opened: opening a device may do something, as with a watchdog or a tape.
+    // Check before opening: opening a device can have an effect, such as with a watchdog or a tape.
     check(path, &std::fs::metadata(path)?)?;
     let file = open(path)?;
-    // Once more: the path may lead elsewhere by now.
+    // Check again: the path may lead elsewhere by now.
     check(path, &file.metadata()?)?;
     wait_for_data(&file)?;
     let mut bytes = Vec::new();
@@ -105,18 +106,18 @@ fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens a file without waiting for the writer of a FIFO that has taken its place.
+/// Opens a file without waiting, in case a FIFO has taken its place.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     match options.open(path) {
-        // A regular file on which somebody holds a lease, as file servers do: it is given up soon.
+        // Another process, such as a file server, holds a lease on the file, and releases it soon.
         Err(error) if error.kind() == ErrorKind::WouldBlock => File::open(path),
         outcome => outcome,
     }
 }
 
-/// Regular files know no waiting; from here on, reading a pipe waits for its writer.
+/// Makes reads of a pipe wait for its writer from now on. Regular files never wait.
 fn wait_for_data(file: &File) -> io::Result<()> {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
@@ -132,7 +133,7 @@ fn check(path: &Path, metadata: &Metadata) -> Result<(), Unreadable> {
             .iter()
             .any(|given| path.as_os_str().as_encoded_bytes().starts_with(given.as_bytes()))
     };
-    // /dev/null is how people say "an empty file".
+    // /dev/null is a common way to name an empty file.
     if kind.is_file() || is_null || (kind.is_fifo() && is_given()) {
         return Ok(());
     }
@@ -145,7 +146,7 @@ fn name(kind: FileType) -> &'static str {
         kind if kind.is_fifo() => "a FIFO",
         kind if kind.is_socket() => "a socket",
         kind if kind.is_char_device() || kind.is_block_device() => "a device",
-        _ => "no file",
+        _ => "not a file",
     }
 }
 
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_read_and_a_fifo_is_refused_at_once() {
+    fn only_regular_files_are_read_and_a_fifo_is_refused_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         nix::unistd::mkfifo(&path("fifo"), Mode::S_IRWXU).unwrap();
@@ -188,23 +189,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_up_to_its_limit_and_not_beyond() {
+    fn a_file_is_read_only_up_to_the_limit() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "0123456789").unwrap();
         assert_eq!(read_text(&path, 10).unwrap(), "0123456789");
         assert!(is_file_or_absent(&path).is_ok() && can_be_read_again(&path).is_ok());
         std::fs::write(&path, "0123456789a").unwrap();
-        assert!(refusal(&path).contains("more than 10 bytes"));
+        assert!(refusal(&path).contains("larger than 10 bytes"));
         // Larger than any memory.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(refusal(&path).contains("more than 10 bytes"));
+        assert!(refusal(&path).contains("larger than 10 bytes"));
         std::fs::write(&path, [0xff]).unwrap();
         assert!(refusal(&path).contains("UTF-8"));
     }
 
     #[test]
-    fn a_pipe_from_the_parent_is_read_to_its_end_however_it_comes_in() {
+    fn a_pipe_from_the_parent_is_read_to_its_end_in_any_portions() {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/dev/fd/{}", reader.as_raw_fd());
         let slow = std::thread::spawn(move || {
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_whose_writer_hangs_or_never_ends_is_given_up() {
+    fn reading_a_pipe_fails_if_its_writer_hangs_or_never_ends() {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
         writer.write_all(b"[worker]\n").unwrap();
@@ -229,6 +230,6 @@ mod tests {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/dev/fd/{}", reader.as_raw_fd());
         writer.write_all(b"0123456789abc").unwrap();
-        assert!(refusal(Path::new(&path)).contains("more than 10 bytes"));
+        assert!(refusal(Path::new(&path)).contains("larger than 10 bytes"));
     }
 }

@@ -299,7 +299,7 @@ fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() 
     assert_eq!(client.next("orders").unwrap(), 1);
     // This is answered where timers are, the store is waited for, and the watchdog is petted.
     client.status().unwrap();
-    host.home.log().wait_for("it was not read to its end within 10s");
+    host.home.log().wait_for("reading it took longer than 10s");
     drop(lease);
     host.reload("[socket]\nmax-count = 7\n");
     let mut lease = Lease::on(&host.file);
@@ -327,7 +327,7 @@ fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_
         (&socket, "it is a socket, and leafd reads regular files only"),
         (folder.path(), "it is a directory, and leafd reads regular files only"),
         (Path::new("/dev/zero"), "it is a device, and leafd reads regular files only"),
-        (&huge, "it has more than 4194304 bytes"),
+        (&huge, "it is larger than 4194304 bytes"),
     ]) {
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(there, &path).unwrap();

@@ -1,6 +1,6 @@
 //! Whose state directory this is, and what happens to one of another host.
 
-use crate::config::{Config, Registry};
+use crate::config::{Config, RegistryKind};
 use crate::state::dir::ForeignPolicy;
 use crate::state::owner::Owner;
 use crate::store::{Address, Location};
@@ -19,8 +19,8 @@ pub(super) fn foreign_policy(config: &Config, store: &Location) -> ForeignPolicy
         return ForeignPolicy::Refuse;
     }
     let fixed_worker = match config.worker.registry {
-        Registry::Fixed => config.snowflake.enabled.then_some(config.worker.id),
-        Registry::ZooKeeper => None,
+        RegistryKind::Fixed => config.snowflake.enabled.then_some(config.worker.id),
+        RegistryKind::ZooKeeper => None,
     };
     ForeignPolicy::SetAside { fixed_worker }
 }

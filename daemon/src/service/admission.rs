@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::service::Service;
 use super::terms::Known;
-use crate::access::bucket::{Bucket, Over, Rate, Reserved};
-use crate::access::ledger::{Kind, User, Visit};
+use crate::access::bucket::{Bucket, Over, RateLimit, Reserved};
+use crate::access::ledger::{RefusalKind, User, Visit};
 use crate::access::principal::Principal;
 use crate::access::rules::{Grant, TagQuota};
 
@@ -27,7 +27,7 @@ pub(super) struct Visitor {
 pub(super) struct Allowance {
     tag: String,
     bucket: Arc<Bucket>,
-    rate: Rate,
+    rate: RateLimit,
 }
 
 /// How long to wait with the next attempt when there is no place.
@@ -215,7 +215,7 @@ impl Drop for Reservation {
 fn too_much(
     over: Over,
     count: u32,
-    rate: Rate,
+    rate: RateLimit,
     whose: impl Fn() -> String,
     which: &str,
 ) -> WireError {
@@ -238,8 +238,8 @@ fn too_much(
 
 fn log(user: &User, refused: &WireError, now: Duration) {
     let kind = match refused.code() {
-        ErrorCode::Forbidden => Kind::Forbidden,
-        _ => Kind::Over,
+        ErrorCode::Forbidden => RefusalKind::Forbidden,
+        _ => RefusalKind::Over,
     };
     match user.tell(kind, now) {
         Some(0) => tracing::warn!("refused: {}", refused.message),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::access::rules::{Access, TagQuota};
+use crate::access::rules::{AccessRules, TagQuota};
 
 /// Bounds on what connections may do.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ pub struct Terms {
     /// Bounds.
     pub limits: Limits,
     /// Who may do what.
-    pub access: Access,
+    pub access: AccessRules,
     /// How much may be had of tags.
     pub tags: Vec<TagQuota>,
 }
@@ -97,7 +97,7 @@ mod tests {
             wait: second,
             max_wait: second,
         };
-        let access = Access { rules: vec![], own_uid: 1, quota: Default::default() };
+        let access = AccessRules { rules: vec![], own_uid: 1, quota: Default::default() };
         let current = Current::new(Terms { limits, access: access.clone(), tags: vec![] });
         let known = current.get();
         assert!(current.are(&known));

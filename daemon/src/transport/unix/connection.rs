@@ -25,7 +25,7 @@ use super::scratch;
 use super::server::UnixServer;
 use super::wake_timer::Listed;
 use super::watched::watched;
-use crate::access::turns::Place;
+use crate::access::turns::QueuePlace;
 use crate::service::session::Session;
 
 /// After so many bytes of answers without a pause, it is somebody else's turn.
@@ -56,7 +56,7 @@ pub(super) struct Connection {
     /// Its user has used up its share of the round, but it is this connection's turn.
     granted: bool,
     /// Where it queues; most never do.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<QueuePlace>>,
     /// The last read got all that was there.
     drained: bool,
     /// Requests that wait.
