@@ -1,5 +1,5 @@
-//! One frame off a TCP connection between daemons. Nothing is read ahead, so a connection holds no
-//! more than the one message that it is about.
+//! Reads one frame from a TCP connection between daemons. It never reads ahead, so a connection
+//! buffers a single message at most.
 
 use leaf_client::wire::{FrameError, HEADER_LEN};
 use tokio::io::{self, AsyncRead, AsyncReadExt};
@@ -7,7 +7,7 @@ use tokio::io::{self, AsyncRead, AsyncReadExt};
 /// Why there is no frame.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// What follows is not read.
+    /// The body is above the limit; it is not read.
     #[error(transparent)]
     TooLong(#[from] FrameError),
     /// The connection has ended or failed.
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn frames_come_one_by_one_and_the_rest_stays_where_it_is() {
+    async fn one_frame_is_read_at_a_time_and_the_rest_stays_in_the_stream() {
         let mut bytes = Vec::new();
         for id in [1, 2] {
             encode_request(&Request { id, call: Call::Time }, &mut bytes);

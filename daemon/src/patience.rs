@@ -1,22 +1,22 @@
-//! Waiting for something that may hang, for a bounded time.
+//! Waits for work that may hang, but only for a limited time.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Runs `work` on a thread of its own and waits for it, but not longer than `limit`: whoever ends
-/// the process must not wait for a pipe that nobody reads. Returns whether it was done in time.
+/// Runs `work` on a separate thread and waits up to `limit` for it, so that the end of the process
+/// does not wait for a pipe that nobody reads. Returns whether the work was done in time.
 pub(crate) fn within(limit: Duration, work: impl FnOnce() + Send + 'static) -> bool {
     value_within(limit, work).is_some()
 }
 
-/// The same for work that has a value. After `limit`, the thread is left behind.
+/// As [`within`], for work that returns a value. After `limit`, the thread stays behind.
 pub(crate) fn value_within<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, outcome) = mpsc::channel();
     let thread = std::thread::Builder::new().name("leafd-bounded".into()).spawn(move || {
-        // Nobody waits any more: fine.
+        // This fails if the caller no longer waits, which is fine.
         let _ = done.send(work());
     });
     thread.ok()?;
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hangs_is_left_behind_and_what_ends_is_waited_for() {
+    fn work_that_hangs_stays_behind_and_work_that_ends_returns_its_value() {
         assert!(within(Duration::from_secs(60), || {}));
         let (_open, never) = mpsc::channel::<()>();
         assert!(!within(Duration::from_millis(1), move || {

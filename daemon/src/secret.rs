@@ -1,19 +1,19 @@
-//! Texts that nobody may read in a log, an error or a status.
+//! Text that must not appear in a log, an error or a status.
 
 use std::fmt;
 
-/// A password, or an address that may hold one. Shown as `***`.
+/// A password, or an address that may contain one. Its `Debug` form is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// From its text.
+    /// Makes a secret of `text`.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Its text, for whom it is meant.
+    /// The text itself. Pass it only to the server that it is meant for.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
