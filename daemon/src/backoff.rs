@@ -1,5 +1,5 @@
-//! Exponential backoff, bounded and with jitter, so that a fleet does not retry in step. No clock and
-//! no IO.
+//! Exponential backoff, bounded and with jitter, so that a fleet does not retry in step. No clock
+//! and no IO.
 
 use std::time::Duration;
 

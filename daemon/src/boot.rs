@@ -1,4 +1,5 @@
-//! The boot clock, which nobody can set and which counts suspension, and the ID of the current boot.
+//! The boot clock, which nobody can set and which counts suspension, and the ID of the current
+//! boot.
 
 use nix::time::{ClockId, clock_gettime};
 

@@ -1,6 +1,6 @@
-//! Reads files that an operator names: the configuration, passwords, certificates. A path may lead to
-//! anything, so leafd reads regular files only, with limits for size and time. Otherwise a FIFO or a
-//! device could block the start forever without a message, or fill the memory.
+//! Reads files that an operator names: the configuration, passwords, certificates. A path may lead
+//! to anything, so leafd reads regular files only, with limits for size and time. Otherwise a FIFO
+//! or a device could block the start forever without a message, or fill the memory.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};

@@ -8,8 +8,8 @@ const DAYS_TO_1970: u64 = 719_468;
 /// Days in the 400 years after which the calendar repeats.
 const DAYS_PER_ERA: u64 = 146_097;
 
-/// Formats milliseconds since 1970-01-01T00:00:00Z as `2010-11-04T01:42:54.657Z`. Years beyond 9999,
-/// which RFC 3339 does not have, get a `+` as in ISO 8601.
+/// Formats milliseconds since 1970-01-01T00:00:00Z as `2010-11-04T01:42:54.657Z`. Years beyond
+/// 9999, which RFC 3339 does not have, get a `+` as in ISO 8601.
 #[must_use]
 pub fn rfc3339(unix_ms: u64) -> String {
     let (year, month, day) = civil_from_days(unix_ms / DAY_MS);
@@ -24,8 +24,8 @@ pub fn rfc3339(unix_ms: u64) -> String {
     )
 }
 
-/// Year, month and day of the date `days` days after 1970-01-01. It counts years from March, so that
-/// the leap day is the last day of a year (Hinnant's algorithm, without negative days).
+/// Year, month and day of the date `days` days after 1970-01-01. It counts years from March, so
+/// that the leap day is the last day of a year (Hinnant's algorithm, without negative days).
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let days = days + DAYS_TO_1970;
     let day_of_era = days % DAYS_PER_ERA;

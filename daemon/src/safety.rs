@@ -1,8 +1,8 @@
-//! The times on which the uniqueness of snowflake IDs depends. Each is defined only here, and a time
-//! that depends on another is derived from it.
+//! The times on which the uniqueness of snowflake IDs depends. Each is defined only here, and a
+//! time that depends on another is derived from it.
 
-/// Furthest that a ceiling can be ahead of the clock (ms). leafd raises ceilings further ahead while
-/// the disk is slow; a disk for which this is not enough counts as broken.
+/// Furthest that a ceiling can be ahead of the clock (ms). leafd raises ceilings further ahead
+/// while the disk is slow; a disk for which this is not enough counts as broken.
 pub(crate) const MOST_CEILING_AHEAD_MS: u64 = 10_000;
 
 /// How much the clocks of two hosts may differ while both count as right (ms).
@@ -21,8 +21,8 @@ pub(crate) const MOST_PAUSE_MS: u64 = 1250;
 
 /// How long leafd waits before it uses a new worker ID (ms), if calls to the registry may take
 /// `call_ms`. By then every instance that reaches the registry has a session, has reported, and has
-/// restored what a loss of data may have removed: a report is due every [`REPORT_MS`], and connecting
-/// takes up to two calls after a pause of up to [`MOST_PAUSE_MS`].
+/// restored what a loss of data may have removed: a report is due every [`REPORT_MS`], and
+/// connecting takes up to two calls after a pause of up to [`MOST_PAUSE_MS`].
 #[must_use]
 pub(crate) const fn settle_ms(call_ms: u64) -> u64 {
     2 * REPORT_MS + 2 * call_ms

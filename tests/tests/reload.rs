@@ -56,7 +56,7 @@ impl Host {
     }
 
     fn refuses(&mut self, text: &str, why: &str) {
-        self.reload_logged(text, "not reloaded, nothing is changed");
+        self.reload_logged(text, "not reloaded, nothing has changed");
         self.home.log().wait_for(why);
     }
 
@@ -198,7 +198,7 @@ fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
     host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
     limit_is_100(4);
     host.reload(&format!("{right}[worker]\nid = 7\n[store]\ntimeout = '3s'\n"));
-    host.home.log().wait_for("in force from the next start on: store.timeout, worker.id");
+    host.home.log().wait_for("applied only at the next start: store.timeout, worker.id");
     host.home.log().wait_for("configuration reloaded: no key has changed");
     limit_is_100(5);
     std::fs::remove_file(&host.file).unwrap();
@@ -333,7 +333,7 @@ fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_
         std::os::unix::fs::symlink(there, &path).unwrap();
         host.daemon.send(Signal::SIGHUP);
         let told = format!(
-            "not reloaded, nothing is changed: cannot read the configuration {}: {why}",
+            "not reloaded, nothing has changed: cannot read the configuration {}: {why}",
             path.display()
         );
         host.home.log().wait_for(&told);

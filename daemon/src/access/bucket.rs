@@ -1,6 +1,6 @@
-//! Limits IDs per second by keeping one time: when everything taken so far would have been issued at
-//! exactly the limit's pace (the "generic cell rate algorithm" of ATM, ITU-T I.371). It may lie one
-//! second ahead of the present, so a caller may take a second's worth at once.
+//! Limits IDs per second by keeping one time: when everything taken so far would have been issued
+//! at exactly the limit's pace (the "generic cell rate algorithm" of ATM, ITU-T I.371). It may lie
+//! one second ahead of the present, so a caller may take a second's worth at once.
 //!
 //! A request that has to wait reserves its IDs first. The reservation counts against the limit, so
 //! requests in flight cannot exceed it together. It is spent when the IDs are issued and returned

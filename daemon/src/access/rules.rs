@@ -1,5 +1,5 @@
-//! The rules of `[access]`: the first rule that names a caller decides what it may do. Pure; users and
-//! groups are numbers here.
+//! The rules of `[access]`: the first rule that names a caller decides what it may do. Pure; users
+//! and groups are numbers here.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Lets users take turns on the serving thread, so that a user with thousands of connections delays
 //! others by one round at most. It decides whose turn is next, and knows no socket.
 //!
-//! A user's connections run freely until its share of the round is used up. Then they queue, and each
-//! round lets a few of them go on. Only users that want more than their share queue, so a single
-//! request costs one comparison and one addition.
+//! A user's connections run freely until its share of the round is used up. Then they queue, and
+//! each round lets a few of them go on. Only users that want more than their share queue, so a
+//! single request costs one comparison and one addition.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -14,11 +14,12 @@ use std::task::Poll;
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-/// A user's share of a round, in bytes of answers: some 2,000 answers with one ID each, or about half
-/// a millisecond.
+/// A user's share of a round, in bytes of answers: some 2,000 answers with one ID each, or about
+/// half a millisecond.
 const SHARE: usize = 64 * 1024;
 
-/// Connections of one user that go on in one round. Each limits its own turn to a part of the share.
+/// Connections of one user that go on in one round. Each limits its own turn to a part of the
+/// share.
 const GRANTS: usize = 32;
 
 /// What a user has spent in this round, and its connections that wait for the next.
@@ -125,7 +126,8 @@ impl Turns {
         loop {
             self.first_came.notified().await;
             loop {
-                // First let connections run that need not queue, or whose requests have just arrived.
+                // First let connections run that need not queue, or whose requests have just
+                // arrived.
                 tokio::task::yield_now().await;
                 if !self.round() {
                     break;

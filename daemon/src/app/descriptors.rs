@@ -1,4 +1,4 @@
-//! How many connections the limit of open files leaves room for.
+//! Raises the limit of open files, and computes how many connections it allows.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -7,11 +7,10 @@ use crate::transport::peer;
 use crate::transport::unix::linger::MAX_LINGERING;
 use crate::worker::peers::MAX_AT_ONCE;
 
-/// Descriptors that are not connections: files, sockets, the event queue, and what the writing of
-/// state needs for a moment.
+/// Descriptors for files, sockets and the event queue, and those that writing state opens briefly.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// What is needed besides the connections of the socket.
+/// Descriptors needed besides the socket's connections.
 fn other_descriptors(config: &Config) -> u64 {
     let peers = match config.worker.registry {
         RegistryKind::Fixed => 0,
@@ -20,8 +19,9 @@ fn other_descriptors(config: &Config) -> u64 {
     OTHER_DESCRIPTORS + MAX_LINGERING as u64 + peers as u64
 }
 
-/// Every connection needs a descriptor, and the usual soft limit is 1024. Returns how many of
-/// socket.max-connections there is room for, so that they never take what the state on disk needs.
+/// Raises the limit of open files as far as needed, because every connection needs a descriptor and
+/// the usual soft limit is 1024. Returns how many of `socket.max-connections` fit, so that they
+/// never take the descriptors that the state on disk needs.
 pub(super) fn room_for(config: &Config) -> usize {
     let (connections, others) = (config.socket.max_connections, other_descriptors(config));
     let wanted = connections as u64 + others;

@@ -1,5 +1,5 @@
-//! What SIGHUP does: reads the configuration again, and puts in force what can change while leafd
-//! runs. All of it or, when it is wrong, nothing.
+//! Reloads the configuration on SIGHUP: applies every change that is possible while leafd runs or,
+//! if anything is wrong, none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::segment::service::Segments;
 use crate::service::Service;
 use crate::service::terms::{Limits, Terms};
 
-/// Keys and, with a dot at the end, sections that a reload changes. `segment.*` is not among them
-/// but for the waits: the others are part of the state of each tag.
+/// Keys, and sections with a dot at the end, that a reload applies. Of `segment.*`, only the waits:
+/// the other keys are part of each tag's state.
 const RELOADED: [&str; 12] = [
     "access.",
     "quota.",
@@ -34,15 +34,15 @@ const RELOADED: [&str; 12] = [
     "log.level",
 ];
 
-/// How long a reload may read, user database included.
+/// Deadline for reading the configuration and the user database.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What a reload needs.
+/// Reloads the configuration.
 pub(super) struct Reloader {
     path: Option<PathBuf>,
-    /// What leafd was started with,
+    /// The configuration that leafd started with.
     started: Loaded,
-    /// and what it has read last.
+    /// The configuration of the latest reload.
     latest: Loaded,
     log: log::Handle,
     service: Arc<Service>,
@@ -67,20 +67,19 @@ impl Reloader {
         }
     }
 
-    /// Reloads; log and service manager are told what comes of it.
+    /// Reloads, and reports the outcome to the log and the service manager.
     pub(super) async fn reload(&mut self, manager: &Manager) {
         manager.reloading();
-        let outcome = self.put_in_force().await;
+        let outcome = self.apply().await;
         if let Err(failure) = &outcome {
-            tracing::error!("not reloaded, nothing is changed: {}", failure.message());
+            tracing::error!("not reloaded, nothing has changed: {}", failure.message());
         }
         manager.reloaded(outcome.err().as_ref().map(Failure::message));
     }
 
-    async fn put_in_force(&mut self) -> Result<(), Failure> {
+    async fn apply(&mut self) -> Result<(), Failure> {
         let path = self.path.clone();
-        // On a thread of its own: the file and the list of users may be on another host, which
-        // hangs.
+        // On a separate thread: the file and the user database may be on another host that hangs.
         let read = tokio::task::spawn_blocking(move || {
             if let Some(path) = &path {
                 input::can_be_read_again(path)
@@ -90,16 +89,16 @@ impl Reloader {
             let terms = terms(&loaded.config)?;
             Ok((loaded, terms))
         });
-        // Left behind if it hangs, so that the next reload has a chance.
+        // If the thread hangs, leave it behind, so that the next reload has a chance.
         let read = tokio::time::timeout(LIMIT, read).await.map_err(|_| {
             Failure::not_now(format!(
-                "the configuration, and the users and groups that it names, were not read within \
-                 {LIMIT:?}; look at the file system and the user database"
+                "reading the configuration, and the users and groups that it names, took longer \
+                 than {LIMIT:?}; check the file system and the user database"
             ))
         })?;
         let (loaded, terms) =
             read.unwrap_or_else(|error| Err(Failure::software(&format!("a defect: {error}"))))?;
-        // Checked with the rest, so that it can only fail together with the log.
+        // The level has been checked, so this fails only if the log has ended.
         self.log.set_level(&loaded.config.log.level).map_err(|error| {
             Failure::config(format!("log.level: {:?}: {error}", loaded.config.log.level))
         })?;
@@ -111,9 +110,9 @@ impl Reloader {
         later.retain(|key| !is_reloaded(key));
         self.latest = loaded;
         let now = if now.is_empty() { "no key has changed".to_owned() } else { now.join(", ") };
-        tracing::info!("configuration reloaded: {now}; the list of tags is read again");
+        tracing::info!("configuration reloaded: {now}; leafd also reads the list of tags again");
         if !later.is_empty() {
-            tracing::warn!("changed, and in force from the next start on: {}", later.join(", "));
+            tracing::warn!("changed, but applied only at the next start: {}", later.join(", "));
         }
         Ok(())
     }
@@ -126,7 +125,7 @@ fn is_reloaded(key: &str) -> bool {
     })
 }
 
-/// The terms that `config` sets.
+/// What `config` lets callers do.
 pub(super) fn terms(config: &Config) -> Result<Terms, Failure> {
     let socket = &config.socket;
     let limits = Limits {

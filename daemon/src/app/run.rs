@@ -1,4 +1,4 @@
-//! Runs what was built, until leafd is asked to stop.
+//! Runs the daemon until leafd is told to stop.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -59,7 +59,7 @@ pub(super) async fn run(
     manager.ready(&words::status(&service.status()));
     let reporting =
         manager.is_there().then(|| tokio::spawn(report(manager.clone(), Arc::clone(&service))));
-    // To the very end, which may hang as well.
+    // The watchdog runs to the very end, because stopping may hang as well.
     if let Some(interval) = watchdog::interval_of_environment() {
         let probe = move || {
             let probe = probe.clone();
@@ -75,7 +75,7 @@ pub(super) async fn run(
     };
     reloading.abort();
     if broken {
-        // The state on disk is right at any moment; an orderly end cannot be relied on.
+        // Do not rely on a clean stop after a defect; the state on disk is right at any moment.
         accepting.socket.remove();
         return Err(Failure::software("ended by a defect, see the log; start leafd again"));
     }
@@ -89,7 +89,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The service manager's socket, or one of our own.
+/// The socket that the service manager has passed, or else leafd's own.
 fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Failure> {
     let Some(listener) = inherited else {
         let (mode, group) = (config.socket.mode, config.socket.group.as_deref());
@@ -107,7 +107,7 @@ fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Fa
     Ok(socket)
 }
 
-/// What every caller is served from.
+/// The service that answers every caller.
 fn serve_from(daemon: &Daemon, terms: Terms) -> Service {
     Service::new(
         daemon.segments.clone(),

@@ -1,4 +1,4 @@
-//! `leafd schema`: the tables, for whoever makes them.
+//! `leafd schema`: the SQL that creates leafd's tables.
 
 use clap::ValueEnum;
 
@@ -7,7 +7,7 @@ use super::print;
 use crate::state::database::Identity;
 use crate::store::{Server, schema};
 
-/// The databases that the table can be made in.
+/// The databases that leafd has a schema for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SchemaDialect {
     /// SQLite
@@ -25,7 +25,7 @@ pub enum SchemaDialect {
 impl SchemaDialect {
     const fn parts(self) -> (&'static str, &'static str, Option<Server>) {
         match self {
-            Self::Sqlite => ("SQLite (leafd makes its tables itself)", schema::SQLITE, None),
+            Self::Sqlite => ("SQLite (leafd creates its tables itself)", schema::SQLITE, None),
             Self::MySql => ("MySQL, from 8.0.17 on", schema::MYSQL, Some(Server::MySql)),
             Self::MariaDb => ("MariaDB, from 10.2 on", schema::MARIADB, Some(Server::MySql)),
             Self::Postgres => ("PostgreSQL", schema::POSTGRES, Some(Server::Postgres)),
@@ -33,7 +33,7 @@ impl SchemaDialect {
     }
 }
 
-/// `leafd schema`: of one dialect, or of all.
+/// `leafd schema`, for one dialect or for all.
 ///
 /// # Errors
 /// When standard output cannot be written.

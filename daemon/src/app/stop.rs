@@ -1,4 +1,4 @@
-//! Stops what runs, in the reverse order of its building.
+//! Stops the daemon, in the reverse order of `build`.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::transport::unix::socket::Socket;
 /// How long the last writes may take.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
-/// What takes connections and serves them.
+/// The accept loop and the connections that it has accepted.
 pub(super) struct Accepting {
     pub(super) socket: Socket,
-    /// The loop that accepts. It goes on until `stop`, unless it panics.
+    /// The accept loop. It ends only at `stop` or by a panic.
     pub(super) task: JoinHandle<()>,
     pub(super) connections: TaskTracker,
     pub(super) stop: CancellationToken,
 }
 
-/// Ends the connections, then segments and snowflakes. `grace` is what each of the two may take.
+/// Ends the connections, then segments and snowflakes. Each of the two steps may take `grace`.
 pub(super) async fn stop(
     daemon: Daemon,
     accepting: Accepting,
     grace: Duration,
 ) -> Result<(), Failure> {
     let orderly = async {
-        // First out of the way, so that a client that connects again meets the successor.
+        // Remove the socket first, so that a client that reconnects reaches the next leafd.
         accepting.socket.remove();
         accepting.stop.cancel();
         let _ = accepting.task.await;
@@ -43,10 +43,10 @@ pub(super) async fn stop(
         let snowflake = daemon.snowflake.close().await;
         segments.and(snowflake)
     };
-    // A disk or a store that hangs must not hold up the end.
+    // A disk or store that hangs must not block the stop.
     let outcome = timeout(grace * 2 + LAST_WRITE, orderly).await;
-    let outcome = outcome.unwrap_or_else(|_| Err("the disk or the store has not answered".into()));
+    let outcome = outcome.unwrap_or_else(|_| Err("the disk or the store does not answer".into()));
     outcome.map_err(|error| {
-        Failure::state("the last state could not be written; nothing will be repeated", &error)
+        Failure::state("cannot write the last state; no ID will come twice", &error)
     })
 }

@@ -213,8 +213,8 @@ pub enum WorkerCommand {
     /// Release a worker ID whose owner is gone for good, so that another leafd can claim it
     ///
     /// Do this only if the owner will never start again with its state directory, for example
-    /// because its host was decommissioned. An owner that came back could go on with this worker ID,
-    /// and IDs could come twice. leafd does not release the worker ID of a live owner.
+    /// because its host was decommissioned. An owner that came back could go on with this worker
+    /// ID, and IDs could come twice. leafd does not release the worker ID of a live owner.
     ///
     /// Without --owner, leafctl shows the owner and asks you to type its name.
     Release {

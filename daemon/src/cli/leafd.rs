@@ -42,11 +42,12 @@ pub enum LeafdCommand {
     /// damaged, lost or restored from a backup
     ///
     /// Do this only if no other host continues from the same state and this host's clock is right.
-    /// Stop leafd first. leafd drops the ranges that the directory still holds, so no ID comes twice.
+    /// Stop leafd first. leafd drops the ranges that the directory still holds, so no ID comes
+    /// twice.
     ///
-    /// With the embedded store, a directory that was lost, restored or copied does not know which IDs
-    /// were issued since, so you have to pass --above. Find each tag's highest ID in the tables of
-    /// your applications, and add a margin for IDs that are not stored yet.
+    /// With the embedded store, a directory that was lost, restored or copied does not know which
+    /// IDs were issued since, so you have to pass --above. Find each tag's highest ID in the tables
+    /// of your applications, and add a margin for IDs that are not stored yet.
     Adopt {
         /// No ID above N was ever issued, for TAG or for any tag; new IDs begin above it. May be
         /// repeated. If every N names a TAG, all other tags begin above the highest N
@@ -61,8 +62,8 @@ pub enum LeafdCommand {
     ///
     /// Stop leafd first, and disable its units so that nothing starts it. From then on, leafd does
     /// not use the worker ID until Java Leaf has taken the node and left it again, with or without
-    /// ZooKeeper. leafd never lowers the recorded time: the command waits until the clock has passed
-    /// it, and then says what to check.
+    /// ZooKeeper. leafd never lowers the recorded time: the command waits until the clock has
+    /// passed it, and then says what to check.
     HandBack {
         /// Let leafd use the worker ID again; Java Leaf must not run
         #[arg(long)]

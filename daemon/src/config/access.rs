@@ -1,5 +1,5 @@
-//! `[access]` and `[quota]`: who may do what, and how much. [`crate::app`] resolves names to numbers,
-//! because that asks the system's user database.
+//! `[access]` and `[quota]`: who may do what, and how much. [`crate::app`] resolves names to
+//! numbers, because that asks the system's user database.
 
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};

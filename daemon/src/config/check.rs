@@ -1,5 +1,5 @@
-//! Checks each value, and the values that depend on each other. leafd corrects nothing silently: the
-//! list of problems names each key with its value.
+//! Checks each value, and the values that depend on each other. leafd corrects nothing silently:
+//! the list of problems names each key with its value.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ const MAX_NAME: usize = 200;
 pub(super) const MS: Duration = Duration::from_millis(1);
 
 impl Config {
-    /// Everything that is wrong; empty if leafd can start. This does not look at the clock, which may
-    /// be wrong now and right a minute later.
+    /// Everything that is wrong; empty if leafd can start. This does not look at the clock, which
+    /// may be wrong now and right a minute later.
     #[must_use]
     pub(crate) fn check(&self) -> Vec<Problem> {
         let mut problems = Problems(Vec::new());
@@ -75,8 +75,8 @@ impl Config {
         warnings
     }
 
-    /// Why there can be no snowflake IDs while the clock reads `now_ms` (ms since 1970): the clock or
-    /// the layout is wrong. `None` if there can, or if they are turned off.
+    /// Why there can be no snowflake IDs while the clock reads `now_ms` (ms since 1970): the clock
+    /// or the layout is wrong. `None` if there can, or if they are turned off.
     #[must_use]
     pub(crate) fn no_snowflakes_at(&self, now_ms: u64) -> Option<String> {
         let layout = &self.snowflake.layout;

@@ -56,8 +56,8 @@ pub(super) fn overlay(
     Ok(())
 }
 
-/// Whether Kubernetes may have set the variable: it does so in every container if there is a Service
-/// whose name begins with `leafd`.
+/// Whether Kubernetes may have set the variable: it does so in every container if there is a
+/// Service whose name begins with `leafd`.
 fn is_of_kubernetes(name: &str) -> bool {
     ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|mark| name.contains(mark))
 }

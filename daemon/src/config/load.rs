@@ -97,8 +97,8 @@ pub(crate) fn load(
     Ok(Loaded { config, written })
 }
 
-/// Says what is wrong and where, with the key if it is one of leafd's. It never quotes the line, which
-/// may contain a password under any name.
+/// Says what is wrong and where, with the key if it is one of leafd's. It never quotes the line,
+/// which may contain a password under any name.
 fn explain(error: &toml::de::Error, text: &str) -> String {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = text.get(..start).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Reads the passwords for the store and for ZooKeeper: from a key, a file, or a systemd credential.
+//! Reads the passwords for the store and for ZooKeeper: from a key, a file, or a systemd
+//! credential.
 
 use std::path::{Path, PathBuf};
 
@@ -35,8 +36,8 @@ pub(crate) enum NoPassword {
 }
 
 impl Config {
-    /// The store's password, if it is not in the URL: `store.password`, or `store.password-file`, or
-    /// the systemd credential `store-password` in `credentials` (`$CREDENTIALS_DIRECTORY`).
+    /// The store's password, if it is not in the URL: `store.password`, or `store.password-file`,
+    /// or the systemd credential `store-password` in `credentials` (`$CREDENTIALS_DIRECTORY`).
     ///
     /// # Errors
     /// When a file that should hold it cannot be read.

@@ -1,5 +1,5 @@
-//! Parses and checks the keys for worker IDs from ZooKeeper: the ensemble's address, the peer port's,
-//! and times that depend on each other.
+//! Parses and checks the keys for worker IDs from ZooKeeper: the ensemble's address, the peer
+//! port's, and times that depend on each other.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -59,7 +59,8 @@ fn server(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// `peer.advertise`: the address at which other instances find this one, as far as it is configured.
+/// `peer.advertise`: the address at which other instances find this one, as far as it is
+/// configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerAddress {
     pub(crate) ip: Option<IpAddr>,

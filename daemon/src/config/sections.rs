@@ -1,5 +1,5 @@
-//! The sections of the configuration with the default of each key. `default.toml` says what each key
-//! means; a test compares its values with the defaults here.
+//! The sections of the configuration with the default of each key. `default.toml` says what each
+//! key means; a test compares its values with the defaults here.
 
 use std::path::PathBuf;
 use std::time::Duration;

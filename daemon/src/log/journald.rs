@@ -1,6 +1,6 @@
-//! Logs to systemd's journal in its own protocol: one datagram per event, with a field for each value,
-//! so that `journalctl LEAFD_TAG=orders` finds it. The thread that logs encodes the event; the log's
-//! own thread sends it.
+//! Logs to systemd's journal in its own protocol: one datagram per event, with a field for each
+//! value, so that `journalctl LEAFD_TAG=orders` finds it. The thread that logs encodes the event;
+//! the log's own thread sends it.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -18,8 +18,8 @@ use tracing_subscriber::layer::Context;
 /// The journal's socket.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// The variable in which systemd passes device and inode of the journal's socket, if that is a unit's
-/// standard error.
+/// The variable in which systemd passes device and inode of the journal's socket, if that is a
+/// unit's standard error.
 const STREAM: &str = "JOURNAL_STREAM";
 
 /// Whether standard error goes to the journal.
@@ -132,7 +132,8 @@ fn journal_name(name: &str) -> String {
     format!("LEAFD_{name}")
 }
 
-/// Sends datagrams to the journal. If the journal does not accept one, writes it to `fallback` as text.
+/// Sends datagrams to the journal. If the journal does not accept one, writes it to `fallback` as
+/// text.
 #[derive(Debug)]
 pub(super) struct JournalWriter<W> {
     socket: Option<UnixDatagram>,

@@ -1,5 +1,5 @@
-//! Logs `tracing` events to standard error or systemd's journal. A separate thread writes them, so that
-//! a terminal, pipe or journal that blocks never blocks a request.
+//! Logs `tracing` events to standard error or systemd's journal. A separate thread writes them, so
+//! that a terminal, pipe or journal that blocks never blocks a request.
 
 mod journald;
 
@@ -38,8 +38,8 @@ impl Handle {
     }
 }
 
-/// Dropping this writes the remaining lines. It takes no longer than [`LAST_LINES`], because perhaps
-/// nobody reads them.
+/// Dropping this writes the remaining lines. It takes no longer than [`LAST_LINES`], because
+/// perhaps nobody reads them.
 #[derive(Debug)]
 pub(crate) struct LogGuard(Option<WorkerGuard>);
 

@@ -150,7 +150,8 @@ impl NotifySocket {
     }
 }
 
-/// The last line of each state in `message`, in order: earlier lines of the same state do not matter.
+/// The last line of each state in `message`, in order: earlier lines of the same state do not
+/// matter.
 fn states_of(message: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in message.lines() {

@@ -1,5 +1,5 @@
-//! The watchdog: if leafd does not pet it in time, the service manager restarts leafd. leafd therefore
-//! pets it only after it has checked that the serving thread works.
+//! The watchdog: if leafd does not pet it in time, the service manager restarts leafd. leafd
+//! therefore pets it only after it has checked that the serving thread works.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ pub(crate) fn interval_of_environment() -> Option<Duration> {
     sd_notify::watchdog_enabled().filter(|interval| !interval.is_zero())
 }
 
-/// Pets the watchdog every third of `interval`, each time after the serving thread has run a task. If
-/// that thread hangs, or the runtime that runs this, the watchdog is not petted. Returns when the
-/// serving thread has ended.
+/// Pets the watchdog every third of `interval`, each time after the serving thread has run a task.
+/// If that thread hangs, or the runtime that runs this, the watchdog is not petted. Returns when
+/// the serving thread has ended.
 pub(crate) async fn run<F>(manager: Manager, has_run_a_task: impl Fn() -> F, interval: Duration)
 where
     F: Future<Output = bool>,

@@ -14,7 +14,8 @@ fn segments(totals: &SegmentTotals) -> String {
         1 => "1 tag".to_owned(),
         tags => format!("{tags} tags"),
     };
-    // The store is described as "sqlite /var/lib/leafd/leafd.db", whose path is of no interest here.
+    // The store is described as "sqlite /var/lib/leafd/leafd.db", whose path is of no interest
+    // here.
     let store = match totals.store.split(' ').next() {
         Some("sqlite") => "the embedded store",
         _ => &totals.store,

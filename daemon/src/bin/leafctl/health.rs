@@ -14,8 +14,8 @@ use crate::output::{Output, harmless};
 use leafd::cli::leafctl::DaemonArgs;
 use leafd::rfc3339::rfc3339;
 
-/// Deadline for asking whether snowflake IDs are turned off. leafd answers that from memory at once;
-/// any longer wait means that they are enabled.
+/// Deadline for asking whether snowflake IDs are turned off. leafd answers that from memory at
+/// once; any longer wait means that they are enabled.
 const TURNED_OFF: Duration = Duration::from_millis(200);
 
 /// Checks that the daemon answers and, with `ready`, that it can issue IDs.
@@ -58,7 +58,8 @@ pub(crate) fn run<W: Write>(
     }
 }
 
-/// Whether snowflake IDs are enabled. The status has only the refusal's text; the error has a number.
+/// Whether snowflake IDs are enabled. The status has only the refusal's text; the error has a
+/// number.
 fn are_snowflakes_offered(client: &mut Client) -> bool {
     let asked = client.snowflake();
     !matches!(asked, Err(Error::Refused(error)) if error.code() == ErrorCode::NotConfigured)

@@ -18,8 +18,8 @@ use crate::connect;
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// How far behind the newest snowflake ID another may be before it counts as wrong. Timestamps never
-/// go back, so this only has to cover answers in flight.
+/// How far behind the newest snowflake ID another may be before it counts as wrong. Timestamps
+/// never go back, so this only has to cover answers in flight.
 const SNOWFLAKE_WINDOW_MS: u64 = 60_000;
 
 /// Measures, and prints the report.

@@ -115,8 +115,8 @@ impl Counter {
     }
 }
 
-/// Encoded requests that differ only in their IDs and, with many tags, in the tag's number. They are
-/// encoded once; each request then only overwrites a few bytes.
+/// Encoded requests that differ only in their IDs and, with many tags, in the tag's number. They
+/// are encoded once; each request then only overwrites a few bytes.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,

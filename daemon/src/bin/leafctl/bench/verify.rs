@@ -1,12 +1,12 @@
 //! Checks whether an ID came twice. It keeps every ID of a run, from all connections, as intervals:
-//! consecutive IDs merge, so memory grows with the number of gaps, not of IDs, and is bounded. No IO
-//! and no clock.
+//! consecutive IDs merge, so memory grows with the number of gaps, not of IDs, and is bounded. No
+//! IO and no clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Most intervals kept, about 64 MB. If other clients take IDs of the same tag, there are many gaps;
-/// then the verifier forgets the lower half, and IDs down there count as too old to check.
+/// Most intervals kept, about 64 MB. If other clients take IDs of the same tag, there are many
+/// gaps; then the verifier forgets the lower half, and IDs down there count as too old to check.
 const MAX_INTERVALS: usize = 2_000_000;
 
 /// Most offending ranges kept for the report.

@@ -1,4 +1,5 @@
-//! `leafctl worker`: lists the worker IDs of the registry, and releases those whose owners are gone.
+//! `leafctl worker`: lists the worker IDs of the registry, and releases those whose owners are
+//! gone.
 
 mod confirm;
 mod view;
@@ -58,8 +59,8 @@ pub(crate) fn run<W: Write>(
     }
 }
 
-/// Releases a worker ID. If the daemon has not watched its node for long enough, the first call makes
-/// it start, and leafctl retries once when the daemon has watched long enough.
+/// Releases a worker ID. If the daemon has not watched its node for long enough, the first call
+/// makes it start, and leafctl retries once when the daemon has watched long enough.
 fn release(mut call: impl FnMut() -> Result<WorkerStatus, Error>) -> Result<WorkerStatus, Failure> {
     let wait = match call() {
         Err(Error::Refused(error))

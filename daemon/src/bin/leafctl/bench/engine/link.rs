@@ -99,7 +99,8 @@ impl Link {
         hello
     }
 
-    /// Forgets the connection and its requests in flight. A new connection begins with the greeting.
+    /// Forgets the connection and its requests in flight. A new connection begins with the
+    /// greeting.
     pub(super) fn reset(&mut self, now: Nanos) {
         self.slots.fill(Slot::default());
         self.free.clear();

@@ -1,5 +1,5 @@
-//! Drives several connections with one thread, epoll and non-blocking sockets. Each ready connection
-//! costs one read, and one write with as many new requests as it got answers.
+//! Drives several connections with one thread, epoll and non-blocking sockets. Each ready
+//! connection costs one read, and one write with as many new requests as it got answers.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
-//! The measuring instrument. It shares the machine's cores with the daemon that it measures, so it is
-//! a single thread that, per batch of answers, allocates nothing and makes no system call but one
-//! read and one write. It knows bytes, time and counts; `report` says what they mean.
+//! The measuring instrument. It shares the machine's cores with the daemon that it measures, so it
+//! is a single thread that, per batch of answers, allocates nothing and makes no system call but
+//! one read and one write. It knows bytes, time and counts; `report` says what they mean.
 
 mod course;
 mod link;
@@ -31,8 +31,8 @@ const TICK: Duration = Duration::from_millis(10);
 /// How long after a request's timeout a silent connection counts as lost.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of requests that surely fit into a socket's buffer. A larger blocking write could wait for a
-/// daemon that itself waits until its answers are read.
+/// Bytes of requests that surely fit into a socket's buffer. A larger blocking write could wait for
+/// a daemon that itself waits until its answers are read.
 const MAX_BLOCKING_WRITE: usize = 32 * 1024;
 
 /// Size of the read buffer. Little of it is used as long as the daemon keeps up.
