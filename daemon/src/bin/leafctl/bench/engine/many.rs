@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::link::{Break, Link, lost};
-use super::socket::{self, BackOff, is_not_yet};
+use super::socket::{self, ReconnectDelay, is_not_yet};
 use super::{Nanos, READ_LEN, Run, TICK, nanos};
 use crate::exit::Failure;
 
@@ -58,7 +58,7 @@ fn no_epoll(error: Errno) -> Failure {
 struct Line {
     link: Link,
     stream: Option<UnixStream>,
-    back_off: BackOff,
+    back_off: ReconnectDelay,
     retry_at: Nanos,
     /// Whether epoll also waits until the socket is writable.
     waits_for_room: bool,
@@ -69,7 +69,7 @@ impl Line {
         Self {
             link: Link::new(run.plan),
             stream: None,
-            back_off: BackOff::new(),
+            back_off: ReconnectDelay::new(),
             retry_at: 0,
             waits_for_room: false,
         }
@@ -137,7 +137,7 @@ impl Line {
                     let now = run.now();
                     run.tick(now);
                     self.link.take(buffer.get(..len).unwrap_or_default(), now, &mut run.meter)?;
-                    self.back_off = BackOff::new();
+                    self.back_off = ReconnectDelay::new();
                 }
                 Err(error) if is_not_yet(&error) => {}
                 Err(error) => return Err(lost(error)),

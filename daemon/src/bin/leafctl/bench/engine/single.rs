@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::link::{Break, Link, lost};
-use super::socket::{self, BackOff};
+use super::socket::{self, ReconnectDelay};
 use super::watchdog::Watchdog;
 use super::{Nanos, READ_LEN, Run, TICK, nanos};
 use crate::exit::Failure;
@@ -16,7 +16,7 @@ use crate::exit::Failure;
 pub(super) fn drive(run: &mut Run<'_>) -> Result<(), Failure> {
     let mut link = Link::new(run.plan);
     let mut buffer = vec![0; READ_LEN];
-    let mut back_off = BackOff::new();
+    let mut back_off = ReconnectDelay::new();
     while !run.is_over() {
         match connect(run) {
             Err(error) => run.meter.failed_connect(error.to_string()),
@@ -50,7 +50,7 @@ fn converse(
     link: &mut Link,
     buffer: &mut [u8],
     run: &mut Run<'_>,
-    back_off: &mut BackOff,
+    back_off: &mut ReconnectDelay,
 ) -> Result<(), Break> {
     loop {
         if run.is_over() {
@@ -82,7 +82,7 @@ fn converse(
         run.tick(now);
         link.take(buffer.get(..len).unwrap_or_default(), now, &mut run.meter)?;
         watchdog.pet();
-        *back_off = BackOff::new();
+        *back_off = ReconnectDelay::new();
     }
 }
 

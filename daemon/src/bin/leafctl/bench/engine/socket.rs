@@ -24,9 +24,9 @@ pub(super) fn open(path: &Path) -> io::Result<UnixStream> {
 
 /// The time between attempts, which doubles up to half a second.
 #[derive(Debug)]
-pub(super) struct BackOff(Duration);
+pub(super) struct ReconnectDelay(Duration);
 
-impl BackOff {
+impl ReconnectDelay {
     pub(super) fn new() -> Self {
         Self(SHORTEST_WAIT)
     }
