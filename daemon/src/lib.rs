@@ -12,6 +12,7 @@ pub mod duration;
 mod frame;
 pub mod ids;
 mod input;
+mod lock;
 mod log;
 mod manager;
 mod patience;

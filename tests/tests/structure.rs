@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 13] = [
     &["store"],
     &["state", "input", "clock"],
     &["ids", "safety", "supervise", "patience", "boot", "secret", "rfc3339"],
-    &["duration", "backoff", "frame", "stdout"],
+    &["duration", "backoff", "frame", "lock", "stdout"],
 ];
 
 fn floor(room: &str) -> usize {

@@ -6,8 +6,10 @@
 //! requests in flight cannot exceed it together. It is spent when the IDs are issued and returned
 //! when the request is refused.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+
+use crate::lock::lock;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -114,8 +116,7 @@ impl Bucket {
     }
 
     fn lock(&self) -> MutexGuard<'_, Account> {
-        // No code panics while it holds the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::turns::Share;
+use crate::lock::lock;
 
 /// Minimum interval between log lines for refusals of one user and kind.
 const QUIET: Duration = Duration::from_secs(30);
@@ -154,11 +155,6 @@ impl<K: Eq + std::hash::Hash, V: Default> Kept<K, V> {
         }
         Arc::clone(self.entries.entry(key).or_default())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds the lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

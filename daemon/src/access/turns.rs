@@ -8,11 +8,13 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
+
+use crate::lock::lock;
 
 /// A user's share of a round, in bytes of answers: some 2,000 answers with one ID each, or about
 /// half a millisecond.
@@ -144,11 +146,6 @@ impl Turns {
         all.append(&mut shares);
         !all.is_empty()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code panics while it holds the lock.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use nix::unistd::Uid;
 use super::failure::Failure;
 use super::owner::owner;
 use super::store::{embedded, inodes};
-use super::{load, paths, print};
+use super::{load, paths, print, runtime};
 use crate::clock::Clock;
 use crate::config::Loaded;
 use crate::ids::BizTag;
@@ -130,9 +130,7 @@ pub(super) fn is_ours(directory: &Path) -> Result<(), Failure> {
 /// Makes the database this host's, and raises its rows to where their tags continue, so that the
 /// first leases raise no alarm. Returns whether there was a database.
 fn take_database(place: &Embedded, adopted: &Adopted) -> Result<bool, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
-    let taken = runtime.block_on(async {
+    let taken = runtime()?.block_on(async {
         let was_there = take_over(place).await?;
         if was_there {
             raise_rows(place, adopted).await?;
@@ -165,9 +163,7 @@ async fn raise_rows(place: &Embedded, adopted: &Adopted) -> Result<(), String> {
 }
 
 fn is_copy(place: &Embedded, has_identity: bool) -> Result<bool, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
-    let looked = runtime.block_on(is_a_copy(place, has_identity));
+    let looked = runtime()?.block_on(is_a_copy(place, has_identity));
     looked.map_err(|error: String| Failure::state("cannot look at the store", &error))
 }
 

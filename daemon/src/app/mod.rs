@@ -122,6 +122,12 @@ pub fn default_config() -> Result<(), Failure> {
     print(config::DEFAULT)
 }
 
+/// A runtime on the current thread.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::system("cannot start", &error))
+}
+
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

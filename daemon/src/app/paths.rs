@@ -50,10 +50,14 @@ pub(super) fn database(config: &Config) -> PathBuf {
     config.store.path.clone().unwrap_or_else(|| state_dir(config).join("leafd.db"))
 }
 
+/// The directory of systemd's credentials, if systemd passes any.
+fn credentials() -> Option<PathBuf> {
+    std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
+}
+
 /// The store's password, from wherever it is configured.
 pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    config.store_password(credentials.as_deref())
+    config.store_password(credentials().as_deref())
 }
 
 /// Checks that the database's certificates and keys are files. Every connection reads them, and a
@@ -69,8 +73,7 @@ pub(super) fn check_certificates(store: &Location) -> Result<(), Failure> {
 
 /// ZooKeeper's user and password, from wherever they are configured.
 pub(super) fn zookeeper_auth(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    config.zookeeper_auth(credentials.as_deref())
+    config.zookeeper_auth(credentials().as_deref())
 }
 
 /// The path of the socket.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use super::run::run;
-use super::{found, load};
+use super::{found, load, runtime};
 use crate::clock::Clock;
 use crate::log;
 use crate::manager::Manager;
@@ -44,10 +44,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     for warning in config.warnings(now_ms) {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::system("cannot start", &error))?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(run(path, &loaded, inherited, manager, log));
     // Do not wait for threads that resolve a name: nothing can stop them.
     runtime.shutdown_background();

@@ -7,9 +7,11 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nix::time::{ClockId, clock_gettime};
+
+use crate::lock::lock;
 
 mod report;
 pub(crate) mod watchdog;
@@ -78,7 +80,7 @@ impl Manager {
     /// Reports the status, if it has changed.
     pub(crate) fn status(&self, status: &str) {
         let has_changed = self.0.as_ref().is_some_and(|notify| {
-            let announced = notify.announced.lock().unwrap_or_else(PoisonError::into_inner);
+            let announced = lock(&notify.announced);
             announced.status != status || !announced.unsent.is_empty()
         });
         if has_changed {
@@ -123,7 +125,7 @@ impl Manager {
 
     fn tell(&self, states: &[&str], change: impl FnOnce(&mut Announced)) {
         let Some(notify) = &self.0 else { return };
-        let mut announced = notify.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced = lock(&notify.announced);
         change(&mut announced);
         let mut message = std::mem::take(&mut announced.unsent);
         for state in states {
