@@ -252,7 +252,7 @@ pub struct BenchArgs {
     #[arg(long, default_value = "bench")]
     pub tag: String,
 
-    /// Spread the requests over N tags, named TAG-0, TAG-1 and so on, padded to the same width
+    /// Spread the requests over N tags, named TAG-0, TAG-1 and so on (TAG-00 if N is above 10)
     #[arg(long, value_name = "N", conflicts_with = "verify",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tags: Option<u32>,
