@@ -1,11 +1,11 @@
-//! How long to rest after a failure: doubling, bounded, with jitter, so that a fleet does not come
-//! back in step. A plain rule.
+//! Exponential backoff, bounded and with jitter, so that a fleet does not retry in step. No clock
+//! and no IO.
 
 use std::time::Duration;
 
-/// Counts failures in a row.
+/// The delays between retries after consecutive failures.
 #[derive(Debug)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     least: Duration,
     most: Duration,
     failures: u32,
@@ -13,34 +13,33 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// From `least` doubling up to `most`.
+    /// Doubles from `least` up to `most`.
     #[must_use]
-    pub fn new(least: Duration, most: Duration, seed: u64) -> Self {
+    pub(crate) fn new(least: Duration, most: Duration, seed: u64) -> Self {
         Self { least, most, failures: 0, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// For stores: short enough to be back within 2 s of their return.
+    /// For stores: short enough to work again within 2 s of a store's return.
     #[must_use]
-    pub fn for_stores(seed: u64) -> Self {
+    pub(crate) fn for_stores(seed: u64) -> Self {
         Self::new(Duration::from_millis(50), Duration::from_secs(1), seed)
     }
 
-    /// For the state directory.
     #[must_use]
-    pub fn for_disks(seed: u64) -> Self {
+    pub(crate) fn for_disks(seed: u64) -> Self {
         Self::new(Duration::from_millis(20), Duration::from_secs(1), seed)
     }
 
-    /// The rest after one more failure: between half and all of the doubled time.
+    /// The delay after one more failure: half to all of the doubled time.
     #[must_use]
-    pub fn fail(&mut self) -> Duration {
+    pub(crate) fn fail(&mut self) -> Duration {
         let full = self.least.saturating_mul(1 << self.failures.min(16)).min(self.most);
         self.failures = self.failures.saturating_add(1);
         full / 2 + full.mul_f64(self.random.f64() / 2.0)
     }
 
-    /// It went well.
-    pub fn reset(&mut self) {
+    /// Call this after a success.
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_double_up_to_the_bound_and_start_anew_after_a_success() {
+    fn delays_double_up_to_the_bound_and_begin_again_after_a_success() {
         let (least, most) = (Duration::from_millis(50), Duration::from_secs(1));
         let mut backoff = Backoff::new(least, most, 7);
         for (failure, full) in [50, 100, 200, 400, 800, 1000, 1000].into_iter().enumerate() {

@@ -1,22 +1,22 @@
-//! Durations as people write them: `500ms`, `5s`, `1h30m`. No IO.
+//! Parses and prints durations such as `500ms`, `5s`, `1h30m`. No IO.
 
 use std::time::Duration;
 
-/// Units by name, in milliseconds, the largest first.
+/// Name and milliseconds of each unit, the largest first.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 
-/// Whole milliseconds, rounded down.
+/// A duration in whole milliseconds, rounded down.
 #[must_use]
-pub fn ms(duration: Duration) -> u64 {
+pub(crate) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Reads whole numbers with a unit each, the larger unit first, as in `1h30m`.
+/// Parses whole numbers with a unit each, the larger unit first, such as `1h30m`.
 ///
 /// # Errors
-/// In words, for the name of the option or key to be put before them.
-pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is not a duration; write it as in 500ms, 5s, 1m or 1h30m");
+/// Describes what is wrong; the caller adds the name of the option or key.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration; write it like 500ms, 5s, 1m or 1h30m");
     let mut units = UNITS.iter();
     let mut rest = text;
     let mut total: u64 = 0;
@@ -25,13 +25,13 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         let (number, tail) = rest.split_at(digits);
         let letters = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
-        // Going on in the list, so that no unit comes twice or after a smaller one.
+        // The iterator only moves on, so no unit can come twice or after a smaller one.
         let (_, scale) = units.find(|(name, _)| *name == unit).ok_or_else(wrong)?;
         let number: u64 = number.parse().map_err(|_| wrong())?;
         total = number
             .checked_mul(*scale)
             .and_then(|ms| total.checked_add(ms))
-            .ok_or_else(|| format!("{text:?} is too long a duration"))?;
+            .ok_or_else(|| format!("the duration {text:?} is too long"))?;
         if tail.is_empty() {
             return Ok(Duration::from_millis(total));
         }
@@ -39,15 +39,15 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// As [`parse`], for durations that make no sense when they are 0.
-pub fn parse_positive(text: &str) -> Result<Duration, String> {
+/// As [`parse`], but rejects 0.
+pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err("a duration above 0 is needed".to_owned()),
+        Duration::ZERO => Err("the duration must be above 0".to_owned()),
         duration => Ok(duration),
     }
 }
 
-/// Writes a number of milliseconds for people: its two largest units, or milliseconds alone.
+/// Formats milliseconds roughly: in the two largest units, or in milliseconds alone.
 pub fn rough(ms: u64) -> String {
     let (s, m, h) = (ms / 1000, ms / 60_000, ms / 3_600_000);
     match () {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_with_their_units() {
+    fn durations_are_parsed_with_their_units() {
         for (text, ms) in [
             ("500ms", 500),
             ("0s", 0),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_duration_is_refused_and_named() {
+    fn an_error_quotes_what_is_not_a_duration() {
         for text in ["", "5", "s", "-5s", "5 s", "1.5s", "5x", "5s3", "5s1h", "1s1s", "5µs", "٣s"]
         {
             let error = parse(text).unwrap_err();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_written_with_at_most_two_units() {
+    fn rough_durations_have_at_most_two_units() {
         assert_eq!(rough(999), "999 ms");
         assert_eq!(rough(59_999), "59 s");
         assert_eq!(rough(61_000), "1 min 1 s");

@@ -1,21 +1,22 @@
 //! `leafd`: unique 64-bit IDs for the processes of one host.
 
-pub mod access;
+mod access;
 pub mod app;
 pub mod audit;
-pub mod backoff;
+mod backoff;
 pub mod cli;
 pub mod config;
 pub mod duration;
-pub mod environment;
+mod environment;
 mod frame;
 pub mod ids;
 mod input;
-pub mod log;
-pub mod manager;
+mod lock;
+mod log;
+mod manager;
 mod patience;
 pub mod rfc3339;
-pub mod safety;
+mod safety;
 pub mod secret;
 mod segment;
 mod service;
@@ -23,6 +24,6 @@ mod snowflake;
 pub mod state;
 pub mod stdout;
 pub mod store;
-pub mod supervise;
+mod supervise;
 mod transport;
-pub mod worker;
+mod worker;

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use leafd::app;
-use leafd::cli::leafd::{Arguments, Command};
+use leafd::cli::leafd::{Arguments, LeafdCommand};
 
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // To standard output when it is help, to standard error when it is not.
+            // clap prints help to standard output and errors to standard error.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { app::EX_USAGE } else { 0 });
         }
@@ -19,12 +19,12 @@ fn main() -> ExitCode {
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
         None => app::serve(config),
-        Some(Command::Check { without_secrets }) => app::check(config, !without_secrets),
-        Some(Command::Schema { dialect }) => app::schema(dialect),
-        Some(Command::DefaultConfig) => app::default_config(),
-        Some(Command::Adopt { above, lost }) => app::adopt(config, &above, lost),
-        Some(Command::HandBack { undo }) => app::hand_back(config, undo),
-        Some(Command::Audit { files, json }) => app::audit(&files, json),
+        Some(LeafdCommand::Check { without_secrets }) => app::check(config, !without_secrets),
+        Some(LeafdCommand::Schema { dialect }) => app::schema(dialect),
+        Some(LeafdCommand::DefaultConfig) => app::default_config(),
+        Some(LeafdCommand::Adopt { above, lost }) => app::adopt(config, &above, lost),
+        Some(LeafdCommand::HandBack { undo }) => app::hand_back(config, undo),
+        Some(LeafdCommand::Audit { files, json }) => app::audit(&files, json),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,16 +1,15 @@
-//! Moments as RFC 3339 in UTC. Arithmetic only; no clock.
+//! Formats times as RFC 3339 in UTC. Arithmetic only; no clock.
 
-/// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
 /// Days from 0000-03-01 to 1970-01-01 in the proleptic Gregorian calendar.
 const DAYS_TO_1970: u64 = 719_468;
 
-/// Days of the 400 years after which the calendar repeats.
+/// Days in the 400 years after which the calendar repeats.
 const DAYS_PER_ERA: u64 = 146_097;
 
-/// Writes milliseconds since 1970-01-01T00:00:00Z as `2010-11-04T01:42:54.657Z`. Years beyond
-/// 9999, which RFC 3339 does not know, get a `+` as in ISO 8601.
+/// Formats milliseconds since 1970-01-01T00:00:00Z as `2010-11-04T01:42:54.657Z`. Years beyond
+/// 9999, which RFC 3339 does not have, get a `+` as in ISO 8601.
 #[must_use]
 pub fn rfc3339(unix_ms: u64) -> String {
     let (year, month, day) = civil_from_days(unix_ms / DAY_MS);
@@ -25,9 +24,8 @@ pub fn rfc3339(unix_ms: u64) -> String {
     )
 }
 
-/// Year, month and day of the day so many days after 1970-01-01. Counted in years that begin in
-/// March, so that the leap day is the last one (Hinnant's algorithm, for days that are not
-/// negative).
+/// Year, month and day of the date `days` days after 1970-01-01. It counts years from March, so
+/// that the leap day is the last day of a year (Hinnant's algorithm, without negative days).
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let days = days + DAYS_TO_1970;
     let day_of_era = days % DAYS_PER_ERA;
@@ -46,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_moments_are_written_as_the_calendar_has_them() {
+    fn known_times_have_the_right_calendar_date() {
         for (unix_ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (86_399_999, "1970-01-01T23:59:59.999Z"),
@@ -66,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn days_follow_each_other_without_a_gap_over_eight_hundred_years() {
+    fn eight_hundred_years_of_days_follow_the_calendar() {
         let leap =
             |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
         let mut expected = (1970, 1, 1);
@@ -87,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn no_moment_is_too_large() {
+    fn no_time_is_too_large() {
         assert!(rfc3339(u64::MAX).starts_with('+'));
     }
 }

@@ -1,5 +1,5 @@
-//! Standard output as it was given. Rust opens /dev/null where the parent gave none, so that writing
-//! succeeds and `leafctl next orders >&-` would lose an ID and report success.
+//! Standard output that fails if it was closed. Rust opens /dev/null in place of a closed standard
+//! output, so `leafctl next orders >&-` would lose an ID and report success.
 
 use std::io::{self, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether standard output was closed before Rust looked at it.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-#[expect(unsafe_code, reason = "Rust has replaced a closed descriptor before main begins")]
+#[expect(unsafe_code, reason = "Rust replaces a closed descriptor before main begins")]
 extern "C" fn look() {
-    // SAFETY: it reads a number of the descriptor and touches no memory.
+    // SAFETY: this reads the descriptor's flags and touches no memory.
     let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
     WAS_CLOSED.store(flags == -1, Ordering::Relaxed);
 }
 
-/// The loader calls it before main.
-#[expect(unsafe_code, reason = "the section holds pointers to functions of this kind")]
+/// The loader calls this before main.
+#[expect(unsafe_code, reason = "the section holds pointers to functions of this type")]
 #[used]
 // SAFETY: the section is an array of pointers to functions without a result.
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// Standard output, locked; writing fails if there is none.
+/// Locked standard output; writing fails if it was closed.
 #[derive(Debug)]
 pub struct Stdout(StdoutLock<'static>);
 

@@ -1,13 +1,13 @@
-//! Tasks that leafd cannot do without. When one of them panics, which only a defect can cause,
-//! leafd ends and is started again: nothing is lost by that but a window of IDs, whereas going on
-//! without the task would be a daemon that looks alive and is not.
+//! Runs essential tasks. If one of them panics, which only a defect can cause, leafd exits and the
+//! service manager restarts it. That costs a window of IDs; going on without the task would leave a
+//! daemon that looks alive and is not.
 
 use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
 
-/// Runs `task`; its panic cancels `fatal`.
-pub fn spawn(
+/// Spawns `task`. If it panics, `fatal` is cancelled.
+pub(crate) fn spawn(
     name: &'static str,
     fatal: &CancellationToken,
     task: impl Future<Output = ()> + Send + 'static,
@@ -16,7 +16,7 @@ pub fn spawn(
     let task = tokio::spawn(task);
     tokio::spawn(async move {
         if task.await.is_err_and(|error| error.is_panic()) {
-            tracing::error!(task = name, "a task that leafd cannot do without has panicked");
+            tracing::error!(task = name, "an essential task has panicked; leafd stops");
             fatal.cancel();
         }
     });
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_fatal_and_an_end_is_not() {
+    async fn a_panic_is_fatal_and_a_normal_end_is_not() {
         let fatal = CancellationToken::new();
         spawn("ends", &fatal, async {});
         tokio::task::yield_now().await;

@@ -56,7 +56,7 @@ impl Host {
     }
 
     fn refuses(&mut self, text: &str, why: &str) {
-        self.reload_logged(text, "not reloaded, nothing is changed");
+        self.reload_logged(text, "not reloaded, nothing has changed");
         self.home.log().wait_for(why);
     }
 
@@ -198,7 +198,7 @@ fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
     host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
     limit_is_100(4);
     host.reload(&format!("{right}[worker]\nid = 7\n[store]\ntimeout = '3s'\n"));
-    host.home.log().wait_for("in force from the next start on: store.timeout, worker.id");
+    host.home.log().wait_for("applied only at the next start: store.timeout, worker.id");
     host.home.log().wait_for("configuration reloaded: no key has changed");
     limit_is_100(5);
     std::fs::remove_file(&host.file).unwrap();
@@ -299,7 +299,7 @@ fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() 
     assert_eq!(client.next("orders").unwrap(), 1);
     // This is answered where timers are, the store is waited for, and the watchdog is petted.
     client.status().unwrap();
-    host.home.log().wait_for("it was not read to its end within 10s");
+    host.home.log().wait_for("reading it took longer than 10s");
     drop(lease);
     host.reload("[socket]\nmax-count = 7\n");
     let mut lease = Lease::on(&host.file);
@@ -327,13 +327,13 @@ fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_
         (&socket, "it is a socket, and leafd reads regular files only"),
         (folder.path(), "it is a directory, and leafd reads regular files only"),
         (Path::new("/dev/zero"), "it is a device, and leafd reads regular files only"),
-        (&huge, "it has more than 4194304 bytes"),
+        (&huge, "it is larger than 4194304 bytes"),
     ]) {
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(there, &path).unwrap();
         host.daemon.send(Signal::SIGHUP);
         let told = format!(
-            "not reloaded, nothing is changed: cannot read the configuration {}: {why}",
+            "not reloaded, nothing has changed: cannot read the configuration {}: {why}",
             path.display()
         );
         host.home.log().wait_for(&told);

@@ -1,12 +1,12 @@
-//! The documents that the package brings. What they link to and the package does not bring becomes
-//! plain text, so that no link of an installed document is dead.
+//! The documents in the package. Links to files that are not in the package become plain text, so that
+//! no installed document has a dead link.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The documents of the package: folders of the repository, and how the names of the files end.
+/// The package's documents: folders of the repository, and how the file names end.
 const DOCUMENTS: [(&str, &str); 7] = [
     ("", "README.md"),
     ("", "SECURITY.md"),
@@ -17,10 +17,10 @@ const DOCUMENTS: [(&str, &str); 7] = [
     ("docs/operations", ".md"),
 ];
 
-/// Examples and data, which are copied unchanged: folders and how the names of the files end.
+/// Examples and data that are copied unchanged: folders, and how the file names end.
 const COPIED: [(&str, &str); 2] = [("kubernetes", ""), ("protocol", ".json")];
 
-/// Documents that the package has under another name.
+/// Documents that have another name in the package.
 const RENAMED: [(&str, &str); 1] = [("CHANGELOG.md", "changelog.gz")];
 
 /// Writes the documents of `repository` to `target`.
@@ -52,7 +52,7 @@ pub(crate) fn write(repository: &Path, target: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The files of `repository` in these folders whose names end so.
+/// The files of `repository` in these folders, with these endings.
 fn found(repository: &Path, wanted: &[(&str, &str)]) -> io::Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for (folder, end) in wanted {
@@ -77,7 +77,7 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// `a/../b` as `b`.
+/// Removes `.` and `..`: `a/../b` becomes `b`.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -92,7 +92,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// The text with each link as `kept` says; `[words](link)` becomes `words` where it says nothing.
+/// Replaces each link by what `kept` returns; if that is `None`, `[words](link)` becomes `words`.
 fn relinked(text: &str, kept: impl Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,6 +1,5 @@
-//! Writes the manual pages and the completions of both programs, and the documents of the package:
-//! `manual DIRECTORY`. The pages are made from the command lines, so that they never say anything
-//! else.
+//! Writes the manual pages and completions of both programs, and the package's documents: `manual
+//! DIRECTORY`. It generates the pages from the command lines, so that the two always agree.
 
 mod doc;
 
@@ -14,11 +13,11 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use leafd::cli::{leafctl, leafd as daemon};
 
-/// Writes the manual pages to DIRECTORY/man, the completions to DIRECTORY/bash, zsh and fish, and the
+/// Write the manual pages to DIRECTORY/man, the completions to DIRECTORY/bash, zsh and fish, and the
 /// documents to DIRECTORY/doc
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Made when it does not exist
+    /// Created if it does not exist
     directory: PathBuf,
 }
 
@@ -45,7 +44,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Debian's own changelog says what was packed; what has changed in leafd is in the other one.
+/// Debian's changelog of the packaging; it refers to leafd's own changelog.
 fn debian_changelog() -> String {
     format!(
         "leafd ({}-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n \
@@ -54,7 +53,7 @@ fn debian_changelog() -> String {
     )
 }
 
-/// One page for the command and one for each of its commands.
+/// Writes one page for the command and one for each of its subcommands.
 fn pages(command: &Command, section: &str, directory: &Path) -> io::Result<()> {
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         pages(inner, section, directory)?;
@@ -65,7 +64,7 @@ fn pages(command: &Command, section: &str, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The page of the configuration: each section and key, with the comment that is above it.
+/// The manual page of the configuration: each section and key with the comment above it.
 fn configuration(default: &str) -> String {
     let mut page = Roff::new();
     page.control("TH", ["leafd.toml", "5", "", concat!("leafd ", env!("CARGO_PKG_VERSION"))]);
@@ -92,7 +91,7 @@ fn configuration(default: &str) -> String {
     page.render()
 }
 
-/// Keys that share a comment.
+/// Adds the keys that share a comment.
 fn key(page: &mut Roff, keys: &mut Vec<&str>, comment: &mut Vec<&str>) {
     if keys.is_empty() {
         return;
@@ -104,7 +103,7 @@ fn key(page: &mut Roff, keys: &mut Vec<&str>, comment: &mut Vec<&str>) {
     prose(page, comment);
 }
 
-/// A comment, in which what is set in from the rest is an example.
+/// Adds a comment; its indented lines are an example.
 fn prose(page: &mut Roff, comment: &mut Vec<&str>) {
     let is_example = |line: &&str| line.starts_with("  ");
     for lines in comment.chunk_by(|one, next| is_example(one) == is_example(next)) {

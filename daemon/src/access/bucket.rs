@@ -1,43 +1,44 @@
-//! A limit of IDs per second, as one number: the time at which everything that was taken would have
-//! been made at exactly the limit's pace (the "generic cell rate algorithm" of ATM, ITU-T I.371).
-//! It may lie one second ahead of the present, so a second's worth may be taken at once.
+//! Limits IDs per second by keeping one time: when everything taken so far would have been issued
+//! at exactly the limit's pace (the "generic cell rate algorithm" of ATM, ITU-T I.371). It may lie
+//! one second ahead of the present, so a caller may take a second's worth at once.
 //!
 //! A request that has to wait reserves its IDs first. The reservation counts against the limit, so
 //! requests in flight cannot exceed it together. It is spent when the IDs are issued and returned
 //! when the request is refused.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+
+use crate::lock::lock;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How many IDs a second.
+/// A limit in IDs per second; never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate(u64);
+pub(crate) struct RateLimit(u64);
 
-/// Why nothing may be taken.
+/// Why a request is over the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
-    /// It may be after this.
+pub(crate) enum Over {
+    /// It fits after this time.
     Wait(Duration),
-    /// So much at once is more than a second's worth, at any time.
+    /// It never fits: it asks for more than a second's worth.
     Never,
 }
 
-impl Rate {
-    /// None where there is no limit, which is written as 0.
+impl RateLimit {
+    /// The limit that the configuration writes as `per_second`; 0 means no limit.
     #[must_use]
-    pub const fn new(per_second: u64) -> Option<Self> {
+    pub(crate) const fn new(per_second: u64) -> Option<Self> {
         if per_second == 0 { None } else { Some(Self(per_second)) }
     }
 
-    /// IDs per second.
     #[must_use]
-    pub const fn per_second(self) -> u64 {
+    pub(crate) const fn per_second(self) -> u64 {
         self.0
     }
 
-    /// How long `count` IDs take at this pace; none when that is more than a second.
+    /// How many nanoseconds `count` IDs take at this pace; `None` if more than a second.
     fn time_of(self, count: u32) -> Option<u64> {
         let count = u64::from(count);
         // The product is below 2^62.
@@ -45,31 +46,31 @@ impl Rate {
     }
 }
 
-/// What was issued lately, and what is reserved.
+/// The IDs that one user or tag has used and reserved.
 #[derive(Debug, Default)]
-pub struct Bucket(Mutex<Account>);
+pub(crate) struct Bucket(Mutex<Account>);
 
 #[derive(Debug, Default)]
 struct Account {
-    /// Everything issued is paid for at this time, in nanoseconds of the caller's clock.
+    /// When all IDs issued so far are paid for, in nanoseconds of the caller's clock.
     paid_until: u64,
     /// Nanoseconds' worth of IDs that requests in flight have reserved.
     reserved: u64,
 }
 
-/// IDs reserved in one bucket. Give it back to that bucket, by [`Bucket::spend_reserved`] or
+/// IDs reserved in one bucket. Return it to the same bucket by [`Bucket::spend_reserved`] or
 /// [`Bucket::cancel`].
 #[derive(Debug)]
 #[must_use]
-pub struct Reserved(u64);
+pub(crate) struct Reserved(u64);
 
 impl Bucket {
-    /// Whether `count` IDs may be taken at `now` (monotonic). Check every bucket first, then call
-    /// [`Bucket::spend`] or [`Bucket::reserve`] on the same thread.
+    /// Checks whether a caller may take `count` IDs at `now` (monotonic). Check every bucket first,
+    /// then call [`Bucket::spend`] or [`Bucket::reserve`] on the same thread.
     ///
     /// # Errors
-    /// When they may not.
-    pub fn check(&self, count: u32, rate: Rate, now: Duration) -> Result<(), Over> {
+    /// When it may not.
+    pub(crate) fn check(&self, count: u32, rate: RateLimit, now: Duration) -> Result<(), Over> {
         let time = rate.time_of(count).ok_or(Over::Never)?;
         let now = nanoseconds(now);
         let account = self.lock();
@@ -82,12 +83,12 @@ impl Bucket {
     }
 
     /// Charges for `count` issued IDs.
-    pub fn spend(&self, count: u32, rate: Rate, now: Duration) {
+    pub(crate) fn spend(&self, count: u32, rate: RateLimit, now: Duration) {
         self.lock().pay(rate.time_of(count).unwrap_or(SECOND_NS), now);
     }
 
-    /// Reserves `count` IDs for a request that waits.
-    pub fn reserve(&self, count: u32, rate: Rate) -> Reserved {
+    /// Reserves `count` IDs for a request in flight.
+    pub(crate) fn reserve(&self, count: u32, rate: RateLimit) -> Reserved {
         let time = rate.time_of(count).unwrap_or(SECOND_NS);
         let mut account = self.lock();
         account.reserved = account.reserved.saturating_add(time);
@@ -95,28 +96,27 @@ impl Bucket {
     }
 
     /// Charges for reserved IDs that were issued.
-    pub fn spend_reserved(&self, Reserved(time): Reserved, now: Duration) {
+    pub(crate) fn spend_reserved(&self, Reserved(time): Reserved, now: Duration) {
         let mut account = self.lock();
         account.reserved = account.reserved.saturating_sub(time);
         account.pay(time, now);
     }
 
     /// Returns reserved IDs that were not issued.
-    pub fn cancel(&self, Reserved(time): Reserved) {
+    pub(crate) fn cancel(&self, Reserved(time): Reserved) {
         let mut account = self.lock();
         account.reserved = account.reserved.saturating_sub(time);
     }
 
-    /// Whether it is as if nothing had ever been taken.
+    /// Whether the bucket can be forgotten: a new one would decide the same.
     #[must_use]
-    pub fn is_at_rest(&self, now: Duration) -> bool {
+    pub(crate) fn is_at_rest(&self, now: Duration) -> bool {
         let account = self.lock();
         account.reserved == 0 && account.paid_until <= nanoseconds(now)
     }
 
     fn lock(&self) -> MutexGuard<'_, Account> {
-        // Nothing in here panics half way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -134,11 +134,11 @@ fn nanoseconds(now: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn rate(per_second: u64) -> Rate {
-        Rate::new(per_second).unwrap()
+    fn rate(per_second: u64) -> RateLimit {
+        RateLimit::new(per_second).unwrap()
     }
 
-    fn taken(bucket: &Bucket, count: u32, rate: Rate, now: Duration) -> Result<(), Over> {
+    fn taken(bucket: &Bucket, count: u32, rate: RateLimit, now: Duration) -> Result<(), Over> {
         bucket.check(count, rate, now)?;
         bucket.spend(count, rate, now);
         Ok(())
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn over_any_stretch_no_more_is_taken_than_the_rate_and_one_seconds_worth() {
+    fn over_time_no_more_is_taken_than_the_rate_and_one_seconds_worth() {
         let (bucket, rate) = (Bucket::default(), rate(1000));
         let mut random = fastrand::Rng::with_seed(7);
         let (mut now, mut all) = (Duration::ZERO, 0_u64);
@@ -167,21 +167,21 @@ mod tests {
             all += u64::from(taken(&bucket, count, rate, now).map_or(0, |()| count));
             assert!(u128::from(all) <= 1000 + now.as_millis());
         }
-        // And the limit is used up by whoever asks for more.
+        // A caller that asks for more than the limit gets all of it.
         assert!(u128::from(all) + 100 > now.as_millis(), "{all} in {now:?}");
     }
 
     #[test]
-    fn more_than_a_seconds_worth_at_once_is_never_had_and_takes_nothing() {
+    fn a_request_for_more_than_a_seconds_worth_is_refused_and_costs_nothing() {
         let bucket = Bucket::default();
         assert_eq!(taken(&bucket, 11, rate(10), Duration::ZERO), Err(Over::Never));
         assert!(bucket.is_at_rest(Duration::ZERO));
         assert_eq!(taken(&bucket, u32::MAX, rate(u64::MAX), Duration::MAX), Ok(()));
-        assert_eq!(Rate::new(0), None);
+        assert_eq!(RateLimit::new(0), None);
     }
 
     #[test]
-    fn who_has_taken_nothing_for_long_has_not_saved_up_more_than_a_second() {
+    fn a_user_that_was_idle_for_long_has_saved_no_more_than_a_second() {
         let (bucket, rate) = (Bucket::default(), rate(10));
         let late = Duration::from_secs(3600);
         assert_eq!(taken(&bucket, 10, rate, late), Ok(()));
@@ -191,13 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_costs_nothing_and_one_in_flight_counts_until_it_is_answered() {
+    fn a_refused_request_costs_nothing_and_one_in_flight_counts_until_its_answer() {
         let (bucket, rate) = (Bucket::default(), rate(10));
         let now = Duration::from_secs(5);
         assert_eq!(bucket.check(10, rate, now), Ok(()));
         let reserved = bucket.reserve(10, rate);
         assert!(bucket.check(1, rate, now).is_err());
-        // Waiting does not wear it off: its IDs may still all come at once.
+        // A reservation does not wear off while it waits: all its IDs may still come at once.
         assert!(bucket.check(1, rate, now + Duration::from_secs(3600)).is_err());
         assert!(!bucket.is_at_rest(Duration::MAX));
         bucket.cancel(reserved);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_waits_and_is_refused_no_more_is_issued_than_the_rate_and_one_seconds_worth() {
+    fn reservations_never_lead_to_more_than_the_rate_and_one_seconds_worth() {
         let (bucket, rate) = (Bucket::default(), rate(1000));
         let mut random = fastrand::Rng::with_seed(11);
         let (mut now, mut waiting) = (Duration::ZERO, Vec::new());
@@ -232,7 +232,7 @@ mod tests {
                 }
             }
             log.push((now, issued));
-            // Over any stretch that ends now, not only from the beginning.
+            // Over any period that ends now, not only since the start.
             let (since, before) = log[random.usize(..log.len())];
             let most = 1000 + (now - since).as_millis() + 40;
             assert!(

@@ -1,63 +1,64 @@
-//! What each user has open and has had, and what was taken of each tag that has a limit. It outlives
-//! connections, so that nobody gets more by connecting again.
+//! Counts each user's connections and IDs, and the IDs of each tag with a limit. The counts outlive
+//! connections, so that reconnecting gives nobody more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::turns::Share;
+use crate::lock::lock;
 
-/// The same user's refusals are told once in so long.
+/// Minimum interval between log lines for refusals of one user and kind.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// So many entries are kept without looking whether they are still needed.
+/// Below this number of entries, [`Kept`] does not look for entries to drop.
 const FEW: usize = 64;
 
-/// All users and tags.
+/// The counts of all users and tags.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     users: Mutex<Kept<u32, User>>,
     connections: Arc<AtomicUsize>,
     tags: Mutex<Kept<Box<str>, Bucket>>,
 }
 
-/// One user.
+/// The counts of one user.
 #[derive(Debug, Default)]
-pub struct User {
+pub(crate) struct User {
     connections: AtomicU32,
     /// IDs issued to it, and reserved for it.
-    pub ids: Bucket,
-    /// Its requests that wait.
-    pub waiting: AtomicUsize,
-    /// What it has used of the thread that serves the Unix socket.
-    pub share: Arc<Share>,
-    /// One who is always over a quota is not to hide what else it tries.
+    pub(crate) ids: Bucket,
+    /// Number of its requests that wait.
+    pub(crate) waiting: AtomicUsize,
+    /// Its share of the thread that serves the Unix socket.
+    pub(crate) share: Arc<Share>,
+    /// Apart from `over`: a user that is always over a quota must not hide what else it tries.
     forbidden: Mutex<Refusals>,
     over: Mutex<Refusals>,
 }
 
-/// What a refusal was for.
+/// Why leafd refused a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum RefusalKind {
     /// A rule does not allow it.
     Forbidden,
-    /// It was too much.
+    /// It was over a quota.
     Over,
 }
 
 #[derive(Debug, Default)]
 struct Refusals {
-    told: Option<Duration>,
-    untold: u64,
+    logged_at: Option<Duration>,
+    /// Refusals since then.
+    unlogged: u64,
 }
 
-/// A connection of a user, counted as long as this lives.
+/// A connection of a user, counted until this is dropped.
 #[derive(Debug)]
-pub struct Visit {
-    /// Whose.
-    pub user: Arc<User>,
+pub(crate) struct Visit {
+    pub(crate) user: Arc<User>,
     all: Arc<AtomicUsize>,
 }
 
@@ -69,13 +70,18 @@ impl Drop for Visit {
 }
 
 impl Ledger {
-    /// Counts a connection of the user `uid`, who may have `most`.
+    /// Counts a connection of the user `uid`, which may have up to `most`.
     ///
     /// # Errors
-    /// With the user when it has that many already.
-    pub fn visit(&self, uid: u32, most: Option<u32>, now: Duration) -> Result<Visit, Arc<User>> {
+    /// With the user, if it has that many already.
+    pub(crate) fn visit(
+        &self,
+        uid: u32,
+        most: Option<u32>,
+        now: Duration,
+    ) -> Result<Visit, Arc<User>> {
         let user = lock(&self.users).get(uid, |user| user.is_at_rest(now));
-        // Check and addition in one step: transports admit callers on different threads.
+        // Check and addition accept loop step: transports admit callers on different threads.
         let added = user.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             most.is_none_or(|most| open < most).then_some(open + 1)
         });
@@ -87,17 +93,17 @@ impl Ledger {
     }
 
     /// Open connections of all users.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// The user `uid`, without a connection.
-    pub fn user(&self, uid: u32, now: Duration) -> Arc<User> {
+    /// The user `uid`, without counting a connection.
+    pub(crate) fn user(&self, uid: u32, now: Duration) -> Arc<User> {
         lock(&self.users).get(uid, |user| user.is_at_rest(now))
     }
 
-    /// What was taken of `tag`.
-    pub fn tag(&self, tag: &str, now: Duration) -> Arc<Bucket> {
+    /// The bucket of `tag`.
+    pub(crate) fn tag(&self, tag: &str, now: Duration) -> Arc<Bucket> {
         let mut tags = lock(&self.tags);
         match tags.entries.get(tag) {
             Some(bucket) => Arc::clone(bucket),
@@ -110,30 +116,30 @@ impl User {
     fn is_at_rest(&self, now: Duration) -> bool {
         let quiet = [&self.forbidden, &self.over]
             .iter()
-            .all(|refusals| lock(refusals).told.is_none_or(|told| now >= told + QUIET));
+            .all(|refusals| lock(refusals).logged_at.is_none_or(|at| now >= at + QUIET));
         quiet && self.connections.load(Ordering::Relaxed) == 0 && self.ids.is_at_rest(now)
     }
 
-    /// Whether to tell the log of a refusal: with how many that were not told of.
-    pub fn tell(&self, kind: Kind, now: Duration) -> Option<u64> {
+    /// Whether to log a refusal now. If so, returns how many were not logged since the last time.
+    pub(crate) fn tell(&self, kind: RefusalKind, now: Duration) -> Option<u64> {
         let mut refusals = lock(match kind {
-            Kind::Forbidden => &self.forbidden,
-            Kind::Over => &self.over,
+            RefusalKind::Forbidden => &self.forbidden,
+            RefusalKind::Over => &self.over,
         });
-        if refusals.told.is_some_and(|told| now < told + QUIET) {
-            refusals.untold += 1;
+        if refusals.logged_at.is_some_and(|at| now < at + QUIET) {
+            refusals.unlogged += 1;
             return None;
         }
-        refusals.told = Some(now);
-        Some(std::mem::take(&mut refusals.untold))
+        refusals.logged_at = Some(now);
+        Some(std::mem::take(&mut refusals.unlogged))
     }
 }
 
-/// Entries that somebody holds or that are not at rest. The others go when there are many.
+/// Entries that are in use or not at rest. Others are dropped once there are many.
 #[derive(Debug)]
 struct Kept<K, V> {
     entries: HashMap<K, Arc<V>>,
-    /// Look through them at this number.
+    /// Number of entries at which to look for some to drop.
     many: usize,
 }
 
@@ -153,20 +159,15 @@ impl<K: Eq + std::hash::Hash, V: Default> Kept<K, V> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here panics half way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::bucket::Rate;
+    use super::super::bucket::RateLimit;
     use super::*;
 
     const NOW: Duration = Duration::from_secs(100);
 
     #[test]
-    fn connections_of_a_user_are_counted_while_they_last() {
+    fn a_connection_counts_for_its_user_until_it_ends() {
         let ledger = Ledger::default();
         let first = ledger.visit(7, Some(2), NOW).unwrap();
         let second = ledger.visit(7, Some(2), NOW).unwrap();
@@ -179,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_and_a_tag_have_had_outlives_connections_and_many_others() {
+    fn counts_of_a_user_and_a_tag_outlive_connections_and_many_others() {
         let ledger = Ledger::default();
-        let rate = Rate::new(10).unwrap();
+        let rate = RateLimit::new(10).unwrap();
         drop(ledger.visit(7, None, NOW).map(|visit| visit.user.ids.spend(10, rate, NOW)));
         ledger.tag("orders", NOW).spend(10, rate, NOW);
         for other in 1000..2000 {
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_at_rest_takes_no_memory() {
+    fn entries_at_rest_take_no_memory() {
         let ledger = Ledger::default();
         let here = ledger.visit(7, None, NOW).unwrap();
         for other in 1000..100_000 {
@@ -206,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_a_user_are_told_now_and_then_with_their_number() {
+    fn refusals_of_a_user_are_logged_now_and_then_with_their_number() {
         let user = User::default();
-        let tell = |now| user.tell(Kind::Over, now);
+        let tell = |now| user.tell(RefusalKind::Over, now);
         assert_eq!(tell(NOW), Some(0));
         assert_eq!(tell(NOW), None);
         assert_eq!(tell(NOW + QUIET / 2), None);
         assert_eq!(tell(NOW + QUIET), Some(2));
         assert_eq!(tell(NOW + QUIET * 2), Some(0));
-        assert_eq!(user.tell(Kind::Forbidden, NOW + QUIET * 2), Some(0));
+        assert_eq!(user.tell(RefusalKind::Forbidden, NOW + QUIET * 2), Some(0));
     }
 }

@@ -1,9 +1,9 @@
-//! Who may do what, and how much of it. [`rules`] and [`bucket`] are pure and decide by a
-//! [`principal`]; [`ledger`] keeps what each user has open and has had; [`turns`] says whose requests
-//! are served next. No socket and no bytes get in here.
+//! Who may do what, and how much. `rules` and `bucket` are pure and decide for a `principal`;
+//! `ledger` counts each user's connections and IDs; `turns` schedules users on the serving thread.
+//! This room knows no socket and no bytes.
 
-pub mod bucket;
-pub mod ledger;
-pub mod principal;
-pub mod rules;
-pub mod turns;
+pub(crate) mod bucket;
+pub(crate) mod ledger;
+pub(crate) mod principal;
+pub(crate) mod rules;
+pub(crate) mod turns;

@@ -1,21 +1,21 @@
-//! Who asks. Each transport says it once per connection; the rules go by it.
+//! Identifies a caller. Each transport does so once per connection, and the rules decide by it.
 
 use std::fmt;
 
-/// A caller, as its transport knows it. Nobody is ever known by a process ID, which may be another
-/// process' by the time leafd looks at it.
+/// A caller, as its transport identifies it. There is no process ID: by the time leafd looks at it,
+/// it may belong to another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal {
+pub(crate) struct Principal {
     /// Effective user.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// Effective group.
-    pub gid: u32,
-    /// The other groups; none where the kernel does not say.
-    pub others: Option<Vec<u32>>,
+    pub(crate) gid: u32,
+    /// Supplementary groups; `None` if the kernel does not tell them.
+    pub(crate) others: Option<Vec<u32>>,
 }
 
 impl Principal {
-    /// Whether it is known to be in one of `groups`.
+    /// Whether the caller is in one of `groups`, as far as its groups are known.
     pub(super) fn is_in(&self, groups: &[u32]) -> bool {
         let others = self.others.iter().flatten();
         std::iter::once(&self.gid).chain(others).any(|group| groups.contains(group))
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_principal_is_in_its_group_and_in_the_others_that_are_known() {
+    fn a_principal_is_in_its_effective_and_its_known_supplementary_groups() {
         let one = Principal { uid: 1, gid: 2, others: Some(vec![3]) };
         assert!(one.is_in(&[2]) && one.is_in(&[9, 3]) && !one.is_in(&[1, 9]));
         assert!(!Principal { others: None, ..one }.is_in(&[3]));

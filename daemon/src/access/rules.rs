@@ -1,26 +1,24 @@
-//! The rules of `[access]`: the first one that names a caller says what they may. Pure; users and
-//! groups are numbers here.
+//! The rules of `[access]`: the first rule that names a caller decides what it may do. Pure; users
+//! and groups are numbers here.
 
 use std::sync::Arc;
 
 use leaf_client::wire::{ErrorCode, WireError};
 use wildmatch::WildMatch;
 
-use super::bucket::Rate;
+use super::bucket::RateLimit;
 use super::principal::Principal;
 
-/// Whom a rule is for.
+/// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Who {
-    /// Anybody at all.
-    pub everyone: bool,
-    /// These users,
-    pub users: Vec<u32>,
-    /// and the members of these groups.
-    pub groups: Vec<u32>,
+pub(crate) struct Subjects {
+    pub(crate) everyone: bool,
+    pub(crate) users: Vec<u32>,
+    /// Groups whose members the rule applies to.
+    pub(crate) groups: Vec<u32>,
 }
 
-impl Who {
+impl Subjects {
     fn names(&self, principal: &Principal) -> bool {
         self.everyone || self.users.contains(&principal.uid) || principal.is_in(&self.groups)
     }
@@ -28,160 +26,156 @@ impl Who {
 
 /// One rule.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// How messages call it: `rule "billing"` or `rule 2`.
-    pub label: String,
-    /// Whom it is for.
-    pub who: Who,
-    /// Whether they may connect at all.
-    pub connect: bool,
-    /// The tags whose IDs they may have, with `*` and `?`.
-    pub tags: Vec<WildMatch>,
-    /// Whether they may have snowflake IDs.
-    pub snowflake: bool,
-    /// Whether they may administer.
-    pub administer: bool,
-    /// What each of these users may have.
-    pub quota: Quota,
+pub(crate) struct Rule {
+    /// What messages call it: `rule "billing"` or `rule 2`.
+    pub(crate) label: String,
+    pub(crate) subjects: Subjects,
+    pub(crate) connect: bool,
+    /// Patterns of the tags that they may use, with `*` and `?`.
+    pub(crate) tags: Vec<WildMatch>,
+    pub(crate) snowflake: bool,
+    pub(crate) administer: bool,
+    /// The quota of each of these users.
+    pub(crate) quota: UserQuota,
 }
 
-/// What one user may have.
+/// The limits for one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quota {
-    /// IDs per second, of both schemes together; none for no limit.
-    pub rate: Option<Rate>,
-    /// Connections at once; none for no limit.
-    pub connections: Option<u32>,
+pub(crate) struct UserQuota {
+    /// Segment and snowflake IDs together; `None`: no limit.
+    pub(crate) rate: Option<RateLimit>,
+    /// Open connections; `None`: no limit.
+    pub(crate) connections: Option<u32>,
 }
 
 /// All rules.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Access {
-    /// In their order. None at all: whoever can connect may ask for IDs.
-    pub rules: Vec<Arc<Rule>>,
-    /// The user that leafd runs as. This one and root could do everything without asking leafd.
-    pub own_uid: u32,
-    /// What a user may have of whom no rule says it.
-    pub quota: Quota,
+pub struct AccessRules {
+    /// In their order. Without any, every caller may get IDs.
+    pub(crate) rules: Vec<Arc<Rule>>,
+    /// The user that leafd runs as. It and root may do everything: they could even without leafd.
+    pub(crate) own_uid: u32,
+    /// Default quota for users that no rule names.
+    pub(crate) quota: UserQuota,
 }
 
-/// What may be had of tags, for all users together.
+/// A limit for tags, over all users together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TagQuota {
-    /// The tags, as patterns; each has a limit of its own.
-    pub tags: Vec<WildMatch>,
-    /// The limit.
-    pub rate: Rate,
+    /// Patterns; each tag that matches has a limit of its own.
+    pub(crate) tags: Vec<WildMatch>,
+    pub(crate) rate: RateLimit,
 }
 
 impl TagQuota {
-    /// The limit of `tag`: of the first element that fits it.
+    /// The limit of `tag`: that of the first element that matches.
     #[must_use]
-    pub fn of(all: &[Self], tag: &str) -> Option<Rate> {
-        let fits = |quota: &&Self| quota.tags.iter().any(|pattern| pattern.matches(tag));
-        all.iter().find(fits).map(|quota| quota.rate)
+    pub(crate) fn of(all: &[Self], tag: &str) -> Option<RateLimit> {
+        let matches = |quota: &&Self| quota.tags.iter().any(|pattern| pattern.matches(tag));
+        all.iter().find(matches).map(|quota| quota.rate)
     }
 }
 
-/// What a caller may.
+/// What a caller may do.
 #[derive(Debug, Clone)]
-pub struct Grant {
+pub(crate) struct Grant {
     uid: u32,
-    by: By,
-    quota: Quota,
-    /// What is asked at every request is decided once.
+    basis: Basis,
+    quota: UserQuota,
+    /// Every request checks these two, so they are decided once.
     connect: bool,
     snowflake: bool,
 }
 
+/// Why a caller has its grant.
 #[derive(Debug, Clone)]
-enum By {
-    /// Root, or leafd's own user.
+enum Basis {
+    /// It is root, or leafd's own user.
     Owner,
     /// There are no rules.
     NoRules,
     Rule(Arc<Rule>),
-    /// There are rules, and none names the caller.
+    /// There are rules, but none names the caller.
     NoRule,
-    /// There are rules about groups, and the kernel does not tell those of the caller.
+    /// There are rules about groups, but the kernel does not tell the caller's.
     GroupsUnknown,
 }
 
-impl Access {
-    /// What `principal` may.
+impl AccessRules {
+    /// What `principal` may do.
     #[must_use]
-    pub fn grant(&self, principal: &Principal) -> Grant {
-        let rule = || self.rules.iter().find(|rule| rule.who.names(principal));
-        let by = if principal.uid == 0 || principal.uid == self.own_uid {
-            By::Owner
+    pub(crate) fn grant(&self, principal: &Principal) -> Grant {
+        let rule = || self.rules.iter().find(|rule| rule.subjects.names(principal));
+        let basis = if principal.uid == 0 || principal.uid == self.own_uid {
+            Basis::Owner
         } else if self.rules.is_empty() {
-            By::NoRules
+            Basis::NoRules
         } else if principal.others.is_none() && self.name_groups() {
-            // One that shuts a group out would be passed over.
-            By::GroupsUnknown
+            // Otherwise a rule that shuts out a group of the caller would not apply.
+            Basis::GroupsUnknown
         } else {
-            rule().map_or(By::NoRule, |rule| By::Rule(Arc::clone(rule)))
+            rule().map_or(Basis::NoRule, |rule| Basis::Rule(Arc::clone(rule)))
         };
-        let quota = match &by {
-            By::Rule(rule) => rule.quota,
-            // A rule may still say how much it is.
-            By::Owner => rule().map_or(self.quota, |rule| rule.quota),
-            By::NoRules | By::NoRule | By::GroupsUnknown => self.quota,
+        let quota = match &basis {
+            Basis::Rule(rule) => rule.quota,
+            // A rule may still limit how much.
+            Basis::Owner => rule().map_or(self.quota, |rule| rule.quota),
+            Basis::NoRules | Basis::NoRule | Basis::GroupsUnknown => self.quota,
         };
-        let (connect, snowflake) = match &by {
-            By::Owner | By::NoRules => (true, true),
-            By::Rule(rule) => (rule.connect, rule.snowflake),
-            By::NoRule | By::GroupsUnknown => (false, false),
+        let (connect, snowflake) = match &basis {
+            Basis::Owner | Basis::NoRules => (true, true),
+            Basis::Rule(rule) => (rule.connect, rule.snowflake),
+            Basis::NoRule | Basis::GroupsUnknown => (false, false),
         };
-        Grant { uid: principal.uid, by, quota, connect, snowflake }
+        Grant { uid: principal.uid, basis, quota, connect, snowflake }
     }
 
     fn name_groups(&self) -> bool {
-        self.rules.iter().any(|rule| !rule.who.groups.is_empty())
+        self.rules.iter().any(|rule| !rule.subjects.groups.is_empty())
     }
 }
 
 impl Grant {
-    /// Whose it is.
     #[must_use]
-    pub const fn uid(&self) -> u32 {
+    pub(crate) const fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// How much of it.
     #[must_use]
-    pub const fn quota(&self) -> Quota {
+    pub(crate) const fn quota(&self) -> UserQuota {
         self.quota
     }
 
-    /// Whether the caller may be connected.
+    /// Checks whether the caller may connect.
     ///
     /// # Errors
-    /// `Forbidden`, with the user and the rule, as for everything here.
+    /// `Forbidden`, with the user and the rule, here and below.
     #[inline]
-    pub fn connect(&self) -> Result<(), WireError> {
+    pub(crate) fn connect(&self) -> Result<(), WireError> {
         if self.connect { Ok(()) } else { Err(self.no_connection()) }
     }
 
     #[cold]
     fn no_connection(&self) -> WireError {
-        let why = match &self.by {
-            By::GroupsUnknown => {
-                "there are rules about groups, and this kernel does not tell the user's"
+        let why = match &self.basis {
+            Basis::GroupsUnknown => {
+                "there are rules about groups, but this kernel does not tell the user's groups"
             }
-            By::Rule(rule) => &format!("{} forbids it", rule.label),
-            By::Owner | By::NoRules | By::NoRule => "no rule names this user or its groups",
+            Basis::Rule(rule) => &format!("{} forbids it", rule.label),
+            Basis::Owner | Basis::NoRules | Basis::NoRule => {
+                "no rule names this user or its groups"
+            }
         };
         self.forbidden("connect", why)
     }
 
-    /// Whether the caller may have IDs of `tag`.
+    /// Checks whether the caller may get IDs of `tag`.
     ///
     /// # Errors
-    /// As above.
-    pub fn tag(&self, tag: &str) -> Result<(), WireError> {
-        match &self.by {
-            By::Rule(rule) if !rule.tags.iter().any(|pattern| pattern.matches(tag)) => {
+    /// As [`Grant::connect`].
+    pub(crate) fn tag(&self, tag: &str) -> Result<(), WireError> {
+        match &self.basis {
+            Basis::Rule(rule) if !rule.tags.iter().any(|pattern| pattern.matches(tag)) => {
                 let what = format!("have IDs of the tag {tag:?}");
                 Err(self.forbidden(&what, &format!("{} does not list it", rule.label)))
             }
@@ -189,36 +183,36 @@ impl Grant {
         }
     }
 
-    /// Whether the caller may have snowflake IDs.
+    /// Checks whether the caller may get snowflake IDs.
     ///
     /// # Errors
-    /// As above.
+    /// As [`Grant::connect`].
     #[inline]
-    pub fn snowflake(&self) -> Result<(), WireError> {
+    pub(crate) fn snowflake(&self) -> Result<(), WireError> {
         if self.snowflake { Ok(()) } else { Err(self.no_snowflake()) }
     }
 
     #[cold]
     fn no_snowflake(&self) -> WireError {
-        let why = match &self.by {
-            By::Rule(rule) => &format!("{} does not allow them", rule.label),
+        let why = match &self.basis {
+            Basis::Rule(rule) => &format!("{} does not allow them", rule.label),
             _ => "no rule names this user or its groups",
         };
         self.forbidden("have snowflake IDs", why)
     }
 
-    /// Whether the caller may look at and change what is not only theirs.
+    /// Checks whether the caller may list and change tags and worker IDs.
     ///
     /// # Errors
-    /// As above.
-    pub fn administer(&self) -> Result<(), WireError> {
-        match &self.by {
-            By::Owner => Ok(()),
-            By::Rule(rule) if rule.administer => Ok(()),
-            By::Rule(rule) => {
+    /// As [`Grant::connect`].
+    pub(crate) fn administer(&self) -> Result<(), WireError> {
+        match &self.basis {
+            Basis::Owner => Ok(()),
+            Basis::Rule(rule) if rule.administer => Ok(()),
+            Basis::Rule(rule) => {
                 Err(self.forbidden("administer", &format!("{} does not allow it", rule.label)))
             }
-            By::NoRules | By::NoRule | By::GroupsUnknown => Err(self.forbidden(
+            Basis::NoRules | Basis::NoRule | Basis::GroupsUnknown => Err(self.forbidden(
                 "administer",
                 "without a rule that allows it, only root and leafd's own user may",
             )),
@@ -241,36 +235,36 @@ mod tests {
     fn rule(label: &str, users: &[u32], groups: &[u32], tags: &[&str]) -> Rule {
         Rule {
             label: format!("rule {label:?}"),
-            who: Who { everyone: false, users: users.to_vec(), groups: groups.to_vec() },
+            subjects: Subjects { everyone: false, users: users.to_vec(), groups: groups.to_vec() },
             connect: true,
             tags: tags.iter().map(|tag| WildMatch::new(tag)).collect(),
             snowflake: true,
             administer: false,
-            quota: Quota::default(),
+            quota: UserQuota::default(),
         }
     }
 
-    fn access(rules: Vec<Rule>) -> Access {
+    fn access(rules: Vec<Rule>) -> AccessRules {
         let rules = rules.into_iter().map(Arc::new).collect();
-        Access { rules, own_uid: LEAFD, quota: Quota::default() }
+        AccessRules { rules, own_uid: LEAFD, quota: UserQuota::default() }
     }
 
     fn principal(uid: u32, groups: &[u32]) -> Principal {
         Principal { uid, gid: uid, others: Some(groups.to_vec()) }
     }
 
-    fn told<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> String {
+    fn refusal<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> String {
         let error = outcome.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Forbidden);
         error.message
     }
 
     #[test]
-    fn without_rules_everybody_may_have_ids_and_only_root_and_leafd_may_administer() {
+    fn without_rules_everybody_may_get_ids_and_only_root_and_leafd_may_administer() {
         let access = access(vec![]);
         let grant = access.grant(&principal(1000, &[1000]));
         assert!(grant.connect().is_ok() && grant.tag("any").is_ok() && grant.snowflake().is_ok());
-        let text = told(grant.administer());
+        let text = refusal(grant.administer());
         assert!(text.starts_with("uid 1000 may not administer: ") && text.contains("own user"));
         for uid in [0, LEAFD] {
             assert!(access.grant(&principal(uid, &[5])).administer().is_ok());
@@ -285,15 +279,15 @@ mod tests {
         let both = access.grant(&principal(1001, &[50]));
         assert!(both.tag("orders").is_ok());
         assert_eq!(
-            told(both.tag("bills")),
+            refusal(both.tag("bills")),
             "uid 1001 may not have IDs of the tag \"bills\": rule \"strict\" does not list it \
              (access.rules)"
         );
-        assert!(told(both.snowflake()).contains("rule \"strict\""));
+        assert!(refusal(both.snowflake()).contains("rule \"strict\""));
         let member = access.grant(&principal(1002, &[1002, 50]));
         assert!(member.tag("bills").is_ok() && member.snowflake().is_ok());
         let stranger = access.grant(&principal(1002, &[1002]));
-        assert!(told(stranger.connect()).contains("uid 1002 may not connect: no rule names"));
+        assert!(refusal(stranger.connect()).contains("uid 1002 may not connect: no rule names"));
     }
 
     #[test]
@@ -301,10 +295,11 @@ mod tests {
         let mut out = rule("out", &[1003], &[], &["*"]);
         out.connect = false;
         let mut all = rule("all", &[], &[], &["*"]);
-        all.who.everyone = true;
+        all.subjects.everyone = true;
         let access = access(vec![out, all]);
         assert!(
-            told(access.grant(&principal(1003, &[1])).connect()).contains("rule \"out\" forbids")
+            refusal(access.grant(&principal(1003, &[1])).connect())
+                .contains("rule \"out\" forbids")
         );
         assert!(access.grant(&principal(1004, &[1])).connect().is_ok());
     }
@@ -324,41 +319,45 @@ mod tests {
     #[test]
     fn a_rule_says_how_much_root_and_leafds_own_user_may_have() {
         let mut own = rule("own", &[0], &[], &["*"]);
-        own.quota = Quota { rate: None, connections: Some(9) };
-        let quota = Quota { rate: Rate::new(5), connections: None };
-        let access = Access { quota, ..access(vec![own.clone()]) };
+        own.quota = UserQuota { rate: None, connections: Some(9) };
+        let quota = UserQuota { rate: RateLimit::new(5), connections: None };
+        let access = AccessRules { quota, ..access(vec![own.clone()]) };
         assert_eq!(access.grant(&principal(0, &[])).quota(), own.quota);
         assert_eq!(access.grant(&principal(LEAFD, &[])).quota(), quota);
     }
 
     #[test]
-    fn whose_groups_are_unknown_is_not_let_in_by_a_later_rule() {
+    fn a_later_rule_does_not_let_in_a_caller_whose_groups_are_unknown() {
         let mut out = rule("out", &[], &[13], &["*"]);
         out.connect = false;
         let mut all = rule("all", &[], &[], &["*"]);
-        all.who.everyone = true;
+        all.subjects.everyone = true;
         let unknown = Principal { others: None, ..principal(1000, &[]) };
         let grant = access(vec![out, all.clone()]).grant(&unknown);
-        assert!(told(grant.connect()).contains("does not tell"));
+        assert!(refusal(grant.connect()).contains("does not tell"));
         assert!(grant.administer().is_err());
         assert!(access(vec![all]).grant(&unknown).connect().is_ok());
     }
 
     #[test]
-    fn who_may_administer_is_said_by_a_rule() {
+    fn a_rule_says_who_may_administer() {
         let mut admins = rule("admins", &[], &[27], &[]);
         admins.administer = true;
         let access = access(vec![admins, rule("apps", &[], &[50], &["*"])]);
         assert!(access.grant(&principal(1000, &[27])).administer().is_ok());
-        assert!(told(access.grant(&principal(1000, &[50])).administer()).contains("rule \"apps\""));
+        assert!(
+            refusal(access.grant(&principal(1000, &[50])).administer()).contains("rule \"apps\"")
+        );
     }
 
     #[test]
-    fn tags_are_told_by_patterns_and_a_quota_by_the_rule() {
+    fn a_rule_allows_tags_by_patterns_and_sets_the_quota() {
         let mut shop = rule("shop", &[7], &[], &["orders", "bill.*", "x?"]);
-        shop.quota = Quota { rate: Rate::new(5), connections: Some(2) };
-        let access =
-            Access { quota: Quota { rate: Rate::new(9), connections: None }, ..access(vec![shop]) };
+        shop.quota = UserQuota { rate: RateLimit::new(5), connections: Some(2) };
+        let access = AccessRules {
+            quota: UserQuota { rate: RateLimit::new(9), connections: None },
+            ..access(vec![shop])
+        };
         let grant = access.grant(&principal(7, &[]));
         for (tag, may) in [
             ("orders", true),
@@ -375,13 +374,13 @@ mod tests {
         }
         let of = |tags: &[&str], rate| TagQuota {
             tags: tags.iter().map(|tag| WildMatch::new(tag)).collect(),
-            rate: Rate::new(rate).unwrap(),
+            rate: RateLimit::new(rate).unwrap(),
         };
         let quotas = [of(&["a*", "b"], 1), of(&["ab", "c"], 2)];
-        assert_eq!(TagQuota::of(&quotas, "ab"), Rate::new(1));
-        assert_eq!(TagQuota::of(&quotas, "c"), Rate::new(2));
+        assert_eq!(TagQuota::of(&quotas, "ab"), RateLimit::new(1));
+        assert_eq!(TagQuota::of(&quotas, "c"), RateLimit::new(2));
         assert_eq!(TagQuota::of(&quotas, "d"), None);
-        assert_eq!(grant.quota().rate, Rate::new(5));
-        assert_eq!(access.grant(&principal(8, &[])).quota().rate, Rate::new(9));
+        assert_eq!(grant.quota().rate, RateLimit::new(5));
+        assert_eq!(access.grant(&principal(8, &[])).quota().rate, RateLimit::new(9));
     }
 }

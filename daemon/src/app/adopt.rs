@@ -1,4 +1,4 @@
-//! `leafd adopt`: an operator's word that the state directory is this host's.
+//! `leafd adopt`: the operator confirms that the state directory is this host's.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use nix::unistd::Uid;
 use super::failure::Failure;
 use super::owner::owner;
 use super::store::{embedded, inodes};
-use super::{load, paths, print};
+use super::{load, paths, print, runtime};
 use crate::config::Loaded;
 use crate::environment::Environment;
 use crate::ids::BizTag;
@@ -20,11 +20,11 @@ use crate::store::{
     self, DatabaseGuard, EmbeddedStore, IfMissing, StoreLocation, StoreSource, is_a_copy, take_over,
 };
 
-/// Takes the state directory over for this host. `above` has numbers, for all tags or as
-/// `TAG=NUMBER`, that no ID has passed; `is_lost` confirms that a missing directory was lost.
+/// Takes over the state directory for this host. `above` has numbers above which no ID was issued,
+/// for all tags or as `TAG=NUMBER`; `is_lost` confirms that a missing directory was lost.
 ///
 /// # Errors
-/// When leafd runs on it, nobody knows what was issued, or the disk refuses.
+/// When leafd runs on the directory, when it is unknown what was issued, or when the disk fails.
 pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(), Failure> {
     let mut known = Above::default();
     for word in above {
@@ -34,8 +34,8 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let now_ms = Environment::system().unix_ms();
     if let Some(why) = config.no_snowflakes_at(now_ms) {
         return Err(Failure::config(format!(
-            "the clock is wrong, and adopt goes by it: {why}. Set the clock right (NTP), then \
-             run this again"
+            "the clock is wrong, and adopt depends on it: {why}. Set the clock (NTP), then run this \
+             again"
         )));
     }
     let directory = paths::state_dir(&config);
@@ -47,7 +47,7 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let from = match store {
         StoreLocation::Shared(_) => LeasedFrom::Shared,
         StoreLocation::Embedded => {
-            // An operator's word counts whatever the database says.
+            // The operator's numbers count, whatever the database says.
             let place = embedded(&config, IfMissing::Refuse);
             let recorded = state.database(&here.store)?;
             let has_identity = recorded.is_some_and(|recorded| recorded.identity.is_some());
@@ -58,12 +58,19 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     };
     let adopted = state.adopt(&here, now_ms + UNKNOWN_CEILING_MS, from, &known)?;
     for line in &adopted.done {
-        print(&format!("{line}\n"))?;
+        print(&format!(
+            "{line}
+"
+        ))?;
     }
-    // Its ranges are given up, so whichever database is found next is the right one.
+    // No ranges are left, so leafd can lease from whichever database it finds next.
     state.forget_database()?;
-    print(&format!("taken over: {}\n", directory.display()))?;
-    // A shared store is not ours to make, and its rows are moved by leases.
+    print(&format!(
+        "taken over: {}
+",
+        directory.display()
+    ))?;
+    // leafd does not create tables in a shared store, and leases move its rows.
     if from == LeasedFrom::Shared {
         return Ok(());
     }
@@ -71,14 +78,21 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let place = embedded(&config, if_missing);
     let path = place.path.display();
     match (take_database(&place, &adopted)?, if_missing) {
-        (true, _) => print(&format!("{path} is this host's now\n")),
-        (false, IfMissing::Create) => print(&format!("{path} was missing and is made anew\n")),
+        (true, _) => print(&format!(
+            "{path} is this host's now
+"
+        )),
+        (false, IfMissing::Create) => print(&format!(
+            "{path} was missing; created a new one
+"
+        )),
         (false, IfMissing::Refuse) => Err(Failure::no_ends(&place.path)),
     }
 }
 
-/// A directory that is not there may not be the one that was meant, so it is made only on an
-/// operator's word: on what was issued, which is safe wherever it is given, or that it was lost.
+/// Checks that the directory exists. A missing one may be the wrong one, so leafd creates it only
+/// if the operator says what was issued, which is safe in any place, or that the directory was
+/// lost.
 fn is_there_or_lost(
     directory: &Path,
     is_embedded: bool,
@@ -93,29 +107,29 @@ fn is_there_or_lost(
         return Ok(());
     }
     let remedy = if is_embedded {
-        "--above N`, where no tag has given an ID above N: find the highest in the tables of the \
+        "--above N`, where N is at least the highest ID of any tag: find it in the tables of your \
          applications, and add a margin"
     } else {
         "--lost`"
     };
     Err(Failure::config(format!(
-        "the state directory {} cannot be taken over: it is not there. If that is not the one that \
-         was meant, name the right one by state.dir, LEAFD_STATE_DIR or STATE_DIRECTORY. If it was \
-         lost, run `leafd adopt {remedy}. A host that has never issued an ID needs no adopt",
+        "the state directory {} cannot be taken over: it does not exist. If you mean another one, \
+         set state.dir, LEAFD_STATE_DIR or STATE_DIRECTORY. If it was lost, run `leafd adopt \
+         {remedy}. A host that has never issued an ID needs no adopt",
         directory.display()
     )))
 }
 
-/// What was taken over as another user, leafd's own could not read any more; and what is not there
-/// is not the directory that was meant.
+/// Checks that the directory exists and belongs to the current user. If another user changed it,
+/// leafd's own user could not read it any more.
 pub(super) fn is_ours(directory: &Path) -> Result<(), Failure> {
     let shown = directory.display();
     let owner = match std::fs::metadata(directory) {
         Ok(meta) => meta.uid(),
         Err(error) => {
             return Err(Failure::config(format!(
-                "the state directory {shown} cannot be taken over: {error}. Name the right one by \
-                 state.dir, LEAFD_STATE_DIR or STATE_DIRECTORY"
+                "the state directory {shown} cannot be taken over: {error}. If you mean another \
+                 one, set state.dir, LEAFD_STATE_DIR or STATE_DIRECTORY"
             )));
         }
     };
@@ -128,12 +142,10 @@ pub(super) fn is_ours(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes the database this host's, and moves its rows to where their tags go on, so that the first
-/// leases are nothing to worry about. Returns whether there was one.
+/// Makes the database this host's, and raises its rows to where their tags continue, so that the
+/// first leases raise no alarm. Returns whether there was a database.
 fn take_database(place: &EmbeddedStore, adopted: &Adopted) -> Result<bool, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
-    let taken = runtime.block_on(async {
+    let taken = runtime()?.block_on(async {
         let was_there = take_over(place).await?;
         if was_there {
             raise_rows(place, adopted).await?;
@@ -143,7 +155,7 @@ fn take_database(place: &EmbeddedStore, adopted: &Adopted) -> Result<bool, Failu
     taken.map_err(|error: String| Failure::state("cannot take over the store", &error))
 }
 
-/// Rows that are read at once.
+/// Rows per page.
 const PAGE: usize = 1000;
 
 async fn raise_rows(place: &EmbeddedStore, adopted: &Adopted) -> Result<(), String> {
@@ -166,9 +178,7 @@ async fn raise_rows(place: &EmbeddedStore, adopted: &Adopted) -> Result<(), Stri
 }
 
 fn is_copy(place: &EmbeddedStore, has_identity: bool) -> Result<bool, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::system("cannot start", &error))?;
-    let looked = runtime.block_on(is_a_copy(place, has_identity));
+    let looked = runtime()?.block_on(is_a_copy(place, has_identity));
     looked.map_err(|error: String| Failure::state("cannot look at the store", &error))
 }
 

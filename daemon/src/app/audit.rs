@@ -1,4 +1,4 @@
-//! `leafd audit`: whether leases of any number of hosts overlap.
+//! `leafd audit`: checks whether leases of any number of hosts overlap.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -11,7 +11,7 @@ use crate::audit::{Audit, AuditReport, LoggedLease};
 use crate::rfc3339::rfc3339;
 use crate::state::lease_log::{FILE, OLDER, older};
 
-/// Reads lease logs, and state directories with lease logs in them.
+/// Reads lease logs, or state directories that contain them, and prints the result.
 ///
 /// # Errors
 /// When leases overlap, or a log cannot be read.
@@ -33,7 +33,7 @@ pub fn audit(paths: &[PathBuf], json: bool) -> Result<(), Failure> {
     if report.overlaps.is_empty() { Ok(()) } else { Err(Failure::overlaps(report.overlaps.len())) }
 }
 
-/// The logs at a path: the file, or those of a state directory.
+/// The logs at a path: the file itself, or those of a state directory.
 fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let metadata = std::fs::metadata(path).map_err(|error| Failure::unreadable(path, &error))?;
     if !metadata.is_dir() {
@@ -76,12 +76,12 @@ fn text(report: &AuditReport) -> String {
         }
     );
     for (count, what) in [
-        (report.damaged_lines, "lines could not be read; their leases are missing here"),
-        (report.gaps, "times a host could not write its log; leases are missing there"),
+        (report.damaged_lines, "damaged lines; their leases are missing here"),
+        (report.gaps, "times a host could not write its log; those leases are missing here"),
         (
             report.leases_without_identity,
-            "leases come from a database without an identity; those of hosts that reach it under \
-             another address were not compared",
+            "leases come from a database without an identity; if hosts reach it under different \
+             addresses, their leases were not compared",
         ),
     ] {
         if count > 0 {

@@ -1,4 +1,4 @@
-//! Builds what runs, from the inside out: state, store, segments, snowflakes.
+//! Builds the daemon from the inside out: state, store, segments, snowflakes.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use crate::state::lease_log::LeaseLog;
 use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 
-/// What runs.
+/// Everything that serves requests.
 pub(super) struct Daemon {
     pub(super) segments: Segments,
     pub(super) snowflake: Snowflake,
-    /// A task has broken down that leafd cannot do without.
+    /// Cancelled when an essential task panics.
     pub(super) fatal: CancellationToken,
     pub(super) state: StateDir,
 }
 
-/// Builds it. `peer` is a peer port that the service manager passes on.
+/// Builds the daemon. `peer` is a peer port that the service manager has passed.
 pub(super) async fn build(
     config: &Config,
     peer: Option<TcpListener>,
     environment: &Environment,
 ) -> Result<Daemon, Failure> {
     let state = StateDir::lock(&paths::state_dir(config))?.with_inodes(inodes(config));
-    // Before the directory is touched: a wrong configuration changes nothing.
+    // Check these before touching the directory: a wrong configuration changes nothing.
     let location = config.store_location()?;
     paths::check_certificates(&location)?;
     let password = paths::store_password(config)?;
@@ -63,7 +63,7 @@ pub(super) async fn build(
     Ok(Daemon { segments, snowflake, fatal, state })
 }
 
-/// Tells the log what the state directory has shown.
+/// Logs what leafd found in the state directory.
 fn tell(
     config: &Config,
     state: &StateDir,
@@ -85,7 +85,7 @@ fn tell(
     warn_of_blind_spots(config, state)
 }
 
-/// Says what is not noticed any more where inode numbers do not count.
+/// Warns if leafd has neither stable inode numbers nor birth times to recognise a copy by.
 fn warn_of_blind_spots(config: &Config, state: &StateDir) -> Result<(), Failure> {
     if config.state.unstable_inodes && !state.has_time()? {
         tracing::warn!(
@@ -104,7 +104,7 @@ fn segment_settings(config: &Config, base: u64) -> SegmentSettings {
         rules: BufferRules {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,
-            // What is made on first use is never unknown.
+            // A tag that leafd creates on first use is never unknown.
             absent_for: if config.makes_tags() { Duration::ZERO } else { segment.unknown_for },
         },
         auto_create: config.makes_tags(),

@@ -1,6 +1,6 @@
 //! How many descriptors leafd needs besides the connections of the Unix socket.
 
-use crate::config::{Config, Registry};
+use crate::config::{Config, RegistryKind};
 use crate::transport::peer;
 use crate::transport::unix::linger::MAX_LINGERING;
 use crate::worker::peers::MAX_AT_ONCE;
@@ -13,8 +13,8 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// reload.
 pub(super) fn other_descriptors(config: &Config) -> u64 {
     let peers = match config.worker.registry {
-        Registry::Fixed => 0,
-        Registry::ZooKeeper => peer::MAX_CONNECTIONS + MAX_AT_ONCE,
+        RegistryKind::Fixed => 0,
+        RegistryKind::ZooKeeper => peer::MAX_CONNECTIONS + MAX_AT_ONCE,
     };
     OTHER_DESCRIPTORS + MAX_LINGERING as u64 + peers as u64
 }

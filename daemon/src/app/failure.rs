@@ -1,4 +1,4 @@
-//! Why leafd ends, and with which number: those of `sysexits.h`.
+//! Why leafd ends, and its exit code, after `sysexits.h`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,25 +12,25 @@ use crate::transport::unix::socket::SocketError;
 
 /// The command line is wrong.
 pub const EX_USAGE: u8 = 64;
-/// An audit has found what must not be.
+/// An audit has found overlapping leases.
 const EX_OVERLAP: u8 = 1;
 /// A defect in leafd.
 const EX_SOFTWARE: u8 = 70;
 /// The operating system refuses something basic.
 const EX_OSERR: u8 = 71;
-/// A file or socket cannot be made.
+/// leafd cannot create a file or socket.
 const EX_CANTCREAT: u8 = 73;
 /// Reading or writing fails.
 const EX_IOERR: u8 = 74;
-/// Not now: somebody else holds it.
+/// Another process holds the resource; retry later.
 const EX_TEMPFAIL: u8 = 75;
 /// The configuration is wrong, or does not fit what is on disk.
 const EX_CONFIG: u8 = 78;
 
-/// How long standard error may take to accept why leafd ends: it may be a pipe that nobody reads.
+/// How long to wait for standard error to accept the last line: it may be a pipe that nobody reads.
 const LAST_LINE: Duration = Duration::from_secs(1);
 
-/// An end that is not a success.
+/// Why a command failed, with its exit code.
 #[derive(Debug)]
 pub struct Failure {
     code: u8,
@@ -66,9 +66,9 @@ impl Failure {
         Self::new(
             EX_CONFIG,
             format!(
-                "{} has lost its tables, and the journal does not know all that was issued from \
-                 it. Restore the database from a backup if there is one, and in any case run `leafd \
-                 adopt --above N`, where no tag has given an ID above N",
+                "{} has lost its tables, and the journal does not know everything that was issued \
+                 from it. Restore the database from a backup if there is one. In any case, run \
+                 `leafd adopt --above N`, where N is at least the highest ID of any tag",
                 database.display()
             ),
         )
@@ -91,11 +91,11 @@ impl Failure {
         &self.message
     }
 
-    /// Tells standard error, and gives the number to end with.
+    /// Prints the message on standard error, and returns the exit code.
     #[must_use]
     pub fn exit(self) -> ExitCode {
         let line = format!("leafd: {}\n", self.message);
-        // When nobody reads it, the number has to do.
+        // If nobody reads the line, the exit code has to do.
         within(LAST_LINE, move || drop(std::io::stderr().write_all(line.as_bytes())));
         ExitCode::from(self.code)
     }

@@ -1,5 +1,5 @@
-//! `leafd hand-back`: hands the node of a leafd that is stopped back to Java Leaf, and waits until that
-//! may start. What is to be written and what is awaited is decided in `worker::zookeeper::hand_back`.
+//! `leafd hand-back`: hands the node of a stopped leafd back to Java Leaf, and waits until Java
+//! Leaf may start. `worker::zookeeper::hand_back` decides what to write and how long to wait.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,16 +26,17 @@ use crate::worker::zookeeper::registrar::name_of;
 use crate::worker::zookeeper::session::{Access, CallError, Session};
 use crate::worker::zookeeper::view::Wanted;
 
-/// Between two looks at the clocks.
+/// Interval between two looks at the clocks.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Between two lines that say how long it still takes.
+/// Interval between lines that say how long it still takes.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Hands the node back; with `undo`, lets leafd have it again.
+/// Hands the node back; with `undo`, lets leafd use it again.
 ///
 /// # Errors
-/// When leafd runs on the state directory, another leafd has the node, or disk or ZooKeeper refuse.
+/// When leafd runs on the state directory, another leafd has the node, or the disk or ZooKeeper
+/// fails.
 pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
     let (Loaded { config, .. }, _) = load(path)?;
     let Some(ensemble) = config.ensemble()? else {
@@ -118,7 +119,8 @@ impl Giving {
             .await
             .map_err(|error| self.later(&error))?;
         let hand_over = self.look(&session).await?;
-        // Before the tree says so: from here on leafd does not use the worker ID, come what may.
+        // Record this before the tree changes: from here on leafd does not use the worker ID,
+        // whatever happens.
         let (name, ops, until_ms) = match hand_over {
             HandOver::NoNode { until_ms } => {
                 self.remember(self.file.worker, Standing::HandedBack).await?;
@@ -144,7 +146,7 @@ impl Giving {
             session.commit(&ops).await.map_err(|error| self.later(&error))?;
         }
         self.wait(&session, until_ms).await?;
-        // Somebody may have started something meanwhile.
+        // Somebody may have started a leafd or a Java Leaf meanwhile.
         match self.look(&session).await? {
             HandOver::After { until_ms: again, .. } if again <= until_ms => {}
             HandOver::IsJavas { .. } => {}
@@ -169,7 +171,7 @@ impl Giving {
         hand_over(&giver, &view).map_err(Failure::config)
     }
 
-    /// Writes into the worker file that its word alone is no reason to issue.
+    /// Records in the worker file that leafd must not issue on the strength of that file alone.
     async fn remember(&mut self, worker: Option<u64>, standing: Standing) -> Result<(), Failure> {
         let registry = name_of(&self.access);
         let past = self.file.shared.take().filter(|shared| shared.registry == registry);
@@ -184,8 +186,8 @@ impl Giving {
         written.map_err(|error| Failure::state("the worker file cannot be written", &error))
     }
 
-    /// Until this host's clock and ZooKeeper's have passed `until_ms`. Java Leaf compares nothing but
-    /// its clock, so the time that is recorded cannot be lowered.
+    /// Waits until this host's clock and ZooKeeper's have passed `until_ms`. The recorded time
+    /// cannot be lowered, because Java Leaf compares it only with its own clock.
     async fn wait(&self, session: &Session, until_ms: u64) -> Result<(), Failure> {
         let mut told: Option<Instant> = None;
         loop {

@@ -1,11 +1,11 @@
-//! How to get the first ID: a line for the log that works when it is typed.
+//! The log line with the command that gets the first ID, ready to be typed.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 
-/// The command that asks the daemon on `socket`, given where every client looks by itself, the
-/// directories of `PATH`, where this program is, and leafctl's arguments.
+/// The command that asks the daemon on `socket`, given the default socket of clients, the
+/// directories of `PATH`, the path of this program, and leafctl's arguments.
 pub(super) fn first_command(
     socket: &Path,
     clients_look_at: Option<&Path>,
@@ -28,8 +28,8 @@ pub(super) fn first_command(
     }
 }
 
-/// What the first command is for, and its arguments: an ID, or, where tags have to be made first and
-/// nothing else gives IDs, the tags that there are.
+/// The purpose of the first command, and its arguments: it gets an ID or, if tags have to be
+/// created first and there are no snowflake IDs, lists the tags.
 pub(super) fn first_call(config: &Config) -> (&'static str, &'static str) {
     match (config.makes_tags(), config.snowflake.enabled) {
         (true, _) => ("get an ID", "next orders"),
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_is_the_shortest_that_works() {
+    fn the_hint_is_the_shortest_command_that_works() {
         let dir = tempfile::tempdir().unwrap();
         let socket = Path::new("/run/leafd/leafd.sock");
         let program = dir.path().join("leafd");
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_nobody_made_is_not_suggested_where_none_is_made_on_first_use() {
+    fn the_hint_uses_a_new_tag_only_if_leafd_creates_tags_on_first_use() {
         let shared = "[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\"\n";
         for (toml, call) in [
             (String::new(), "next orders"),

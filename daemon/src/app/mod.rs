@@ -1,4 +1,4 @@
-//! The commands of `leafd`: what each does, from the configuration to the exit code.
+//! The commands of `leafd`, each from the configuration to the exit code.
 
 mod access;
 mod adopt;
@@ -36,22 +36,22 @@ use crate::config::{self, Loaded};
 use crate::environment::Environment;
 use crate::stdout::stdout;
 
-/// Lets leafd's user read and write what leafd makes, whatever umask it inherits: under 777 the
-/// state directory had mode 000, and the next start could not open it.
+/// Lets leafd's user read and write what leafd creates, whatever umask it inherits. With 777, the
+/// state directory would have mode 000, and the next start could not open it.
 pub fn spare_owner_in_umask() {
     let others = Mode::S_IRWXG | Mode::S_IRWXO;
     let inherited = umask(others);
     umask(inherited & others);
 }
 
-/// Where a configuration is looked for when none is named.
+/// The configuration file to use if the command line names none.
 const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
 
-/// Variables that may hold any path.
+/// Variables that may contain any path, even one that is not UTF-8.
 const PATHS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
-/// The file to read: the one that is named, else `system` unless there certainly is none. What
-/// cannot be looked at is no reason to go on without its rules and with the worker ID of others.
+/// The file to read: `path`, or else `system` unless it certainly does not exist. If leafd may not
+/// look at that file, it must not start without the file's rules and worker ID.
 fn found_at<'a>(path: Option<&'a Path>, system: &'a Path) -> Option<&'a Path> {
     let absent = || {
         let looked = std::fs::symlink_metadata(system);
@@ -60,12 +60,12 @@ fn found_at<'a>(path: Option<&'a Path>, system: &'a Path) -> Option<&'a Path> {
     path.or_else(|| (!absent()).then_some(system))
 }
 
-/// The same, at the place of this system.
+/// As [`found_at`], with this system's file.
 fn found(path: Option<&Path>) -> Option<&Path> {
     found_at(path, Path::new(SYSTEM_CONFIG))
 }
 
-/// The checked configuration, and where it comes from.
+/// Loads the checked configuration. Also returns where it comes from.
 fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
     let path = found(path);
     let loaded = config::load(path, variables()?)?;
@@ -73,16 +73,16 @@ fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
     Ok((loaded, from))
 }
 
-/// The environment, as far as it is text.
+/// The environment variables whose names are UTF-8.
 fn variables() -> Result<Vec<(String, String)>, Failure> {
     let mut variables = Vec::new();
     for (name, value) in std::env::vars_os() {
-        // A name that is not UTF-8 cannot be one of ours.
+        // leafd has no variable with a name that is not UTF-8.
         let Ok(name) = name.into_string() else { continue };
         match value.into_string() {
             Ok(value) => variables.push((name, value)),
-            // Going on without it would be another configuration than the one meant. These two
-            // are paths, and not keys.
+            // Without it, leafd would run with another configuration than the operator meant. The
+            // variables in PATHS are not keys.
             Err(value) if name.starts_with("LEAFD_") && !PATHS.contains(&name.as_str()) => {
                 let secret = ["PASSWORD", "URL", "AUTH"].iter().any(|mark| name.contains(mark));
                 let value = if secret { "***".to_owned() } else { format!("{value:?}") };
@@ -94,8 +94,8 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
     Ok(variables)
 }
 
-/// `leafd check`. Secrets are read at the start and not by a reload, before which systemd does not
-/// hand out credentials.
+/// `leafd check`. It reads passwords only with `secrets`: a reload does not read them either, and
+/// systemd passes no credentials to the check before a reload.
 ///
 /// # Errors
 /// When leafd would not start with the configuration.
@@ -122,6 +122,12 @@ pub fn default_config() -> Result<(), Failure> {
     print(config::DEFAULT)
 }
 
+/// A runtime on the current thread.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::system("cannot start", &error))
+}
+
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_that_cannot_be_looked_at_is_not_taken_for_none() {
+    fn an_inaccessible_configuration_does_not_count_as_missing() {
         let dir = tempfile::tempdir().unwrap();
         let (file, lost, strange) =
             (dir.path().join("file"), dir.path().join("lost"), dir.path().join("file/leafd.toml"));

@@ -1,26 +1,26 @@
-//! Whose state directory this is, and what happens to one of another host.
+//! Whose state directory this is, and what to do with one of another host.
 
-use crate::config::{Config, Registry};
+use crate::config::{Config, RegistryKind};
 use crate::state::dir::ForeignPolicy;
 use crate::state::owner::StateOwner;
 use crate::store::{StoreAddress, StoreLocation};
 
-/// Whose state this is when it is this host's.
+/// The owner that this host's state directory has.
 pub(super) fn owner(config: &Config, store: &StoreLocation) -> StateOwner {
     let identity = config.worker.identity.as_deref().unwrap_or_default();
     let shared = store.address().map(StoreAddress::identity);
     StateOwner::here(config.state.machine_id.as_deref(), identity, shared.as_deref())
 }
 
-/// An embedded store is copied together with the directory; a shared one knows of the host that
-/// the directory comes from. Of a worker ID that is fixed nobody knows.
+/// What to do with another host's state directory. An embedded store was copied with it; a shared
+/// store still knows what the other host leased. Nothing knows about a fixed worker ID.
 pub(super) fn foreign_policy(config: &Config, store: &StoreLocation) -> ForeignPolicy {
     if store.is_embedded() {
         return ForeignPolicy::Refuse;
     }
     let fixed_worker = match config.worker.registry {
-        Registry::Fixed => config.snowflake.enabled.then_some(config.worker.id),
-        Registry::ZooKeeper => None,
+        RegistryKind::Fixed => config.snowflake.enabled.then_some(config.worker.id),
+        RegistryKind::ZooKeeper => None,
     };
     ForeignPolicy::SetAside { fixed_worker }
 }

@@ -1,4 +1,4 @@
-//! Where things are when the configuration does not say.
+//! Default paths, for what the configuration leaves open.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::store::StoreLocation;
 /// The system's state directory.
 const SYSTEM_STATE: &str = "/var/lib/leafd";
 
-/// The state directory: configured, or systemd's, or the user's own.
+/// The state directory: the configured one, or systemd's, or the system's, or the user's own.
 pub(super) fn state_dir(config: &Config) -> PathBuf {
     let uid = Uid::effective();
     let owner = || std::fs::metadata(SYSTEM_STATE).ok().map(|meta| Uid::from_raw(meta.uid()));
@@ -24,8 +24,8 @@ pub(super) fn state_dir(config: &Config) -> PathBuf {
     })
 }
 
-/// `system_is_ours`: whether the system's belongs to this user, who is the service's then, also
-/// when an operator runs a command as this user by hand.
+/// `system_is_ours`: whether the system's directory belongs to this user. Then this user is the
+/// service's, even if an operator runs a command by hand.
 fn default_state_dir(
     variable: impl Fn(&str) -> Option<OsString>,
     uid: Uid,
@@ -50,14 +50,18 @@ pub(super) fn database(config: &Config) -> PathBuf {
     config.store.path.clone().unwrap_or_else(|| state_dir(config).join("leafd.db"))
 }
 
-/// The store's password, wherever it is.
-pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    config.store_password(credentials.as_deref())
+/// The directory of systemd's credentials, if systemd passes any.
+fn credentials() -> Option<PathBuf> {
+    std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
 }
 
-/// Checks that the database's certificates and keys are files. They are read at every connection,
-/// where a FIFO would hang. One that is missing may come later.
+/// The store's password, from wherever it is configured.
+pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
+    config.store_password(credentials().as_deref())
+}
+
+/// Checks that the database's certificates and keys are files. Every connection reads them, and a
+/// FIFO would block it. A file that is missing may come later.
 pub(super) fn check_certificates(store: &StoreLocation) -> Result<(), Failure> {
     for (key, path) in store.address().iter().flat_map(|address| address.certificates()) {
         input::is_file_or_absent(&path).map_err(|error| {
@@ -67,13 +71,12 @@ pub(super) fn check_certificates(store: &StoreLocation) -> Result<(), Failure> {
     Ok(())
 }
 
-/// ZooKeeper's user and password, wherever they are.
+/// ZooKeeper's user and password, from wherever they are configured.
 pub(super) fn zookeeper_auth(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    config.zookeeper_auth(credentials.as_deref())
+    config.zookeeper_auth(credentials().as_deref())
 }
 
-/// The socket.
+/// The path of the socket.
 pub(super) fn socket(config: &Config) -> PathBuf {
     config.socket.path.clone().unwrap_or_else(leaf_client::default_socket_path_for_daemon)
 }
@@ -100,7 +103,7 @@ mod tests {
         assert_eq!(chosen(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")], 5), "/s/leafd");
         assert_eq!(chosen(&[("HOME", "/h")], 5), "/h/.local/state/leafd");
         assert_eq!(chosen(&[], 5), "/var/tmp/leafd-5");
-        // As the service's user by hand.
+        // An operator runs a command by hand as the service's user.
         assert_eq!(chosen_of(&[("HOME", "/h")], 5, true), "/var/lib/leafd");
         assert_eq!(chosen_of(&[("STATE_DIRECTORY", "/s")], 5, true), "/s");
     }

@@ -1,11 +1,11 @@
-//! What leafd says once it serves.
+//! What leafd logs once it serves.
 
 use std::path::Path;
 
 use super::hint;
 use crate::config::Config;
 
-/// Tells the log that leafd serves, and how to get the first ID.
+/// Logs that leafd serves, and how to get the first ID.
 pub(super) fn say_ready(socket: Option<&Path>, state: &Path, config: &Config) {
     let Some(socket) = socket else {
         tracing::info!(state = %state.display(), "ready, on a socket without a path");
@@ -13,7 +13,7 @@ pub(super) fn say_ready(socket: Option<&Path>, state: &Path, config: &Config) {
     };
     let search: Vec<_> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
     let program = std::env::current_exe().ok();
-    // A variable of ours says nothing about the shell of whoever reads the log.
+    // If leafd's environment sets the socket, the shell of whoever reads the log may not.
     let ours = std::env::var_os(leaf_client::SOCKET_VARIABLE).is_some();
     let clients_look_at = (!ours).then(leaf_client::default_socket_path);
     let (what, call) = hint::first_call(config);

@@ -1,5 +1,5 @@
-//! What SIGHUP does: reads the configuration again, and puts in force what can change while leafd
-//! runs. All of it or, when it is wrong, nothing.
+//! Reloads the configuration on SIGHUP: applies every change that is possible while leafd runs or,
+//! if anything is wrong, none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::transport::lifecycle::Transports;
 
 /// The keys that a reload puts in force, besides those of the transports
 /// ([`crate::transport::lifecycle::Transport::reloaded_keys`]). A dot at the end means the whole
-/// section. Of `[segment]`, only the waits: the rest is part of each tag's state.
+/// section. Of `[segment]`, only the other rest is part of each tag's state.
 const RELOADED: [&str; 7] = [
     "access.",
     "quota.",
@@ -30,15 +30,15 @@ const RELOADED: [&str; 7] = [
     "log.level",
 ];
 
-/// How long a reload may read, user database included.
+/// Deadline for reading the configuration and the user database.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What a reload needs.
+/// Reloads the configuration.
 pub(super) struct Reloader {
     path: Option<PathBuf>,
-    /// What leafd was started with,
+    /// The configuration that leafd started with.
     started: Loaded,
-    /// and what it has read last.
+    /// The configuration of the latest reload.
     latest: Loaded,
     log: log::Handle,
     service: Arc<Service>,
@@ -66,20 +66,19 @@ impl Reloader {
         }
     }
 
-    /// Reloads; log and service manager are told what comes of it.
+    /// Reloads, and reports the outcome to the log and the service manager.
     pub(super) async fn reload(&mut self, manager: &Manager) {
         manager.reloading();
-        let outcome = self.put_in_force().await;
+        let outcome = self.apply().await;
         if let Err(failure) = &outcome {
-            tracing::error!("not reloaded, nothing is changed: {}", failure.message());
+            tracing::error!("not reloaded, nothing has changed: {}", failure.message());
         }
         manager.reloaded(outcome.err().as_ref().map(Failure::message));
     }
 
-    async fn put_in_force(&mut self) -> Result<(), Failure> {
+    async fn apply(&mut self) -> Result<(), Failure> {
         let path = self.path.clone();
-        // On a thread of its own: the file and the list of users may be on another host, which
-        // hangs.
+        // On a separate thread: the file and the user database may be on another host that hangs.
         let read = tokio::task::spawn_blocking(move || {
             if let Some(path) = &path {
                 input::can_be_read_again(path)
@@ -89,16 +88,16 @@ impl Reloader {
             let policy = policy(&loaded.config)?;
             Ok((loaded, policy))
         });
-        // Left behind if it hangs, so that the next reload has a chance.
+        // If the thread hangs, leave it behind, so that the next reload has a chance.
         let read = tokio::time::timeout(LIMIT, read).await.map_err(|_| {
             Failure::not_now(format!(
-                "the configuration, and the users and groups that it names, were not read within \
-                 {LIMIT:?}; look at the file system and the user database"
+                "reading the configuration, and the users and groups that it names, took longer \
+                 than {LIMIT:?}; check the file system and the user database"
             ))
         })?;
         let (loaded, policy) =
             read.unwrap_or_else(|error| Err(Failure::software(&format!("a defect: {error}"))))?;
-        // Checked with the rest, so that it can only fail together with the log.
+        // The level has been checked, so this fails only if the log has ended.
         self.log.set_level(&loaded.config.log.level).map_err(|error| {
             Failure::config(format!("log.level: {:?}: {error}", loaded.config.log.level))
         })?;
@@ -112,9 +111,9 @@ impl Reloader {
         later.retain(|key| !self.is_reloaded(key));
         self.latest = loaded;
         let now = if now.is_empty() { "no key has changed".to_owned() } else { now.join(", ") };
-        tracing::info!("configuration reloaded: {now}; the list of tags is read again");
+        tracing::info!("configuration reloaded: {now}; leafd also reads the list of tags again");
         if !later.is_empty() {
-            tracing::warn!("changed, and in force from the next start on: {}", later.join(", "));
+            tracing::warn!("changed, but applied only at the next start: {}", later.join(", "));
         }
         Ok(())
     }
@@ -128,7 +127,7 @@ impl Reloader {
     }
 }
 
-/// The policy that `config` sets for requests.
+/// What policy lets callers sets for requests.
 pub(super) fn policy(config: &Config) -> Result<Policy, Failure> {
     let limits = RequestLimits {
         max_in_flight: config.socket.max_in_flight,

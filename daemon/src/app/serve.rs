@@ -1,10 +1,10 @@
-//! `leafd` itself: loads the configuration, starts the log and the runtime, and runs.
+//! `leafd` without a command: loads the configuration, starts the log and the runtime, and runs.
 
 use std::path::Path;
 
 use super::failure::Failure;
 use super::run::run;
-use super::{found, load};
+use super::{found, load, runtime};
 use crate::environment::Environment;
 use crate::log;
 use crate::manager::Manager;
@@ -13,9 +13,9 @@ use crate::transport::inherited::Inherited;
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When it cannot start, or cannot stop in good order.
+/// When it cannot start, or cannot stop cleanly.
 pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
-    // Before anything else is opened.
+    // Take inherited descriptors before opening anything else.
     let inherited = Inherited::from_environment();
     let manager = Manager::of_environment();
     let outcome =
@@ -28,11 +28,12 @@ pub fn serve(path: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result<(), Failure> {
-    // At a reload as well: that it has gone does not mean that there are no rules any more.
+    // Reloads use the same path: if the file has gone by then, that does not mean there are no
+    // rules.
     let path = found(path);
     let (loaded, from) = load(path)?;
     let config = &loaded.config;
-    // Dropped last, so that the last lines are written.
+    // The guard is dropped last, and then writes the last lines.
     let (log, _log) = log::start(&config.log)
         .map_err(|error| Failure::software(&format!("the log does not start: {error}")))?;
     tracing::info!(config = from, "leafd {}", env!("CARGO_PKG_VERSION"));
@@ -44,12 +45,9 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     for warning in config.warnings(now_ms) {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::system("cannot start", &error))?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(run(path, &loaded, inherited, manager, log, environment));
-    // A name that is being resolved has a thread of its own, which nobody can stop.
+    // Do not wait for threads that resolve a name: nothing can stop them.
     runtime.shutdown_background();
     outcome
 }

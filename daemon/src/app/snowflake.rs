@@ -1,5 +1,5 @@
-//! Builds the snowflake side: with the worker ID that the configuration fixes, or with the one that
-//! ZooKeeper gives, which may come late.
+//! Builds the snowflake side, with a worker ID from the configuration, or with one from ZooKeeper,
+//! which may come late.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -31,11 +31,11 @@ use crate::worker::zookeeper::plan::Rules as ClaimRules;
 use crate::worker::zookeeper::registrar::{Registrar, Settings, SharedSession, name_of};
 use crate::worker::zookeeper::session::Access;
 
-/// How long the search for one's own address may take: names have to be resolved.
+/// How long the search for this host's address may take, which has to resolve names.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// How long ZooKeeper has at the end, however long its calls may take. It is only told what the
-/// state directory has already.
+/// How long the last calls to ZooKeeper may take when leafd stops, whatever their timeout. They
+/// only report what the state directory has already.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// The snowflake side.
@@ -43,14 +43,14 @@ pub(super) struct Snowflake {
     environment: Environment,
     pub(super) issuer: Issuer,
     pub(super) workers: Workers,
-    /// The claim and the peer port, which end before the issuer's last word is passed on.
+    /// The registrar and the peer port.
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
 impl Snowflake {
-    /// Starts it. `past` is what the state directory knows of the worker ID, and `peer` a peer
-    /// port that the service manager passes on.
+    /// Starts the snowflake side. `past` is what the state directory knows about the worker ID, and
+    /// `peer` a peer port that the service manager has passed.
     pub(super) fn start(
         config: &Config,
         environment: Environment,
@@ -98,7 +98,7 @@ impl Snowflake {
         };
         let layout = config.snowflake.layout;
         let refused = match past {
-            // It is known by name, and the registry gives it another worker ID.
+            // The registry knows the instance by its name, and gives it another worker ID.
             WorkerPast::Lost { .. } if ensemble.is_some() => None,
             past => start_at(past, layout).err(),
         };
@@ -135,7 +135,7 @@ impl Snowflake {
         });
     }
 
-    /// Claims a worker ID in the background, for as long as it takes, and answers the others.
+    /// Claims a worker ID in the background, however long it takes, and opens the peer port.
     fn register(
         &mut self,
         config: &Config,
@@ -194,7 +194,7 @@ impl Snowflake {
         Ok(())
     }
 
-    /// Opens the peer port, unless it is passed on; returns its number, 0 without one.
+    /// Opens the peer port, or uses the `inherited` one. Returns its number, or 0 if there is none.
     fn listen(
         &self,
         config: &Config,
@@ -218,7 +218,7 @@ impl Snowflake {
         Ok(port)
     }
 
-    /// Nothing is issued any more, and disk and registry are told exactly up to where it was.
+    /// Stops issuing, and reports to disk and registry exactly how far it got.
     pub(super) async fn close(&self) -> Result<(), String> {
         let outcome = self.issuer.close().await;
         self.stop.cancel();
@@ -230,7 +230,7 @@ impl Snowflake {
     }
 }
 
-/// The ensemble, the tree, and the rights there.
+/// The ensemble, the tree, and leafd's rights in it.
 pub(super) fn access(config: &Config, ensemble: Ensemble) -> Result<Access, Failure> {
     Ok(Access {
         ensemble,
@@ -243,7 +243,7 @@ pub(super) fn access(config: &Config, ensemble: Ensemble) -> Result<Access, Fail
     })
 }
 
-/// This instance's place; asked for until it is found, or the worker file tells.
+/// Looks for this instance's place until it finds it, or takes the one in the worker file.
 async fn find_place(
     configured: Option<&str>,
     advertised: crate::config::PeerAddress,

@@ -1,4 +1,5 @@
-//! Which store the configuration means, and what has to be true before anything remembered is issued.
+//! Opens the configured store, and checks that remembered ranges were leased from it before leafd
+//! issues any of them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,10 +21,10 @@ use crate::store::{
     StoreSource, UnusableDatabase, may_be_another,
 };
 
-/// What is remembered of the tags, and whether that is everything.
+/// What the state directory remembers of the tags.
 pub(super) struct Remembered {
     pub(super) tags: HashMap<BizTag, TagRecord>,
-    /// Nothing was ever leased: only a journal that knows everything can say so.
+    /// Nothing was ever leased. Only a journal that is whole can say so.
     nothing_leased: bool,
 }
 
@@ -35,7 +36,7 @@ impl Remembered {
     }
 }
 
-/// Opens the store. What is left of ranges that come from another database is given up first.
+/// Opens the store. Before that, leafd drops the remaining ranges of another database.
 pub(super) async fn open(
     config: &Config,
     location: StoreLocation,
@@ -48,10 +49,10 @@ pub(super) async fn open(
     let nothing_leased = remembered.nothing_leased;
     let recorded = state.database(&here.store)?;
     if recorded.is_none() && !nothing_leased {
-        tracing::error!("database.properties is damaged; the IDs that were left are given up");
+        tracing::error!("database.properties is damaged; leafd drops the remaining IDs");
         drop_ranges(&mut remembered.tags, writer).await.map_err(not_given_up)?;
     }
-    // Where nothing was leased, any database will do.
+    // If nothing was leased, any database is right.
     let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
     let recorder = StateDirRecorder { writer: writer.clone(), place: here.store.clone() };
     let guard = DatabaseGuard::new(recorded, Arc::new(recorder));
@@ -69,7 +70,7 @@ pub(super) async fn open(
     Ok(store)
 }
 
-/// Where ranges come from.
+/// The source of ranges that the configuration names.
 fn source(
     config: &Config,
     location: StoreLocation,
@@ -85,7 +86,7 @@ fn source(
     StoreSource::Shared(SharedStore { address, password, limits })
 }
 
-/// Where the embedded store is.
+/// The embedded store's file, and how to open it.
 pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> EmbeddedStore {
     EmbeddedStore {
         path: paths::database(config),
@@ -95,14 +96,14 @@ pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> EmbeddedStore 
     }
 }
 
-/// What tells a restored or copied state directory, or a file in it.
+/// Whether inode numbers help to recognise a restored or copied state directory.
 pub(super) fn inodes(config: &Config) -> Inodes {
     if config.state.unstable_inodes { Inodes::Unstable } else { Inodes::Stable }
 }
 
-/// Nobody recorded which embedded database the ranges come from, as with state of leafd 0.1.0: they
-/// are given up before the one that is there now is recorded. Where there is none, nobody else can
-/// have them.
+/// Drops ranges if no one recorded which embedded database they come from, as in state of leafd
+/// 0.1.0, before leafd records the present database. If there is none, nobody else can have the
+/// ranges.
 async fn forget_origin(
     path: &Path,
     remembered: &mut HashMap<BizTag, TagRecord>,
@@ -115,14 +116,14 @@ async fn forget_origin(
     let dropped = drop_ranges(remembered, writer).await.map_err(not_given_up)?;
     tracing::info!(
         dropped,
-        "nobody recorded which database the leased ranges come from, as in state of earlier versions; they \
-         are given up once, and tags go on above them"
+        "the state does not record which database the leased ranges come from, as in earlier \
+         versions; leafd drops them once, and tags continue above them"
     );
     Ok(())
 }
 
-/// Looks at the embedded database before anything that was leased is issued: those IDs may be
-/// another one's.
+/// Probes the embedded database before leafd issues any remembered range, which may come from
+/// another database.
 async fn look_at(
     store: &dyn Store,
     guard: &DatabaseGuard,
@@ -144,13 +145,13 @@ async fn look_at(
             let dropped = drop_ranges(remembered, writer).await.map_err(not_given_up)?;
             tracing::error!(
                 dropped,
-                "{} is another file than the recorded one, and cannot be opened; the IDs that \
-                 were left are given up: {error}",
+                "{} is another file than the recorded one, and cannot be opened; leafd drops the \
+                 remaining IDs: {error}",
                 path.display()
             );
             Ok(())
         }
-        // What was leased is served without it.
+        // leafd serves the remembered ranges without the database.
         Some(
             UnusableDatabase::Lost { .. }
             | UnusableDatabase::Swapped { .. }
@@ -161,5 +162,5 @@ async fn look_at(
 }
 
 fn not_given_up(error: String) -> Failure {
-    Failure::state("what was left of another database's IDs cannot be given up", &error)
+    Failure::state("cannot drop the remaining IDs of another database", &error)
 }

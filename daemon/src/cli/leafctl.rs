@@ -1,5 +1,4 @@
-//! The command line: what can be asked of leafctl and how it is written. Checks that need only
-//! the words are made here; nothing is carried out.
+//! The command line of leafctl. It checks what the arguments alone can tell, and executes nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,46 +7,46 @@ use crate::duration;
 use clap::{Args, Parser, Subcommand};
 use leaf_client::Layout;
 
-/// Asks leafd for IDs, looks at it, administers its tags and measures it.
+/// Get IDs from leafd, inspect it, administer its tags and worker IDs, and benchmark it.
 #[derive(Debug, Parser)]
 #[command(
     name = "leafctl",
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 done, 1 duplicates found by bench --verify, 64 wrong use or a \
-                  refusal, 69 leafd not reachable or not able now, 74 output not writable, 76 \
-                  the peer does not speak the protocol."
+    after_help = "Exit status: 0 done, 1 bench --verify found duplicates, 64 wrong usage or leafd \
+                  refused, 69 leafd is unreachable or cannot do it now, 74 cannot write the \
+                  output, 76 the peer does not speak leafd's protocol."
 )]
 pub struct Cli {
-    /// Where leafd is and how patient to be.
+    /// The options that every command has.
     #[command(flatten)]
     pub daemon: DaemonArgs,
 
-    /// What is asked.
+    /// The command to execute.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: LeafctlCommand,
 }
 
-/// Where leafd is and how patient to be.
+/// How to reach leafd, and how long to wait for it.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// leafd's socket [env: LEAFD_SOCKET] [default: that of the user's own leafd if there is one,
-    /// else /run/leafd/leafd.sock]
-    // The variable is read where the default is made, so that every client treats it the same.
+    /// leafd's socket [env: LEAFD_SOCKET] [default: the socket of a leafd that this user runs, else
+    /// /run/leafd/leafd.sock]
+    // leaf_client reads the variable, so that every client treats it the same.
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// How long to wait for each answer, as in 500ms or 5s [default: 5s; of `health`, and in all:
-    /// 900ms]
+    /// How long to wait for each answer, such as 500ms or 5s [default: 5s; for health, 900ms in
+    /// total]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
 }
 
-/// How long to wait for an answer.
+/// Default timeout for one answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long `health` waits in all: less than the second after which a kubelet ends a probe unless
-/// told otherwise, so that the reason is told. What it asks is in memory.
+/// Default timeout for all of `health`: below a kubelet's default probe timeout of one second, so
+/// that leafctl can still print the reason. leafd answers a probe from memory.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(900);
 
 impl DaemonArgs {
@@ -61,21 +60,21 @@ impl DaemonArgs {
         self.timeout.unwrap_or(TIMEOUT)
     }
 
-    /// How long `health` waits in all.
+    /// The deadline for everything that `health` asks.
     pub fn probe_timeout(&self) -> Duration {
         self.timeout.unwrap_or(PROBE_TIMEOUT)
     }
 
-    /// The socket where the command line names one.
+    /// The socket, if the command line names one.
     pub fn given_socket(&self) -> Option<&Path> {
         self.socket.as_deref()
     }
 }
 
-/// What leafctl is asked.
+/// The commands of leafctl.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Prints IDs of a biz tag, one per line
+pub enum LeafctlCommand {
+    /// Print IDs of a biz tag, one per line
     Next {
         /// The biz tag
         tag: String,
@@ -84,156 +83,157 @@ pub enum Command {
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
     },
-    /// Prints snowflake IDs, one per line
+    /// Print snowflake IDs, one per line
     Snowflake {
         /// How many IDs
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
     },
-    /// Takes snowflake IDs apart, by leafd's layout or by one that is named
+    /// Split snowflake IDs into time, worker ID and sequence number
     Decode(DecodeArgs),
-    /// Tells how leafd is: its ranges, its worker ID, its clock
+    /// Show what leafd is doing: its tags and ranges, its worker ID, its clock
     Status {
-        /// Prints one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Tells by the exit status whether leafd answers, for probes: 0, or 69 and the reason
+    /// Check whether leafd answers, for probes: exit with 0, or with 69 and print the reason
     Health {
-        /// Whether IDs are to be had too: snowflake IDs where they are configured, and no request
-        /// that waits for a store that fails. While memory serves, a store that fails is no matter
+        /// Also check that leafd can issue IDs: it fails if snowflake IDs are enabled but not
+        /// available, or if requests wait for a store that fails. A failing store alone does not
+        /// count as long as leafd can serve from memory
         #[arg(long)]
         ready: bool,
     },
-    /// Lists and administers biz tags
+    /// List and administer biz tags
     #[command(subcommand)]
     Tag(TagCommand),
-    /// Lists the worker IDs of all hosts, and releases those of hosts that are gone
+    /// List the worker IDs of all hosts, and release those of hosts that are gone
     #[command(subcommand)]
     Worker(WorkerCommand),
-    /// Measures leafd: throughput and latency, and with --verify uniqueness
+    /// Measure throughput and latency, and with --verify check that no ID comes twice
     Bench(BenchArgs),
 }
 
-/// What is taken apart, and how it is shown.
+/// The arguments of `decode`.
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
     /// The IDs, in decimal
-    // Taken as text so that a wrong one is named as it was written.
+    // Text, so that an error can quote a wrong one as it was written.
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 
-    /// leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits, as in
-    /// 41/10/12@1288834974657 [default: that of the running leafd, else leaf, with a warning]
+    /// The IDs' layout: leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits,
+    /// such as 41/10/12@1288834974657 [default: the layout of the running leafd; if it cannot be
+    /// reached, leaf, with a warning]
     #[arg(long)]
     pub layout: Option<Layout>,
 
-    /// Prints one JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
 }
 
-/// What is done with tags.
+/// The commands of `leafctl tag`.
 #[derive(Debug, Subcommand)]
 pub enum TagCommand {
-    /// Lists all tags
+    /// List all tags
     List {
-        /// Prints one JSON array
+        /// Print one JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Makes a tag
+    /// Create a tag
     Create {
         /// The tag, up to 128 characters
         tag: String,
-        /// IDs per lease [default: the daemon's]
+        /// IDs per lease [default: the daemon's segment.default-step]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         step: Option<u32>,
-        /// The lowest ID that the tag may give; where a tag of this name was deleted, it goes on
-        /// above that
+        /// The lowest ID that the tag may issue. If a tag of this name was deleted, the new one
+        /// begins above the deleted one's IDs
         #[arg(long, value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..i64::MAX as u64))]
         first: u64,
-        /// For people, up to 256 characters
+        /// What the tag is for, up to 256 characters; leafd only shows it
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
-        /// Prints one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Changes how many IDs a tag leases at a time
+    /// Change how many IDs a tag leases at a time
     SetStep {
         /// The tag
         tag: String,
         /// IDs per lease
         #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         step: u32,
-        /// Prints one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Deletes a tag, and remembers where it ended
+    /// Delete a tag, and remember where it ended
     ///
-    /// A tag that is made with this name later begins there, whichever host makes it. IDs in the
-    /// memory of this leafd are dropped; other hosts stop serving the tag when they read their
-    /// tags again (segment.refresh). Where tags are made on first use, the next request makes it
-    /// again.
+    /// If any host creates a tag of this name later, its IDs begin there. This leafd drops the IDs
+    /// that it holds in memory; other hosts stop serving the tag at their next refresh
+    /// (segment.refresh). If leafd creates tags on first use, the next request creates it again.
     ///
-    /// Without --yes, shows the tag, and asks for its name to be typed.
+    /// Without --yes, leafctl shows the tag and asks you to type its name.
     Delete {
         /// The tag
         tag: String,
-        /// Asks for nothing
+        /// Delete without asking
         #[arg(long)]
         yes: bool,
-        /// Prints one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Shows one tag
+    /// Show one tag
     Show {
         /// The tag
         tag: String,
-        /// Prints one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
 }
 
-/// What is done with worker IDs.
+/// The commands of `leafctl worker`.
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
-    /// Lists all worker IDs of the registry, and who has them
+    /// List all worker IDs in the registry and their owners
     List {
-        /// Prints one JSON array
+        /// Print one JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Makes the worker ID of an owner that is gone for good free for anybody
+    /// Release a worker ID whose owner is gone for good, so that another leafd can claim it
     ///
-    /// Only for an owner that will never start again with its state directory, on a host that was
-    /// taken down for example: one that came back could go on with this worker ID, and IDs could
-    /// come twice. Worker IDs of owners that are live are not released.
+    /// Do this only if the owner will never start again with its state directory, for example
+    /// because its host was decommissioned. An owner that came back could go on with this worker
+    /// ID, and IDs could come twice. leafd does not release the worker ID of a live owner.
     ///
-    /// Without --owner, shows who has the worker ID, and asks for the owner's name to be typed.
+    /// Without --owner, leafctl shows the owner and asks you to type its name.
     Release {
         /// The worker ID
         #[arg(value_name = "ID")]
         worker: u64,
-        /// The owner that is gone, as leafctl worker list shows it; asks for nothing
+        /// The owner that is gone, as leafctl worker list shows it; releases without asking
         #[arg(long, value_name = "IDENTITY")]
         owner: Option<String>,
-        /// Prints one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
 }
 
-/// What is measured.
+/// The arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Connections at the same time
+    /// Number of connections
     #[arg(long, short = 'c', value_name = "C", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub connections: u32,
@@ -248,16 +248,16 @@ pub struct BenchArgs {
         value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
 
-    /// The biz tag to take IDs of
+    /// The biz tag to request IDs of
     #[arg(long, default_value = "bench")]
     pub tag: String,
 
-    /// Spreads the requests over so many tags, named TAG-0 and so on with equally many digits
+    /// Spread the requests over N tags, named TAG-0, TAG-1 and so on (TAG-00 if N is above 10)
     #[arg(long, value_name = "N", conflicts_with = "verify",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tags: Option<u32>,
 
-    /// Takes snowflake IDs instead
+    /// Request snowflake IDs instead
     #[arg(long, conflicts_with_all = ["tag", "tags"])]
     pub snowflake: bool,
 
@@ -270,15 +270,15 @@ pub struct BenchArgs {
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
     pub warm_up: Duration,
 
-    /// Checks that no ID comes twice over the whole run
+    /// Check that no ID comes twice in the whole run
     #[arg(long)]
     pub verify: bool,
 
-    /// Prints one JSON object, and no progress unless asked for
+    /// Print one JSON object, and no progress unless --progress asks for it
     #[arg(long)]
     pub json: bool,
 
-    /// Reports progress on stderr each second, which is the default on a terminal
+    /// Print progress on stderr every second (the default on a terminal)
     #[arg(long)]
     pub progress: bool,
 }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_daemon_may_follow_the_command() {
+    fn options_for_reaching_leafd_may_follow_the_command() {
         let cli = Cli::try_parse_from(["leafctl", "status", "--socket", "/s", "--timeout", "1m"])
             .unwrap();
         assert_eq!(cli.daemon.socket(), PathBuf::from("/s"));
@@ -314,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_id_reaches_the_decoder_to_be_named() {
+    fn decode_gets_negative_ids_so_that_its_error_can_quote_them() {
         let cli = Cli::try_parse_from(["leafctl", "decode", "-5"]).unwrap();
-        assert!(matches!(cli.command, Command::Decode(args) if args.ids == ["-5"]));
+        assert!(matches!(cli.command, LeafctlCommand::Decode(args) if args.ids == ["-5"]));
     }
 }

@@ -1,4 +1,4 @@
-//! The command line of leafd. Nothing is carried out.
+//! The command line of leafd. Nothing is executed here.
 
 use std::path::PathBuf;
 
@@ -6,62 +6,64 @@ use clap::{Parser, Subcommand};
 
 use crate::app::SchemaDialect;
 
-/// Unique 64-bit IDs for the processes of this host, over a Unix domain socket.
+/// Issue unique 64-bit IDs to the processes of this host, over a Unix domain socket.
 ///
-/// Without a command, leafd serves until SIGTERM or SIGINT. Without a configuration it serves
-/// this host alone, from an embedded store.
+/// Without a command, leafd serves until SIGTERM or SIGINT. Without a configuration, it serves this
+/// host alone, from an embedded store.
 #[derive(Debug, Parser)]
 #[command(name = "leafd", version, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// The configuration file; without one, /etc/leafd/leafd.toml if it exists, else the defaults
+    /// The configuration file [default: /etc/leafd/leafd.toml if it exists, else the built-in
+    /// defaults]
     #[arg(long, global = true, value_name = "FILE", env = "LEAFD_CONFIG")]
     pub config: Option<PathBuf>,
-    /// What is done; nothing: serve.
+    /// The command to execute; without one, leafd serves.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<LeafdCommand>,
 }
 
-/// What is done instead of serving.
+/// The commands of leafd.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Check the configuration and exit: 0 when leafd would start with it
+pub enum LeafdCommand {
+    /// Check the configuration, and exit with 0 if leafd would start with it
     Check {
-        /// Do not read passwords, as before a reload, which does not read them either
+        /// Do not read passwords; a reload does not read them either
         #[arg(long)]
         without_secrets: bool,
     },
-    /// Print the statement that makes the table, in the dialect of one database or of each
+    /// Print the SQL that creates leafd's tables, for one database or for all
     Schema {
-        /// Which one
+        /// The database [default: all]
         dialect: Option<SchemaDialect>,
     },
     /// Print the default configuration with every key explained
     DefaultConfig,
-    /// Take the state directory over: after its disk was moved to this machine, after damage, or
-    /// after it was lost or restored from a backup
+    /// Take over the state directory after its disk was moved to this machine, or after it was
+    /// damaged, lost or restored from a backup
     ///
-    /// Only when no other host goes on from the same state, and this host's clock is right. leafd
-    /// must not run. Ranges that were left are given up; nothing is repeated.
+    /// Do this only if no other host continues from the same state and this host's clock is right.
+    /// Stop leafd first. leafd drops the ranges that the directory still holds, so no ID comes
+    /// twice.
     ///
-    /// With the embedded store, a directory that was lost, restored or copied does not know what was
-    /// issued since: then --above has to say it. Find the highest ID of each tag in the tables of the
-    /// applications, and add a margin for what is not stored yet.
+    /// With the embedded store, a directory that was lost, restored or copied does not know which
+    /// IDs were issued since, so you have to pass --above. Find each tag's highest ID in the tables
+    /// of your applications, and add a margin for IDs that are not stored yet.
     Adopt {
-        /// No ID above N was ever issued, of any tag or of TAG; IDs begin above it. May be repeated.
-        /// Where only tags are named, all others begin above the highest of the numbers
+        /// No ID above N was ever issued, for TAG or for any tag; new IDs begin above it. May be
+        /// repeated. If every N names a TAG, all other tags begin above the highest N
         #[arg(long, value_name = "[TAG=]N")]
         above: Vec<String>,
-        /// The state directory is gone; make it anew. For shared stores: with the embedded one,
-        /// --above says it
+        /// The state directory is gone: create a new one. For shared stores only; with the embedded
+        /// store, use --above
         #[arg(long)]
         lost: bool,
     },
-    /// Hand the node of this host's worker ID back to Java Leaf, and wait until that may start
+    /// Hand the node of this host's worker ID back to Java Leaf, and wait until Java Leaf may start
     ///
-    /// leafd must not run, and nothing may start it: disable its units first. leafd does not use the
-    /// worker ID again after this, with or without ZooKeeper, before Java Leaf has had the node and
-    /// has left it. The recorded time is never lowered; the command waits until the clock has passed
-    /// it, and then says what to check.
+    /// Stop leafd first, and disable its units so that nothing starts it. From then on, leafd does
+    /// not use the worker ID until Java Leaf has taken the node and left it again, with or without
+    /// ZooKeeper. leafd never lowers the recorded time: the command waits until the clock has
+    /// passed it, and then says what to check.
     HandBack {
         /// Let leafd use the worker ID again; Java Leaf must not run
         #[arg(long)]
@@ -69,9 +71,9 @@ pub enum Command {
     },
     /// Look for ranges that were leased twice, in the lease logs of any number of hosts
     ///
-    /// Each leafd writes what it leases to leases.log in its state directory. Collect those files
-    /// and pass all of them. Exits with 1 when two leases of one tag and database overlap. Nothing
-    /// is changed, and leafd may run.
+    /// Each leafd writes its leases to leases.log in its state directory. Collect these files and
+    /// pass all of them. Exits with 1 if two leases of one tag and database overlap. The command
+    /// changes nothing, and leafd may be running.
     Audit {
         /// Lease logs, or state directories
         #[arg(required = true, value_name = "FILE")]

@@ -1,5 +1,5 @@
-//! The command lines of both programs: what can be asked and how it is written. They are here, and
-//! not in the programs, so that manual pages and completions can be made from them.
+//! The command lines of both programs. They are in the library, not in the programs, so that
+//! `examples/manual` can generate manual pages and completions from them.
 
 pub mod leafctl;
 pub mod leafd;

@@ -1,5 +1,5 @@
-//! `[access]` and `[quota]`: who may do what, and how much of it. Names become numbers in
-//! [`crate::app`], since that asks the system's user database.
+//! `[access]` and `[quota]`: who may do what, and how much. [`crate::app`] resolves names to
+//! numbers, because that asks the system's user database.
 
 use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer};
@@ -7,58 +7,50 @@ use serde::{Deserialize, Deserializer};
 use super::Config;
 use super::check::Problems;
 
-/// Who may do what.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "default.toml documents each key")]
-pub struct Access {
-    pub rules: Vec<AccessRule>,
+pub(crate) struct AccessSection {
+    pub(crate) rules: Vec<AccessRule>,
 }
 
 /// One rule of `access.rules`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "default.toml documents each key")]
-pub struct AccessRule {
-    pub name: String,
-    pub users: Vec<Principal>,
-    pub groups: Vec<Principal>,
-    pub connect: bool,
-    pub tags: Vec<String>,
-    pub snowflake: bool,
-    pub administer: bool,
-    pub ids_per_second: Option<u64>,
-    pub max_connections: Option<u32>,
+pub(crate) struct AccessRule {
+    pub(crate) name: String,
+    pub(crate) users: Vec<UserOrGroup>,
+    pub(crate) groups: Vec<UserOrGroup>,
+    pub(crate) connect: bool,
+    pub(crate) tags: Vec<String>,
+    pub(crate) snowflake: bool,
+    pub(crate) administer: bool,
+    pub(crate) ids_per_second: Option<u64>,
+    pub(crate) max_connections: Option<u32>,
 }
 
-/// A user or a group.
+/// A user or a group, as a rule names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
-    /// By number.
+pub(crate) enum UserOrGroup {
     Number(u32),
-    /// By name.
     Name(String),
-    /// Anybody: `"*"`.
+    /// `"*"`.
     Everyone,
 }
 
-/// How much.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "default.toml documents each key")]
-pub struct Quota {
-    pub ids_per_second: u64,
-    pub max_connections: u32,
-    pub tags: Vec<TagQuota>,
+pub(crate) struct QuotaSection {
+    pub(crate) ids_per_second: u64,
+    pub(crate) max_connections: u32,
+    pub(crate) tags: Vec<TagQuotaEntry>,
 }
 
 /// One element of `quota.tags`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[expect(missing_docs, reason = "default.toml documents each key")]
-pub struct TagQuota {
-    pub tags: Vec<String>,
-    pub ids_per_second: u64,
+pub(crate) struct TagQuotaEntry {
+    pub(crate) tags: Vec<String>,
+    pub(crate) ids_per_second: u64,
 }
 
 impl Default for AccessRule {
@@ -78,9 +70,9 @@ impl Default for AccessRule {
 }
 
 impl AccessRule {
-    /// How messages call the rule with this index: by its name, or by its place from 1 on.
+    /// What messages call the rule with this index: its name, or else its number, from 1 on.
     #[must_use]
-    pub fn label(&self, index: usize) -> String {
+    pub(crate) fn label(&self, index: usize) -> String {
         if self.name.is_empty() {
             format!("rule {}", index + 1)
         } else {
@@ -89,10 +81,10 @@ impl AccessRule {
     }
 }
 
-impl<'de> Deserialize<'de> for Principal {
+impl<'de> Deserialize<'de> for UserOrGroup {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         const WANTED: &str = "a name, or a number from 0 to 4294967294";
-        // The last number means "no change" to the system.
+        // The last number means "no change" in system calls.
         let number = |number: u64| u32::try_from(number).ok().filter(|id| *id != u32::MAX);
         match toml::Value::deserialize(from)? {
             toml::Value::String(text) if text == "*" => Ok(Self::Everyone),
@@ -110,10 +102,10 @@ impl<'de> Deserialize<'de> for Principal {
     }
 }
 
-/// Limits are far above what leafd can make, and this bounds the arithmetic.
+/// Highest rate, far above what leafd can issue. It bounds the arithmetic.
 const MOST_PER_SECOND: u64 = 1_000_000_000_000;
 
-/// Longest name of a rule and longest pattern, in characters; a tag has up to 128.
+/// Longest name of a rule and longest pattern, in characters. A tag has up to 128.
 const LONGEST: usize = 200;
 
 impl Config {
@@ -125,17 +117,17 @@ impl Config {
             if rule.users.is_empty() && rule.groups.is_empty() {
                 add("names nobody; give it users or groups, or users = [\"*\"] for everybody");
             }
-            if rule.groups.contains(&Principal::Everyone) {
+            if rule.groups.contains(&UserOrGroup::Everyone) {
                 add("has \"*\" among its groups; for everybody write users = [\"*\"]");
             }
             if !rule.connect && rule.administer {
-                add("allows to administer, and not to connect; remove one of the two");
+                add("has administer = true but connect = false; remove one of the two");
             }
             if rule.name.chars().any(char::is_control) || rule.name.chars().count() > LONGEST {
-                add("has a name that is too long or holds a control character");
+                add("has a name that is too long or contains a control character");
             }
             if let Some(bad) = rule.tags.iter().find(|pattern| is_no_pattern(pattern)) {
-                add(&format!("has the pattern {bad:?}, which fits no tag"));
+                add(&format!("has the pattern {bad:?}, which no tag can match"));
             }
             if let Some(rate) = rule.ids_per_second.filter(|rate| *rate > MOST_PER_SECOND) {
                 add(&format!("has ids-per-second {rate}, above {MOST_PER_SECOND}"));
@@ -150,7 +142,7 @@ impl Config {
         );
         for quota in &self.quota.tags {
             if let Some(bad) = quota.tags.iter().find(|pattern| is_no_pattern(pattern)) {
-                problems.add("quota.tags", format!("the pattern {bad:?} fits no tag"));
+                problems.add("quota.tags", format!("no tag can match the pattern {bad:?}"));
             }
             if quota.tags.is_empty() {
                 problems.add("quota.tags", "an element without tags limits nothing".into());
@@ -178,9 +170,9 @@ mod tests {
         let rule = "users = [\"app\", 7, \"08\", \"*\"]\ngroups = [\"apps\"]\n";
         let config: Config = toml::from_str(&format!("[[access.rules]]\n{rule}")).unwrap();
         let rule = &config.access.rules[0];
-        let name = |text: &str| Principal::Name(text.into());
-        let (seven, eight) = (Principal::Number(7), Principal::Number(8));
-        assert_eq!(rule.users, [name("app"), seven, eight, Principal::Everyone]);
+        let name = |text: &str| UserOrGroup::Name(text.into());
+        let (seven, eight) = (UserOrGroup::Number(7), UserOrGroup::Number(8));
+        assert_eq!(rule.users, [name("app"), seven, eight, UserOrGroup::Everyone]);
         assert_eq!(rule.groups, [name("apps")]);
         assert!(rule.connect && rule.snowflake && !rule.administer);
         assert_eq!(rule.tags, ["*"]);
@@ -192,11 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_cannot_be_meant_is_named() {
+    fn the_error_names_a_rule_that_makes_no_sense() {
         for (rule, told) in [
             ("name = \"apps\"", "rule \"apps\" names nobody"),
             ("groups = [\"*\"]", "rule 1 has \"*\" among its groups"),
-            ("users = [1]\nconnect = false\nadminister = true", "and not to connect"),
+            ("users = [1]\nconnect = false\nadminister = true", "but connect = false"),
             ("users = [1]\ntags = [\"\"]", "the pattern \"\""),
             ("users = [1]\nids-per-second = 1000000000001", "1000000000001"),
         ] {

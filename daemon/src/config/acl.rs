@@ -1,12 +1,12 @@
-//! Who may do what with the nodes that leafd makes, as configuration writes it.
+//! `zookeeper.acl`: who may do what with the nodes that leafd creates.
 
 use zookeeper_client::{Acl, Acls, AuthId, Permission};
 
-/// Reads `anyone`, `creator`, `creator-write`, or `SCHEME:ID:RIGHTS,…`.
+/// Parses `anyone`, `creator`, `creator-write`, or `SCHEME:ID:RIGHTS,…`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
-pub fn parse(text: &str) -> Result<Vec<Acl>, String> {
+/// Describes what is wrong.
+pub(crate) fn parse(text: &str) -> Result<Vec<Acl>, String> {
     match text {
         "anyone" => return Ok(Acls::anyone_all().to_vec()),
         "creator" => return Ok(Acls::creator_all().to_vec()),
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_lists_are_read() {
+    fn presets_and_lists_are_parsed() {
         assert_eq!(parse("anyone").unwrap(), [Acl::new(Permission::ALL, AuthId::anyone())]);
         assert_eq!(parse("creator").unwrap(), [Acl::new(Permission::ALL, AuthId::authed())]);
         assert_eq!(parse("creator-write").unwrap().len(), 2);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_and_shown() {
+    fn an_error_quotes_anything_else() {
         for text in [
             "",
             "nobody",

@@ -1,5 +1,5 @@
-//! What each value must be, and what they must be together. Nothing is repaired in silence: the
-//! list of problems names each key with its value.
+//! Checks each value, and the values that depend on each other. leafd corrects nothing silently:
+//! the list of problems names each key with its value.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::rfc3339::rfc3339;
 use crate::safety::MOST_CEILING_AHEAD_MS;
 use crate::store::StoreAddress;
 
-/// A value that cannot work.
+/// A value that leafd cannot work with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// The key with its section.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// The value, and what it should be.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl std::fmt::Display for Problem {
@@ -25,16 +25,16 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Longest name of an instance or a machine, in characters.
+/// Longest `worker.identity` and `state.machine-id`, in characters.
 const MAX_NAME: usize = 200;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 
 impl Config {
-    /// Everything that is wrong; empty when leafd can start. The clock is not looked at: it may be
-    /// wrong itself, and right a minute later.
+    /// Everything that is wrong; empty if leafd can start. This does not look at the clock, which
+    /// may be wrong now and right a minute later.
     #[must_use]
-    pub fn check(&self) -> Vec<Problem> {
+    pub(crate) fn check(&self) -> Vec<Problem> {
         let mut problems = Problems(Vec::new());
         self.check_socket(&mut problems);
         self.check_access(&mut problems);
@@ -51,7 +51,7 @@ impl Config {
             ("state.machine-id", &self.state.machine_id),
         ] {
             if let Some(text) = text.as_ref().filter(|text| text.chars().any(char::is_control)) {
-                problems.add(key, format!("{text:?} holds a control character"));
+                problems.add(key, format!("{text:?} contains a control character"));
             }
             if text.as_ref().is_some_and(|text| text.chars().count() > MAX_NAME) {
                 problems.add(key, format!("is longer than {MAX_NAME} characters"));
@@ -60,24 +60,25 @@ impl Config {
         problems.0
     }
 
-    /// What works and yet deserves a word.
+    /// What works but needs the operator's attention.
     #[must_use]
-    pub fn warnings(&self, now_ms: u64) -> Vec<String> {
+    pub(crate) fn warnings(&self, now_ms: u64) -> Vec<String> {
         let mut warnings = Vec::new();
         let layout = &self.snowflake.layout;
         let days = layout.end_ms().saturating_sub(now_ms) / 86_400_000;
         if self.snowflake.enabled && self.no_snowflakes_at(now_ms).is_none() && days < 365 {
             warnings.push(format!(
-                "snowflake.layout {layout}: its time field ends in {days} days, and IDs with it"
+                "snowflake.layout {layout}: its time field ends in {days} days; there are no IDs \
+                 after that"
             ));
         }
         warnings
     }
 
-    /// Why a clock that reads `now_ms` (ms since 1970) allows no snowflake IDs: it is wrong, or the
-    /// layout is. `None` where it allows them, or none are wanted.
+    /// Why there can be no snowflake IDs while the clock reads `now_ms` (ms since 1970): the clock
+    /// or the layout is wrong. `None` if there can, or if they are turned off.
     #[must_use]
-    pub fn no_snowflakes_at(&self, now_ms: u64) -> Option<String> {
+    pub(crate) fn no_snowflakes_at(&self, now_ms: u64) -> Option<String> {
         let layout = &self.snowflake.layout;
         let (now, epoch, end) =
             (rfc3339(now_ms), rfc3339(layout.epoch_ms()), rfc3339(layout.end_ms()));
@@ -91,8 +92,8 @@ impl Config {
         } else if now_ms >= layout.end_ms() {
             Some(format!(
                 "snowflake.layout {layout}: its time field ended at {end}, and the clock says \
-                 {now}; snowflake IDs begin when the clock is right. If it is, choose a layout \
-                 with a later epoch"
+                 {now}; snowflake IDs begin when the clock is right. If it is right, choose a \
+                 layout with a later epoch"
             ))
         } else {
             None
@@ -113,7 +114,7 @@ impl Config {
 
     fn check_store(&self, problems: &mut Problems) {
         let store = &self.store;
-        // Their servers count the wait for a lock in whole seconds, and have to give up first.
+        // MySQL and MariaDB count lock timeouts in whole seconds, and must time out before leafd.
         let shortest = if store.kind == StoreKind::MySql { 1500 * MS } else { 10 * MS };
         problems.duration("store.timeout", store.timeout, shortest, 600_000 * MS);
         problems.range("store.max-connections", store.max_connections as u64, 5, 1000);
@@ -122,8 +123,8 @@ impl Config {
             Err(problem) => return problems.0.push(problem),
         };
         if location.is_embedded() {
-            // Somebody means a shared store, and would have got one for this host alone.
-            let meant = "is set, and store.kind is sqlite; say which kind the database is of";
+            // The operator means a shared store, but would get one for this host alone.
+            let meant = "is set, but store.kind is sqlite; set store.kind to the database's kind";
             for (key, set) in [
                 ("store.url", store.url.is_some()),
                 ("store.password", store.password.is_some()),
@@ -134,13 +135,13 @@ impl Config {
                 }
             }
         } else if store.path.is_some() {
-            problems.add("store.path", "is set, and is for store.kind sqlite alone".into());
+            problems.add("store.path", "is set, but only store.kind sqlite uses it".into());
         }
         let in_url = location.address().is_some_and(StoreAddress::has_password);
         let places = [in_url, store.password.is_some(), store.password_file.is_some()];
         if places.iter().filter(|set| **set).count() > 1 {
-            let text = "the password is set more than once, among store.url, store.password and \
-                        store.password-file; leave one";
+            let text = "the password is set more than once, in store.url, store.password or \
+                        store.password-file; keep one of them";
             problems.add("store.password", text.into());
         }
     }
@@ -250,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_half_configured_is_refused() {
+    fn a_store_whose_keys_do_not_fit_together_is_refused() {
         for (toml, key) in [
             ("kind = \"mysql\"", "store.url: is missing"),
             ("kind = \"postgres\"\nurl = \"mysql://l@d/x\"", "store.url: it begins with mysql:"),
-            ("url = \"mysql://l@d/x\"", "store.url: is set, and store.kind is sqlite"),
-            ("password = \"hunter2\"", "store.password: is set, and store.kind"),
+            ("url = \"mysql://l@d/x\"", "store.url: is set, but store.kind is sqlite"),
+            ("password = \"hunter2\"", "store.password: is set, but store.kind"),
             (
                 "kind = \"mysql\"\nurl = \"mysql://l:hunter2@d/x\"\npassword = \"hunter2\"",
                 "store.password: the password is set more than once",
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_outside_the_layout_is_no_problem_of_the_configuration_and_warned_of() {
+    fn a_clock_outside_the_layout_gives_a_warning_and_no_problem() {
         let said = |toml: &str| {
             let config: Config = toml::from_str(toml).unwrap();
             assert_eq!((config.check(), config.warnings(NOW)), (vec![], vec![]));
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_field_that_ends_within_a_year_is_warned_of() {
+    fn a_time_field_that_ends_within_a_year_gives_a_warning() {
         let config: Config = toml::from_str("[snowflake]\nlayout = \"baidu\"").unwrap();
         let end = config.snowflake.layout.end_ms();
         assert!(config.warnings(end - 86_400_000)[0].contains("in 1 days"));

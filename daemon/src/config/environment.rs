@@ -1,41 +1,30 @@
-//! Every key of the file by a variable of the environment. Which keys there are, and of which kind
-//! their values are, is read off the default configuration.
+//! Lets environment variables override the keys of the file. The default configuration says which
+//! keys there are, and which type each value has.
 
 use toml::{Table, Value};
 
-/// Before every variable.
 const PREFIX: &str = "LEAFD_";
 
 /// Variables with the prefix that are not keys.
 const OTHERS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
-/// A variable that cannot be meant.
+/// A variable that sets no key, or sets it to a wrong value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadVariable {
-    /// No key has this name.
-    #[error("{0} is no key of the configuration; `leafd default-config` shows them all")]
+pub(crate) enum BadVariable {
+    #[error("{0} is not a key of the configuration; `leafd default-config` shows them all")]
     Unknown(String),
-    /// The value is of another kind.
-    #[error("{name}={value:?} is not {kind}")]
-    Kind {
-        /// The variable.
-        name: String,
-        /// Its value.
-        value: String,
-        /// What it should be.
-        kind: &'static str,
-    },
+    #[error("{name}={value:?} is not {expected}")]
+    Type { name: String, value: String, expected: &'static str },
 }
 
-/// The variable of a key.
 fn variable(section: &str, key: &str) -> String {
     format!("{PREFIX}{section}_{key}").to_uppercase().replace('-', "_")
 }
 
-/// Lays `variables` over `file`. `defaults` is the default configuration.
+/// Overrides the keys of `file` by `variables`. `defaults` is the default configuration.
 ///
 /// # Errors
-/// When a variable with the prefix is not a key, or has a value of another kind.
+/// When a variable with the prefix is not a key, or has a value of another type.
 pub(super) fn overlay(
     file: &mut Table,
     defaults: &Table,
@@ -59,7 +48,7 @@ pub(super) fn overlay(
         };
         let value = convert(name, value, default)?;
         let keys = file.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
-        // Where the file has something else than a section, its check will say so.
+        // If the file has something other than a section here, loading it reports that.
         if let Some(keys) = keys.as_table_mut() {
             keys.insert((*key).clone(), value);
         }
@@ -67,14 +56,14 @@ pub(super) fn overlay(
     Ok(())
 }
 
-/// Kubernetes sets such variables in every container when there is a Service whose name begins
-/// with `leafd`.
+/// Whether Kubernetes may have set the variable: it does so in every container if there is a
+/// Service whose name begins with `leafd`.
 fn is_of_kubernetes(name: &str) -> bool {
     ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|mark| name.contains(mark))
 }
 
 fn convert(name: String, value: String, default: &Value) -> Result<Value, BadVariable> {
-    let kind = match default {
+    let expected = match default {
         Value::Integer(_) => match value.parse() {
             Ok(number) => return Ok(Value::Integer(number)),
             Err(_) => "a whole number",
@@ -86,50 +75,50 @@ fn convert(name: String, value: String, default: &Value) -> Result<Value, BadVar
         Value::Array(_) => match format!("list = {value}").parse::<Table>() {
             Ok(mut table) if table.len() == 1 => match table.remove("list") {
                 Some(list @ Value::Array(_)) => return Ok(list),
-                _ => "a list, as in [{ … }]",
+                _ => "a list such as [{ … }]",
             },
-            _ => "a list, as in [{ … }]",
+            _ => "a list such as [{ … }]",
         },
         _ => return Ok(Value::String(value)),
     };
-    Err(BadVariable::Kind { name, value, kind })
+    Err(BadVariable::Type { name, value, expected })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn laid(name: &str, value: &str) -> Result<Table, BadVariable> {
+    fn overlaid(name: &str, value: &str) -> Result<Table, BadVariable> {
         let defaults: Table = super::super::DEFAULT.parse().unwrap();
         let mut file: Table = "[worker]\nid = 3".parse().unwrap();
         overlay(&mut file, &defaults, [(name.to_owned(), value.to_owned())]).map(|()| file)
     }
 
     #[test]
-    fn a_variable_outranks_the_file_and_takes_the_kind_of_its_key() {
-        assert_eq!(laid("LEAFD_WORKER_ID", "7").unwrap()["worker"]["id"], Value::Integer(7));
-        let file = laid("LEAFD_SNOWFLAKE_ENABLED", "false").unwrap();
+    fn a_variable_overrides_the_file_and_has_the_type_of_its_key() {
+        assert_eq!(overlaid("LEAFD_WORKER_ID", "7").unwrap()["worker"]["id"], Value::Integer(7));
+        let file = overlaid("LEAFD_SNOWFLAKE_ENABLED", "false").unwrap();
         assert_eq!(file["snowflake"]["enabled"], Value::Boolean(false));
         assert_eq!(file["worker"]["id"], Value::Integer(3));
-        let file = laid("LEAFD_SOCKET_PATH", "5").unwrap();
+        let file = overlaid("LEAFD_SOCKET_PATH", "5").unwrap();
         assert_eq!(file["socket"]["path"], Value::String("5".into()));
     }
 
     #[test]
-    fn a_list_is_written_as_in_the_file() {
-        let file = laid("LEAFD_ACCESS_RULES", "[{ users = [7], tags = [\"x\"] }]").unwrap();
+    fn a_list_is_written_like_in_the_file() {
+        let file = overlaid("LEAFD_ACCESS_RULES", "[{ users = [7], tags = [\"x\"] }]").unwrap();
         assert_eq!(file["access"]["rules"][0]["users"][0], Value::Integer(7));
         for bad in ["7", "", "[] # }\nother = 1", "[{ users = ["] {
-            let error = laid("LEAFD_ACCESS_RULES", bad).unwrap_err().to_string();
-            assert!(error.ends_with("is not a list, as in [{ … }]"), "{error}");
+            let error = overlaid("LEAFD_ACCESS_RULES", bad).unwrap_err().to_string();
+            assert!(error.ends_with("is not a list such as [{ … }]"), "{error}");
         }
     }
 
     #[test]
-    fn a_variable_that_cannot_be_meant_is_refused_by_name_and_others_are_left_alone() {
-        let error = laid("LEAFD_WORKER_IDD", "7").unwrap_err().to_string();
+    fn an_error_names_a_wrong_variable_and_those_of_other_programs_are_ignored() {
+        let error = overlaid("LEAFD_WORKER_IDD", "7").unwrap_err().to_string();
         assert!(error.contains("LEAFD_WORKER_IDD"));
-        let error = laid("LEAFD_WORKER_ID", "many").unwrap_err().to_string();
+        let error = overlaid("LEAFD_WORKER_ID", "many").unwrap_err().to_string();
         assert_eq!(error, "LEAFD_WORKER_ID=\"many\" is not a whole number");
         for name in [
             "LEAFD_SOCKET",
@@ -139,7 +128,7 @@ mod tests {
             "LEAFD_METRICS_SERVICE_PORT_HTTP",
             "LEAFD_METRICS_PORT",
         ] {
-            assert!(laid(name, "/x").is_ok(), "{name}");
+            assert!(overlaid(name, "/x").is_ok(), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a file and the environment to a checked configuration.
+//! Loads a checked configuration from a file and the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -6,26 +6,19 @@ use super::environment::{BadVariable, overlay};
 use super::{Config, DEFAULT, Problem};
 use crate::input;
 
-/// A configuration that leafd does not start with.
+/// A configuration that leafd does not accept.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
+pub(crate) enum ConfigError {
     #[error("cannot read the configuration {path}: {source}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
-    /// The file is not what it should be.
+    Read { path: PathBuf, source: std::io::Error },
+    /// The file is not TOML, or has an unknown key or a value of a wrong type.
     #[error("the configuration {from} is wrong:\n{what}")]
     Syntax {
         /// The file, or the environment.
         from: String,
-        /// With line and column, where they are known.
+        /// The error, with line and column if they are known.
         what: String,
     },
-    /// A variable of the environment cannot be meant.
     #[error(transparent)]
     Variable(#[from] BadVariable),
     /// Values are out of range or contradict each other.
@@ -39,9 +32,8 @@ pub enum ConfigError {
 
 /// A configuration, and its keys as they were written.
 #[derive(Debug, Clone)]
-pub struct Loaded {
-    /// The configuration.
-    pub config: Config,
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
     /// Every key with its value, defaults included.
     written: toml::Table,
 }
@@ -49,7 +41,7 @@ pub struct Loaded {
 impl Loaded {
     /// The keys whose values are written differently here and in `other`, as `section.key`.
     #[must_use]
-    pub fn differences(&self, other: &Self) -> Vec<String> {
+    pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let keys = self.written.iter().flat_map(|(section, keys)| {
             keys.as_table().into_iter().flatten().map(move |(key, value)| (section, key, value))
         });
@@ -62,11 +54,12 @@ impl Loaded {
     }
 }
 
-/// Reads `path` (none: the defaults), lays `variables` over it, and checks it.
+/// Reads `path`, or the defaults without one, overrides its keys by `variables`, and checks the
+/// result.
 ///
 /// # Errors
-/// When the file, a variable or a value is not right; each is named.
-pub fn load(
+/// When the file, a variable or a value is wrong; the error names each.
+pub(crate) fn load(
     path: Option<&Path>,
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Loaded, ConfigError> {
@@ -77,15 +70,15 @@ pub fn load(
         None => String::new(),
     };
     let syntax = |error| ConfigError::Syntax { from: from.clone(), what: explain(&error, &text) };
-    // First as text: an error then shows the line.
+    // Parse the text itself first, because only then does an error have a line.
     let _: Config = toml::from_str(&text).map_err(syntax)?;
     let mut table: toml::Table = text.parse().map_err(syntax)?;
     let defaults: toml::Table = DEFAULT.parse().map_err(syntax)?;
     overlay(&mut table, &defaults, variables)?;
-    // The file was right by itself.
+    // The file alone is right, so the mistake is in the environment.
     let of_environment = |error: toml::de::Error| ConfigError::Syntax {
         from: "environment".to_owned(),
-        // Without a text there is no line to show, and so no secret.
+        // Without a source text, the error quotes no line, and so no secret.
         what: error.to_string(),
     };
     let config: Config = table.clone().try_into().map_err(of_environment)?;
@@ -104,8 +97,8 @@ pub fn load(
     Ok(Loaded { config, written })
 }
 
-/// What is wrong and where, with the key if it is one of leafd's. Never the line itself: it may
-/// hold a password, by whatever name.
+/// Says what is wrong and where, with the key if it is one of leafd's. It never quotes the line,
+/// which may contain a password under any name.
 fn explain(error: &toml::de::Error, text: &str) -> String {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = text.get(..start).unwrap_or_default();
@@ -117,7 +110,7 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}, column {column}{key}: {}", error.message())
 }
 
-/// Whether a section or a key has this name.
+/// Whether a section or key has this name.
 fn is_known(name: &str) -> bool {
     let table: toml::Table = DEFAULT.parse().unwrap_or_default();
     let mut sections = table.iter();
@@ -139,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_differ_are_listed_by_name() {
+    fn differences_lists_the_keys_that_differ() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("leafd.toml");
         let from = |text: &str| {
@@ -161,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_default_can_be_set_in_the_environment() {
+    fn the_environment_can_set_every_key() {
         let defaults: toml::Table = DEFAULT.parse().unwrap();
         let mut keys = 0;
         for (section, table) in &defaults {
@@ -176,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_and_a_wrong_value_are_named_with_their_line() {
+    fn an_error_names_an_unknown_key_or_a_wrong_value_with_its_line() {
         let error = loaded("[segment]\ndefault-stepp = 5\n", None).unwrap_err().to_string();
         assert!(error.contains("default-stepp") && error.contains("line 2"), "{error}");
         let error = loaded("[store]\ntimeout = \"5 parsecs\"\n", None).unwrap_err().to_string();
@@ -209,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn an_error_names_a_missing_file() {
         let error = load(Some(Path::new("/nonexistent/leafd.toml")), []).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/leafd.toml"));
     }

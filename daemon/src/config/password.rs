@@ -1,58 +1,50 @@
-//! Where the store's password and ZooKeeper's come from: one place, named in the configuration or by
-//! systemd.
+//! Reads the passwords for the store and for ZooKeeper: from a key, a file, or a systemd
+//! credential.
 
 use std::path::{Path, PathBuf};
 
-use super::{Config, Registry};
+use super::{Config, RegistryKind};
 use crate::input;
 use crate::secret::Secret;
 use crate::store::{StoreAddress, StoreLocation};
 
-/// The credential's name: `LoadCredential=store-password:…` in the unit.
+/// Name of the credential in the unit: `LoadCredential=store-password:…`.
 const CREDENTIAL: &str = "store-password";
 
-/// The same for ZooKeeper.
+/// As [`CREDENTIAL`], for ZooKeeper.
 const ZOOKEEPER_CREDENTIAL: &str = "zookeeper-auth";
 
-/// A password that cannot be had.
+/// A password that leafd cannot read.
 #[derive(Debug, thiserror::Error)]
-pub enum NoPassword {
-    /// A file cannot be read.
+pub(crate) enum NoPassword {
     #[error("cannot read the password from {path} ({key}): {source}")]
-    File {
-        /// Where the file is named.
-        key: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
-    /// A file that is named without its directory is a credential of systemd's.
+    File { key: &'static str, path: PathBuf, source: std::io::Error },
+    /// A relative path names a systemd credential.
     #[error(
-        "cannot read the credential {name} ({key}) from {directory}: {source}; pass it in the unit, \
-         LoadCredential={name}:/etc/leafd/{name}, or name the file with its whole path",
+        "cannot read the credential {name} ({key}) from {directory}: {source}; pass it in the unit \
+         with LoadCredential={name}:/etc/leafd/{name}, or give the file's absolute path",
         name = name.display(),
         directory = directory.display()
     )]
     Credential {
-        /// Where the credential is named.
         key: &'static str,
-        /// Its name.
         name: PathBuf,
-        /// Where systemd has put credentials, or where leafd runs.
+        /// The directory of systemd's credentials, or else the working directory.
         directory: PathBuf,
-        /// What the operating system says.
         source: std::io::Error,
     },
 }
 
 impl Config {
-    /// The store's password where the URL has none: `store.password`, or `store.password-file`, or
-    /// else systemd's credential `store-password` in `credentials` (`$CREDENTIALS_DIRECTORY`).
+    /// The store's password, if it is not in the URL: `store.password`, or `store.password-file`,
+    /// or the systemd credential `store-password` in `credentials` (`$CREDENTIALS_DIRECTORY`).
     ///
     /// # Errors
     /// When a file that should hold it cannot be read.
-    pub fn store_password(&self, credentials: Option<&Path>) -> Result<Option<Secret>, NoPassword> {
+    pub(crate) fn store_password(
+        &self,
+        credentials: Option<&Path>,
+    ) -> Result<Option<Secret>, NoPassword> {
         if let Some(password) = &self.store.password {
             return Ok(Some(password.clone()));
         }
@@ -67,13 +59,16 @@ impl Config {
         credential(credentials, CREDENTIAL)
     }
 
-    /// `USER:PASSWORD` for ZooKeeper: `zookeeper.auth`, or `zookeeper.auth-file`, or else systemd's
+    /// `USER:PASSWORD` for ZooKeeper: `zookeeper.auth`, or `zookeeper.auth-file`, or the systemd
     /// credential `zookeeper-auth` in `credentials` (`$CREDENTIALS_DIRECTORY`).
     ///
     /// # Errors
     /// When a file that should hold it cannot be read.
-    pub fn zookeeper_auth(&self, credentials: Option<&Path>) -> Result<Option<Secret>, NoPassword> {
-        if self.worker.registry != Registry::ZooKeeper {
+    pub(crate) fn zookeeper_auth(
+        &self,
+        credentials: Option<&Path>,
+    ) -> Result<Option<Secret>, NoPassword> {
+        if self.worker.registry != RegistryKind::ZooKeeper {
             return Ok(None);
         }
         if let Some(auth) = &self.zookeeper.auth {
@@ -93,7 +88,7 @@ fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, No
     }
 }
 
-/// Reads `path`; one that is not absolute among systemd's credentials, if there are any.
+/// Reads `path`. A relative one is below the directory of systemd's credentials, if there is one.
 fn read(key: &'static str, path: &Path, credentials: Option<&Path>) -> Result<Secret, NoPassword> {
     let directory = credentials.unwrap_or(Path::new("."));
     let outcome = match path.is_absolute() {
@@ -101,7 +96,7 @@ fn read(key: &'static str, path: &Path, credentials: Option<&Path>) -> Result<Se
         false => input::read_text(&directory.join(path), input::SECRET),
     };
     match outcome {
-        // Editors and `echo` end a file with a line break.
+        // Editors and `echo` add a line break at the end.
         Ok(text) => Ok(Secret::new(text.trim_end_matches(['\n', '\r']))),
         Err(source) if path.is_absolute() => {
             Err(NoPassword::File { key, path: path.to_owned(), source })
@@ -147,13 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named_with_its_key() {
+    fn an_error_names_a_file_that_cannot_be_read_and_its_key() {
         let error = password("[store]\npassword-file = \"/nonexistent/p\"", None).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("/nonexistent/p") && error.contains("store.password-file"));
     }
+
     #[test]
-    fn a_credential_that_is_not_there_is_named_with_the_line_that_the_unit_lacks() {
+    fn the_error_for_a_missing_credential_shows_the_line_that_the_unit_lacks() {
         let dir = tempfile::tempdir().unwrap();
         let toml = "[store]\npassword-file = \"db-password\"";
         for (credentials, directory) in [(Some(dir.path()), dir.path()), (None, Path::new("."))] {

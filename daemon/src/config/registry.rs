@@ -1,48 +1,42 @@
-//! The keys of a registry that hosts share: the ensemble's address, the peer listener's, and the
-//! times that have to fit together.
+//! Parses and checks the keys for worker IDs from ZooKeeper: the ensemble's address, the peer
+//! port's, and times that depend on each other.
 
 use std::net::{IpAddr, SocketAddr};
 
 use super::acl;
 use super::check::{MS, Problems};
-use super::{Config, Problem, Registry};
+use super::{Config, Problem, RegistryKind};
 
-/// The port of a ZooKeeper server that is named without one.
+/// ZooKeeper's default port.
 const PORT: u16 = 2181;
 
-/// Where the ensemble is.
+/// The address of a ZooKeeper ensemble.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ensemble {
     /// `HOST:PORT` of each server.
-    pub servers: Vec<String>,
-    /// The path that takes the place of the root; empty without one.
-    pub chroot: String,
+    pub(crate) servers: Vec<String>,
+    /// The path that leafd uses as the root; empty without one.
+    pub(crate) chroot: String,
 }
 
 impl Ensemble {
-    /// Reads `HOST:PORT,HOST:PORT/CHROOT`.
+    /// Parses `HOST:PORT,HOST:PORT/CHROOT`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Describes what is wrong.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (list, chroot) = text.split_at(text.find('/').unwrap_or(text.len()));
         let chroot = chroot.trim_end_matches('/');
         if chroot.contains("//") || chroot.split('/').any(|part| part == "." || part == "..") {
-            return Err(format!("the chroot {chroot:?} is not a path of ZooKeeper's"));
+            return Err(format!("the chroot {chroot:?} is not a ZooKeeper path"));
         }
         let servers = list.split(',').map(server).collect::<Result<Vec<_>, _>>()?;
         Ok(Self { servers, chroot: chroot.to_owned() })
     }
-
-    /// As ZooKeeper's clients write it.
-    #[must_use]
-    pub fn connect_string(&self) -> String {
-        format!("{}{}", self.servers.join(","), self.chroot)
-    }
 }
 
 fn server(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text:?} is not a server; write HOST:PORT, as in zk1:2181");
+    let wrong = || format!("{text:?} is not a server; write HOST:PORT, such as zk1:2181");
     let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let (host, port) = match bracketed {
         Some((host, rest)) => {
@@ -65,67 +59,66 @@ fn server(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// An address to be found at, as far as it is configured.
+/// `peer.advertise`: the address at which other instances find this one, as far as it is
+/// configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Address {
-    /// The IP address.
-    pub ip: Option<IpAddr>,
-    /// The port.
-    pub port: Option<u16>,
+pub struct PeerAddress {
+    pub(crate) ip: Option<IpAddr>,
+    pub(crate) port: Option<u16>,
 }
 
 impl Config {
-    /// The ensemble; none with fixed worker IDs.
+    /// The ensemble; `None` with a fixed worker ID.
     ///
     /// # Errors
-    /// When it is missing or cannot be meant.
-    pub fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
-        if self.worker.registry == Registry::Fixed {
+    /// When `zookeeper.servers` is missing or invalid.
+    pub(crate) fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
+        if self.worker.registry == RegistryKind::Fixed {
             return Ok(None);
         }
         let problem = |text| Problem { key: "zookeeper.servers", text };
         let servers = self.zookeeper.servers.as_deref();
         let servers = servers.ok_or_else(|| {
-            problem("is missing; write it as in zk1:2181,zk2:2181,zk3:2181".to_owned())
+            problem("is missing; write it like zk1:2181,zk2:2181,zk3:2181".to_owned())
         })?;
         Ensemble::parse(servers).map(Some).map_err(problem)
     }
 
-    /// Where the peer listener is; none when there is none.
+    /// The address of the peer port; `None` if it is turned off.
     ///
     /// # Errors
-    /// When it is not an address.
-    pub fn peer_listen(&self) -> Result<Option<SocketAddr>, Problem> {
+    /// When `peer.listen` is not an address.
+    pub(crate) fn peer_listen(&self) -> Result<Option<SocketAddr>, Problem> {
         let Some(text) = &self.peer.listen else { return Ok(None) };
         let wrong = || Problem {
             key: "peer.listen",
-            text: format!("{text:?} is not IP:PORT, as in 0.0.0.0:8735 or [::]:8735"),
+            text: format!("{text:?} is not IP:PORT, such as 0.0.0.0:8735 or [::]:8735"),
         };
         text.parse().map(Some).map_err(|_| wrong())
     }
 
-    /// Where others find it, as far as that is configured.
+    /// The address at which others find the peer port, as far as it is configured.
     ///
     /// # Errors
-    /// When it is not an address.
-    pub fn peer_advertise(&self) -> Result<Address, Problem> {
-        let Some(text) = &self.peer.advertise else { return Ok(Address::default()) };
+    /// When `peer.advertise` is not an address.
+    pub(crate) fn peer_advertise(&self) -> Result<PeerAddress, Problem> {
+        let Some(text) = &self.peer.advertise else { return Ok(PeerAddress::default()) };
         let with_port = text.parse::<SocketAddr>().map(|at| (at.ip(), Some(at.port())));
         let without = || text.parse::<IpAddr>().map(|ip| (ip, None));
         let found = with_port.or_else(|_| without()).ok();
         let found = found.filter(|(ip, port)| !ip.is_unspecified() && *port != Some(0));
         let (ip, port) = found.ok_or_else(|| Problem {
             key: "peer.advertise",
-            text: format!("{text:?} is not IP or IP:PORT of this host, as in 10.0.0.7:8735"),
+            text: format!("{text:?} is not IP or IP:PORT of this host, such as 10.0.0.7:8735"),
         })?;
-        Ok(Address { ip: Some(ip), port })
+        Ok(PeerAddress { ip: Some(ip), port })
     }
 
     pub(super) fn check_registry(&self, problems: &mut Problems) {
         let (worker, zookeeper) = (&self.worker, &self.zookeeper);
         let (second, hour) = (1000 * MS, 3_600_000 * MS);
         problems.duration("worker.reclaim-after", worker.reclaim_after, 20 * second, 8760 * hour);
-        // A host must have stopped for long before another one begins in its place.
+        // A host must stop issuing long before another may take over its worker ID.
         let most = worker.reclaim_after / 2;
         problems.duration("worker.fence-after", worker.fence_after, 10 * second, most);
         let offset = worker.max_clock_offset;
@@ -142,7 +135,7 @@ impl Config {
             problems.add("zookeeper.acl", why);
         }
         if zookeeper.auth.is_some() && zookeeper.auth_file.is_some() {
-            let text = "is set, and so is zookeeper.auth-file; leave one";
+            let text = "is set, and so is zookeeper.auth-file; keep one of them";
             problems.add("zookeeper.auth", text.into());
         }
         if zookeeper.auth.as_ref().is_some_and(|auth| !auth.expose().contains(':')) {
@@ -159,30 +152,31 @@ impl Config {
         {
             problems.add(problem.key, problem.text);
         }
-        if worker.registry == Registry::ZooKeeper && worker.id != 0 {
+        if worker.registry == RegistryKind::ZooKeeper && worker.id != 0 {
             let text =
-                format!("{} is set, and ZooKeeper gives the worker ID; leave it out", worker.id);
+                format!("{} is set, but the worker ID comes from ZooKeeper; remove it", worker.id);
             problems.add("worker.id", text);
         }
-        if worker.registry == Registry::Fixed {
-            // Somebody means a shared registry, and would have got worker 0 on every host.
+        if worker.registry == RegistryKind::Fixed {
+            // The operator means a shared registry, but would get worker ID 0 on every host.
             for (key, set) in [
                 ("zookeeper.servers", zookeeper.servers.is_some()),
                 ("zookeeper.auth", zookeeper.auth.is_some()),
                 ("zookeeper.auth-file", zookeeper.auth_file.is_some()),
             ] {
                 if set {
-                    let text = "is set, and worker.registry is fixed; make it \"zookeeper\"";
+                    let text = "is set, but worker.registry is fixed; set it to \"zookeeper\"";
                     problems.add(key, text.into());
                 }
             }
         }
     }
 
-    /// The address is the identity where none is configured, and must be the same at each start.
+    /// Without `worker.identity`, the advertised address is the identity, so it must be the same at
+    /// each start.
     fn check_identity(&self) -> Option<Problem> {
         let is_needed =
-            self.worker.registry == Registry::ZooKeeper
+            self.worker.registry == RegistryKind::ZooKeeper
                 && self.worker.identity.is_none()
                 && self.peer.advertise.as_ref().is_none_or(|_| {
                     self.peer_advertise().is_ok_and(|address| address.port.is_none())
@@ -190,10 +184,9 @@ impl Config {
         let port = self.peer_listen().ok()?.map_or(0, |listen| listen.port());
         (is_needed && port == 0).then(|| Problem {
             key: "worker.identity",
-            text:
-                "is missing, and without a fixed port in peer.listen there is no IP:PORT to take \
-                   its place"
-                    .to_owned(),
+            text: "is missing, and without a fixed port in peer.listen there is no IP:PORT to use \
+                   instead"
+                .to_owned(),
         })
     }
 }
@@ -203,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ensembles_are_read_as_zookeepers_clients_write_them() {
+    fn ensembles_are_parsed_like_zookeepers_clients_write_them() {
         for (text, servers, chroot) in [
             ("zk", &["zk:2181"][..], ""),
             ("zk1:1,zk2:2", &["zk1:1", "zk2:2"], ""),
@@ -228,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_told() {
+    fn values_that_contradict_each_other_are_reported() {
         let right = "[worker]\nregistry = \"zookeeper\"\n[zookeeper]\nservers = \"zk\"\n";
         assert_eq!(problems(right), [""; 0]);
         for (toml, told) in [

@@ -1,5 +1,5 @@
-//! The vocabulary: tag names, ranges of IDs, and the runs of IDs in an answer. Plain values; no
-//! clock and no IO.
+//! The vocabulary of segments: tag names, ranges of IDs, and the runs of IDs in an answer. Plain
+//! values; no clock and no IO.
 
 mod range;
 mod runs;

@@ -5,11 +5,11 @@ use smallvec::SmallVec;
 /// The highest end of a range: IDs are positive as signed 64-bit numbers.
 pub const MAX_END: u64 = i64::MAX as u64;
 
-/// The largest step that a configuration can allow. A tag that starts this far below [`MAX_END`] has
-/// room for a range.
+/// The largest step that the configuration can allow. A tag that starts at least this far below
+/// [`MAX_END`] has room for one more range.
 pub const MAX_STEP: u64 = 1_000_000_000;
 
-/// A half-open range `[start, end)` of IDs that is not empty and ends at or below [`MAX_END`].
+/// A half-open range `[start, end)` of IDs. It is not empty and ends at or below [`MAX_END`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range {
     start: u64,
@@ -17,7 +17,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// A range; `None` when it is empty or ends above [`MAX_END`].
+    /// Returns `None` if the range would be empty or end above [`MAX_END`].
     #[must_use]
     pub const fn new(start: u64, end: u64) -> Option<Self> {
         if start < end && end <= MAX_END { Some(Self { start, end }) } else { None }
@@ -42,8 +42,8 @@ impl Range {
     }
 }
 
-/// Ranges in the order of issue, with their total at hand. Ranges that touch become one. There are
-/// rarely more than two: they lie within, so that the fast path has nothing to look up elsewhere.
+/// Ranges in the order of issue, with their total. Adjacent ranges are merged. There are rarely more
+/// than two, which are stored inline, so that the fast path follows no pointer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RangeQueue {
     ranges: SmallVec<[Range; 2]>,
@@ -51,13 +51,13 @@ pub struct RangeQueue {
 }
 
 impl RangeQueue {
-    /// Number of IDs.
+    /// Number of IDs in all ranges.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// The next ID.
+    /// The next ID to issue.
     #[must_use]
     pub fn position(&self) -> Option<u64> {
         self.ranges.first().map(|range| range.start)
@@ -77,7 +77,7 @@ impl RangeQueue {
         }
     }
 
-    /// Puts ranges back before the others, keeping their order.
+    /// Puts ranges back in front of the others, in their order.
     pub fn put_back(&mut self, ranges: Self) {
         let behind = std::mem::replace(self, ranges);
         for range in behind.ranges {
@@ -85,11 +85,11 @@ impl RangeQueue {
         }
     }
 
-    /// Takes the next `count` IDs when they lie in one range; the fast path.
+    /// Takes the next `count` IDs if they lie in one range. This is the fast path.
     #[inline]
     pub fn take_run(&mut self, count: u64) -> Option<u64> {
         let front = self.ranges.first_mut()?;
-        // The last ID of a range goes the slow way, which removes the range.
+        // The slow path takes the last ID of a range, and removes the range.
         if front.count() <= count {
             return None;
         }
@@ -99,7 +99,7 @@ impl RangeQueue {
         Some(first)
     }
 
-    /// Takes up to `count` IDs off the front.
+    /// Takes up to `count` IDs from the front.
     pub fn take_up_to(&mut self, mut count: u64) -> Self {
         let mut taken = Self::default();
         while count > 0 {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_not_empty_and_not_above_the_highest_id() {
+    fn an_empty_range_or_one_above_the_highest_id_is_refused() {
         assert!(Range::new(5, 5).is_none());
         assert!(Range::new(6, 5).is_none());
         assert!(Range::new(1, MAX_END).is_some());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn taking_and_putting_back_keeps_order_and_total() {
+    fn taking_and_putting_back_preserves_order_and_total() {
         let mut all = queue(&[(1, 4), (4, 6), (10, 12)]);
         assert_eq!(all, queue(&[(1, 6), (10, 12)]));
         let taken = all.take_up_to(6);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_path_leaves_the_end_of_a_range_to_the_slow_one() {
+    fn the_fast_path_leaves_the_last_id_of_a_range_to_the_slow_path() {
         let mut all = queue(&[(1, 4)]);
         assert_eq!(all.take_run(2), Some(1));
         assert_eq!(all.take_run(1), None);

@@ -1,8 +1,8 @@
-//! What an answer carries: runs of IDs, the first of them without an allocation.
+//! The runs of IDs in an answer. The first needs no allocation.
 
 use leaf_client::wire::{Reply, Run};
 
-/// Runs in the order of issue. Runs that touch become one.
+/// Runs in the order of issue. Adjacent runs are merged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Runs {
     first: Option<Run>,
@@ -10,14 +10,14 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// One run.
+    /// A single run.
     #[must_use]
     #[inline]
     pub fn one(first: u64, count: u32) -> Self {
         Self { first: Some(Run { first, count }), more: Vec::new() }
     }
 
-    /// Appends `count` IDs from `first` on; `count` of 0 appends nothing.
+    /// Appends `count` IDs from `first` on; 0 appends nothing.
     #[inline]
     pub fn push(&mut self, first: u64, count: u32) {
         if count == 0 {
@@ -36,18 +36,18 @@ impl Runs {
         }
     }
 
-    /// Every run in order.
+    /// All runs in order.
     pub fn iter(&self) -> impl Iterator<Item = Run> + '_ {
         self.first.iter().chain(&self.more).copied()
     }
 
-    /// Number of IDs.
+    /// Number of IDs in all runs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.iter().map(|run| u64::from(run.count)).sum()
     }
 
-    /// As an answer; `None` when there is no ID in it.
+    /// The reply with these IDs; `None` if there are none.
     #[must_use]
     #[inline]
     pub fn into_reply(self) -> Option<Reply> {
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_that_touch_become_one_and_others_stay_apart() {
+    fn adjacent_runs_are_merged_and_others_stay_apart() {
         let mut runs = Runs::default();
         assert!(runs.clone().into_reply().is_none());
         for (first, count) in [(5, 2), (7, 3), (20, 0), (20, 1), (21, 1), (1, 1)] {

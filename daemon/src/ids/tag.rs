@@ -1,4 +1,4 @@
-//! Names of tags, checked once.
+//! Tag names, checked once when they are made.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ pub struct BizTag(Arc<str>);
 /// A name that no tag can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadTag {
-    /// There is nothing.
+    /// The name has no characters.
     #[error("the tag is empty; a tag has 1 to {MAX_TAG_CHARS} characters")]
     Empty,
-    /// There is too much.
+    /// The name is longer than 128 characters.
     #[error("the tag {start:?}… has {chars} characters; the limit is {MAX_TAG_CHARS}")]
     TooLong {
-        /// How it begins.
+        /// The first 32 characters.
         start: String,
-        /// How long it is.
+        /// Number of characters.
         chars: usize,
     },
-    /// It would garble logs and terminals.
-    #[error("the tag {0:?} holds a control character")]
+    /// The name would garble logs and terminals.
+    #[error("the tag {0:?} contains a control character")]
     Control(String),
 }
 
 impl BizTag {
-    /// Checks a name.
+    /// Checks a name and wraps it.
     ///
     /// # Errors
-    /// When it is empty, longer than 128 characters, or holds a control character.
+    /// When it is empty, longer than 128 characters, or contains a control character.
     pub fn new(name: &str) -> Result<Self, BadTag> {
         if name.is_empty() {
             return Err(BadTag::Empty);
@@ -47,7 +47,7 @@ impl BizTag {
         Ok(Self(name.into()))
     }
 
-    /// The name.
+    /// The name as text.
     #[must_use]
     #[inline]
     pub fn as_str(&self) -> &str {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_names_are_tags_and_impossible_ones_are_refused_by_name() {
+    fn odd_names_are_accepted_and_the_error_for_an_impossible_one_quotes_it() {
         for name in ["orders", "a.b/c'd\"", "🦀", " ", "trailing ", &"é".repeat(128)] {
             assert_eq!(BizTag::new(name).unwrap().as_str(), name);
         }

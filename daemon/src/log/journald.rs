@@ -1,6 +1,6 @@
-//! systemd's journal in its own protocol: one datagram per event, with a field for each value, so
-//! that `journalctl LEAFD_TAG=orders` finds it. Events are encoded where they happen; the log's own
-//! thread sends them.
+//! Logs to systemd's journal in its own protocol: one datagram per event, with a field for each
+//! value, so that `journalctl LEAFD_TAG=orders` finds it. The thread that logs encodes the event;
+//! the log's own thread sends it.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -15,10 +15,11 @@ use tracing_appender::non_blocking::NonBlocking;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-/// Where the journal listens.
+/// The journal's socket.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// Where systemd says which socket the journal has given a unit as its standard error.
+/// The variable in which systemd passes device and inode of the journal's socket, if that is a
+/// unit's standard error.
 const STREAM: &str = "JOURNAL_STREAM";
 
 /// Whether standard error goes to the journal.
@@ -26,26 +27,26 @@ pub(super) fn is_standard_error() -> bool {
     std::env::var(STREAM).is_ok_and(|stream| is(&stream, io::stderr()))
 }
 
-/// Whether `stream`, a device and an inode, is what is open as `file`. Standard error may have
-/// been put elsewhere by somebody who did not know of the variable.
+/// Whether `file` is the `stream` given by device and inode. Somebody may have redirected standard
+/// error without unsetting the variable.
 fn is(stream: &str, file: impl AsFd) -> bool {
     fstat(file).is_ok_and(|stat| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-/// Encodes events.
-pub(super) struct Lines {
+/// Encodes events as datagrams.
+pub(super) struct JournalLayer {
     out: NonBlocking,
 }
 
-impl Lines {
+impl JournalLayer {
     pub(super) const fn new(out: NonBlocking) -> Self {
         Self { out }
     }
 }
 
-impl<S: Subscriber> Layer<S> for Lines {
+impl<S: Subscriber> Layer<S> for JournalLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        // One write is one datagram. It never waits: what does not fit into the queue is lost.
+        // One write is one datagram. It never waits: if the queue is full, the event is lost.
         let _ = self.out.clone().write(&encode(event));
     }
 }
@@ -55,7 +56,7 @@ fn encode(event: &Event<'_>) -> Vec<u8> {
     let mut values = Values::default();
     event.record(&mut values);
     let mut out = Vec::with_capacity(256);
-    // First, for whoever reads no further.
+    // MESSAGE comes first: `text` finds it at the beginning.
     put(&mut out, "MESSAGE", &format!("{}{}", values.message, values.pairs));
     let priority = match *metadata.level() {
         Level::ERROR => "3",
@@ -78,7 +79,7 @@ fn encode(event: &Event<'_>) -> Vec<u8> {
     out
 }
 
-/// Adds a field. A line break would end it, so that a value with one has its length in front.
+/// Adds a field. A line break ends a field, so a value that contains one has its length in front.
 fn put(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(name.as_bytes());
     if value.contains('\n') {
@@ -91,13 +92,13 @@ fn put(out: &mut Vec<u8>, name: &str, value: &str) {
     out.push(b'\n');
 }
 
-/// What an event says.
+/// The values of an event.
 #[derive(Debug, Default)]
 struct Values {
     message: String,
-    /// All but the message, as text: the journal shows nothing else.
+    /// The values other than the message as text, because `journalctl` shows only MESSAGE.
     pairs: String,
-    /// The same, each by itself.
+    /// The same values, one by one.
     fields: Vec<(String, String)>,
 }
 
@@ -123,35 +124,36 @@ impl Visit for Values {
     }
 }
 
-/// A name that the journal takes, and that is nobody else's.
+/// A field name that the journal accepts and that no other program uses.
 fn journal_name(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-    // Names have up to 64 characters.
+    // The journal accepts names of up to 64 characters.
     let name: String = name.chars().map(letter).take(58).collect();
     format!("LEAFD_{name}")
 }
 
-/// Sends to the journal; what it does not take goes to `fallback`, as text.
+/// Sends datagrams to the journal. If the journal does not accept one, writes it to `fallback` as
+/// text.
 #[derive(Debug)]
-pub(super) struct Journal<W> {
+pub(super) struct JournalWriter<W> {
     socket: Option<UnixDatagram>,
     path: PathBuf,
     fallback: W,
 }
 
-impl<W: Write> Journal<W> {
+impl<W: Write> JournalWriter<W> {
     pub(super) fn new(path: &Path, fallback: W) -> Self {
         Self { socket: UnixDatagram::unbound().ok(), path: path.to_owned(), fallback }
     }
 
     fn send(&self, datagram: &[u8]) -> io::Result<()> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        // By its path each time: a journal that is started anew has another socket.
+        // By its path each time: a restarted journal has a new socket.
         socket.send_to(datagram, &self.path).map(drop)
     }
 }
 
-impl<W: Write> Write for Journal<W> {
+impl<W: Write> Write for JournalWriter<W> {
     fn write(&mut self, datagram: &[u8]) -> io::Result<usize> {
         if self.send(datagram).is_err() {
             self.fallback.write_all(text(datagram).as_bytes())?;
@@ -164,7 +166,7 @@ impl<W: Write> Write for Journal<W> {
     }
 }
 
-/// The message of a datagram, in one line for people.
+/// The message of a datagram, on one line.
 fn text(datagram: &[u8]) -> String {
     let simple = datagram
         .strip_prefix(b"MESSAGE=")
@@ -185,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// The fields of a datagram, as the journal reads them.
+    /// Parses a datagram like the journal does.
     fn fields(mut datagram: &[u8]) -> Vec<(String, String)> {
         let mut fields = Vec::new();
         while !datagram.is_empty() {
@@ -212,9 +214,10 @@ mod tests {
         let path = folder.path().join("socket");
         let journal = UnixDatagram::bind(&path).unwrap();
         journal.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let line = line!() + 4;
-        let (writer, _guard) = tracing_appender::non_blocking(Journal::new(&path, io::sink()));
-        let subscriber = tracing_subscriber::registry().with(Lines::new(writer));
+        let (writer, _guard) =
+            tracing_appender::non_blocking(JournalWriter::new(&path, io::sink()));
+        let subscriber = tracing_subscriber::registry().with(JournalLayer::new(writer));
+        let line = line!() + 2;
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(tag = "orders", count = 7, of.path = %"/a b", "it is\nso");
             tracing::error!(error = ?Some("x\ny"), "failed");
@@ -243,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_journal_does_not_take_goes_to_standard_error() {
+    fn what_the_journal_does_not_accept_goes_to_standard_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
-        let mut journal = Journal::new(&path, Vec::new());
+        let mut journal = JournalWriter::new(&path, Vec::new());
         let mut log = |message: &str| {
             let mut datagram = Vec::new();
             put(&mut datagram, "MESSAGE", message);
@@ -256,7 +259,7 @@ mod tests {
         };
         assert_eq!(log("first count=1"), "first count=1\n");
         assert_eq!(log("second\nline"), "second line\n");
-        // It comes, and takes what is not longer than a datagram may be.
+        // The journal starts, and accepts whatever fits into a datagram.
         let _journal = UnixDatagram::bind(&path).unwrap();
         assert_eq!(log("third"), "");
         let long = "x".repeat(1_000_000);
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_is_recognised_by_device_and_inode() {
+    fn leafd_recognises_the_journal_by_device_and_inode() {
         use std::os::unix::fs::MetadataExt;
 
         let folder = tempfile::tempdir().unwrap();
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_that_the_journal_takes() {
+    fn the_journal_accepts_the_field_names() {
         assert_eq!(journal_name("retry-after.ms"), "LEAFD_RETRY_AFTER_MS");
         assert_eq!(journal_name(&"x".repeat(100)).len(), 64);
     }

@@ -1,5 +1,5 @@
-//! The log: to standard error or to systemd's journal, by `tracing`, written by a thread of its own
-//! so that a terminal, a pipe or a journal that blocks never blocks who serves.
+//! Logs `tracing` events to standard error or systemd's journal. A separate thread writes them, so
+//! that a terminal, pipe or journal that blocks never blocks a request.
 
 mod journald;
 
@@ -13,50 +13,50 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use self::journald::{Journal, Lines};
+use self::journald::{JournalLayer, JournalWriter};
 use crate::config::log_level::filter;
-use crate::config::{Log, LogFormat};
+use crate::config::{LogFormat, LogSection};
 use crate::patience::within;
 
-/// How long the last lines may take at the end. The worker's own guard gives up sooner.
+/// How long the last lines may take when leafd ends. tracing's own guard gives up sooner.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// Changes the log while it is written. Cheap to clone.
+/// Changes the level while leafd runs. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Handle(reload::Handle<Targets, Registry>);
+pub(crate) struct Handle(reload::Handle<Targets, Registry>);
 
 impl Handle {
-    /// From here on, what passes at `level` is logged.
+    /// Logs by `level` from now on.
     ///
     /// # Errors
-    /// When `level` is neither a level nor a list of modules with levels; nothing changes then.
-    pub fn set_level(&self, level: &str) -> Result<(), ParseError> {
+    /// When `level` is neither a level nor a list of modules with levels; then nothing changes.
+    pub(crate) fn set_level(&self, level: &str) -> Result<(), ParseError> {
         let filter = filter(level)?;
-        // It fails when the log has ended, and then there is nothing to change.
+        // This fails once the log has ended, when there is nothing left to change.
         let _ = self.0.reload(filter);
         Ok(())
     }
 }
 
-/// Dropping it writes the lines that are still unwritten, but takes no longer than `LAST_LINES`:
-/// nobody may read them.
+/// Dropping this writes the remaining lines. It takes no longer than [`LAST_LINES`], because
+/// perhaps nobody reads them.
 #[derive(Debug)]
-pub struct Guard(Option<WorkerGuard>);
+pub(crate) struct LogGuard(Option<WorkerGuard>);
 
-impl Drop for Guard {
+impl Drop for LogGuard {
     fn drop(&mut self) {
         let guard = self.0.take();
-        // The worker's own guard waits for a bounded time too, unless its queue is full: then it
-        // prints to standard output, which may be the same pipe.
+        // tracing's guard has a time limit too, except if its queue is full: then it prints to
+        // standard output, which may be the same blocked pipe.
         within(LAST_LINES, move || drop(guard));
     }
 }
 
-/// Starts the log. Lines still unwritten are written when the guard is dropped.
+/// Starts the log. Dropping the guard writes the remaining lines.
 ///
 /// # Errors
-/// When the level is not one; [`crate::config`] has checked that.
-pub fn start(log: &Log) -> Result<(Handle, Guard), ParseError> {
+/// When the level is invalid, which [`crate::config`] has ruled out.
+pub(crate) fn start(log: &LogSection) -> Result<(Handle, LogGuard), ParseError> {
     let (filter, handle) = reload::Layer::new(filter(&log.level)?);
     let (lines, guard) = match log.format {
         LogFormat::Auto if journald::is_standard_error() => journal(),
@@ -72,19 +72,19 @@ pub fn start(log: &Log) -> Result<(Handle, Guard), ParseError> {
         }
     };
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    Ok((Handle(handle), Guard(Some(guard))))
+    Ok((Handle(handle), LogGuard(Some(guard))))
 }
 
-/// Colours are for terminals, unless somebody wants none: <https://no-color.org>.
+/// Whether to colour the log: on a terminal, unless NO_COLOR is set (<https://no-color.org>).
 fn is_coloured() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stderr().is_terminal() && !unwanted
 }
 
 fn journal() -> (Box<dyn Layer<Registry> + Send + Sync>, WorkerGuard) {
-    let journal = Journal::new(Path::new(journald::SOCKET), io::stderr());
+    let journal = JournalWriter::new(Path::new(journald::SOCKET), io::stderr());
     let (writer, guard) = tracing_appender::non_blocking(journal);
-    (Lines::new(writer).boxed(), guard)
+    (JournalLayer::new(writer).boxed(), guard)
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
         let log = std::fs::read_to_string(&path).unwrap();
         let told: Vec<_> = log.lines().filter_map(|line| line.split(' ').next_back()).collect();
         assert_eq!(told, ["two", "three", "five"]);
-        // The log has ended.
+        // The log has ended by now.
         handle.set_level("debug").unwrap();
     }
 }

@@ -1,23 +1,25 @@
-//! What the service manager is told, by systemd's notification protocol: when leafd serves, what it
-//! is at in words for people ([`words`]), and that it lives ([`watchdog`]). Whether anybody listens
-//! changes nothing: no message is waited for.
+//! Notifies the service manager by systemd's protocol: when leafd is ready, what it is doing in one
+//! line ([`words`]), and that it is alive ([`watchdog`]). leafd never waits for a message to be
+//! accepted, so it makes no difference whether anybody listens.
 
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use nix::time::{ClockId, clock_gettime};
 
+use crate::lock::lock;
+
 mod report;
-pub mod watchdog;
-pub mod words;
+pub(crate) mod watchdog;
+pub(crate) mod words;
 
 pub(crate) use report::report;
 
-/// Names the socket that listens.
+/// The variable with the name of the service manager's socket.
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// Longest text of a status, in characters.
@@ -25,69 +27,70 @@ const LONGEST: usize = 400;
 
 /// The service manager, if there is one. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct Manager(Option<Arc<Inner>>);
+pub(crate) struct Manager(Option<Arc<NotifySocket>>);
 
 #[derive(Debug)]
-struct Inner {
+struct NotifySocket {
     socket: UnixDatagram,
     address: SocketAddr,
-    told: Mutex<Told>,
+    announced: Mutex<Announced>,
 }
 
+/// What the service manager knows, or will know.
 #[derive(Debug, Default)]
-struct Told {
-    /// How leafd is.
+struct Announced {
     status: String,
-    /// What is to be known beside it.
+    /// Added to the status, such as why the last reload failed.
     note: String,
     /// Lines that the socket had no room for.
     unsent: String,
 }
 
 impl Manager {
-    /// The one that `$NOTIFY_SOCKET` names.
+    /// The service manager that `$NOTIFY_SOCKET` names.
     #[must_use]
-    pub fn of_environment() -> Self {
+    pub(crate) fn of_environment() -> Self {
         std::env::var_os(VARIABLE).map_or_else(Self::default, |name| Self::at(&name))
     }
 
-    /// The one that listens at `name`: a path, or `@` and an abstract name. Any other is none.
+    /// The service manager that listens at `name`: a path, or `@` and an abstract name. With any
+    /// other name, there is none.
     #[must_use]
-    pub fn at(name: &OsStr) -> Self {
-        let made = address(name).and_then(|address| {
-            // One that blocks would hold up whoever serves when the other side hangs.
+    pub(crate) fn at(name: &OsStr) -> Self {
+        let opened = address(name).and_then(|address| {
+            // Non-blocking: a service manager that hangs must not block leafd.
             let socket = UnixDatagram::unbound()?;
             socket.set_nonblocking(true)?;
-            Ok(Inner { socket, address, told: Mutex::default() })
+            Ok(NotifySocket { socket, address, announced: Mutex::default() })
         });
-        Self(made.ok().map(Arc::new))
+        Self(opened.ok().map(Arc::new))
     }
 
-    /// Whether anybody may listen.
+    /// Whether there is a service manager to notify.
     #[must_use]
-    pub const fn is_there(&self) -> bool {
+    pub(crate) const fn is_there(&self) -> bool {
         self.0.is_some()
     }
 
-    /// leafd serves.
-    pub fn ready(&self, status: &str) {
-        self.tell(&["READY=1"], |told| status.clone_into(&mut told.status));
+    /// Reports that leafd serves.
+    pub(crate) fn ready(&self, status: &str) {
+        self.tell(&["READY=1"], |announced| status.clone_into(&mut announced.status));
     }
 
-    /// How leafd is by now; sent when it is news.
-    pub fn status(&self, status: &str) {
-        let news = self.0.as_ref().is_some_and(|inner| {
-            let told = inner.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.status != status || !told.unsent.is_empty()
+    /// Reports the status, if it has changed.
+    pub(crate) fn status(&self, status: &str) {
+        let has_changed = self.0.as_ref().is_some_and(|notify| {
+            let announced = lock(&notify.announced);
+            announced.status != status || !announced.unsent.is_empty()
         });
-        if news {
-            self.tell(&[], |told| status.clone_into(&mut told.status));
+        if has_changed {
+            self.tell(&[], |announced| status.clone_into(&mut announced.status));
         }
     }
 
-    /// leafd begins to read its configuration anew. [`Self::reloaded`] must follow.
-    pub fn reloading(&self) {
-        // It has to be the clock at the moment of sending, by which the answer is known.
+    /// Reports that leafd begins to reload its configuration. Call [`Self::reloaded`] afterwards.
+    pub(crate) fn reloading(&self) {
+        // systemd wants the time of sending, to tell this reload from earlier ones.
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
         let usec = now.map_or(0, |now| {
             i128::from(now.tv_sec()) * 1_000_000 + i128::from(now.tv_nsec()) / 1000
@@ -95,62 +98,62 @@ impl Manager {
         self.tell(&["RELOADING=1", &format!("MONOTONIC_USEC={usec}")], |_| {});
     }
 
-    /// It is done, and leafd serves as before, unless it was `refused` for a reason: that is part
-    /// of the status from now on, until a later one goes well.
-    pub fn reloaded(&self, refused: Option<&str>) {
+    /// Reports the end of a reload. If leafd `refused` it for a reason, that becomes part of the
+    /// status until a later reload succeeds.
+    pub(crate) fn reloaded(&self, refused: Option<&str>) {
         let note = refused.map(|why| format!("the last reload was refused: {}", joined(why)));
-        self.tell(&["READY=1"], |told| told.note = note.unwrap_or_default());
+        self.tell(&["READY=1"], |announced| announced.note = note.unwrap_or_default());
     }
 
-    /// leafd begins to stop.
-    pub fn stopping(&self, status: &str) {
-        self.tell(&["STOPPING=1"], |told| status.clone_into(&mut told.status));
+    /// Reports that leafd begins to stop.
+    pub(crate) fn stopping(&self, status: &str) {
+        self.tell(&["STOPPING=1"], |announced| status.clone_into(&mut announced.status));
     }
 
-    /// leafd ends, or does not start, because of this.
-    pub fn failed(&self, why: &str) {
-        self.tell(&[], |told| told.status = joined(why));
+    /// Reports why leafd ends, or does not start.
+    pub(crate) fn failed(&self, why: &str) {
+        self.tell(&[], |announced| announced.status = joined(why));
     }
 
-    /// Whoever serves is alive.
+    /// Pets the watchdog.
     fn pet(&self) {
-        if let Some(inner) = &self.0 {
-            // The next one comes soon.
-            let _ = inner.send("WATCHDOG=1\n");
+        if let Some(notify) = &self.0 {
+            // If this fails, the next one comes soon.
+            let _ = notify.send("WATCHDOG=1\n");
         }
     }
 
-    fn tell(&self, states: &[&str], change: impl FnOnce(&mut Told)) {
-        let Some(inner) = &self.0 else { return };
-        let mut told = inner.told.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut told);
-        let mut message = std::mem::take(&mut told.unsent);
+    fn tell(&self, states: &[&str], change: impl FnOnce(&mut Announced)) {
+        let Some(notify) = &self.0 else { return };
+        let mut announced = lock(&notify.announced);
+        change(&mut announced);
+        let mut message = std::mem::take(&mut announced.unsent);
         for state in states {
             message.push_str(state);
             message.push('\n');
         }
-        let status = if told.note.is_empty() {
-            one_line(&told.status)
+        let status = if announced.note.is_empty() {
+            one_line(&announced.status)
         } else {
-            one_line(&format!("{}; {}", told.status, told.note))
+            one_line(&format!("{}; {}", announced.status, announced.note))
         };
-        if let Err(error) = inner.send(&format!("{message}STATUS={status}\n"))
+        if let Err(error) = notify.send(&format!("{message}STATUS={status}\n"))
             && error.kind() == io::ErrorKind::WouldBlock
         {
-            // Said with the next word. What leafd is at is never out of date, and who reads it
-            // late has nothing from how often it was said.
-            told.unsent = states_of(&message);
+            // Send the states with the next message. Only the latest status matters.
+            announced.unsent = states_of(&message);
         }
     }
 }
 
-impl Inner {
+impl NotifySocket {
     fn send(&self, message: &str) -> io::Result<usize> {
         self.socket.send_to_addr(message.as_bytes(), &self.address)
     }
 }
 
-/// The last lines of `message`, as many as tell all: the order counts, and repetitions do not.
+/// The last line of each state in `message`, in order: earlier lines of the same state do not
+/// matter.
 fn states_of(message: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in message.lines() {
@@ -169,12 +172,13 @@ fn address(name: &OsStr) -> io::Result<SocketAddr> {
     }
 }
 
-/// All lines as one: what is wrong is often said in the second.
+/// Joins all lines into one, because the second often says what is wrong.
 fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A line more would be another message.
+/// Replaces control characters and cuts the text at [`LONGEST`]. A line break would begin another
+/// state.
 fn one_line(text: &str) -> String {
     let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = line.take(LONGEST + 1).collect();
@@ -189,7 +193,7 @@ fn one_line(text: &str) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// A service manager that listens.
+    /// A service manager.
     pub(crate) struct Listener {
         socket: UnixDatagram,
         folder: tempfile::TempDir,
@@ -204,7 +208,7 @@ pub(crate) mod tests {
             (Self { socket, folder }, Manager::at(path.as_os_str()))
         }
 
-        /// The next message that has come.
+        /// The next message, if one has arrived.
         pub(crate) fn next(&self) -> Option<String> {
             let mut buffer = [0; 8192];
             let length = self.socket.recv(&mut buffer).ok()?;
@@ -213,13 +217,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn each_step_of_a_life_is_told_with_its_status() {
+    fn the_service_manager_hears_of_each_step_with_the_status() {
         let (listener, manager) = Listener::new();
         assert!(manager.is_there());
         manager.ready("Serving");
         assert_eq!(listener.next().unwrap(), "READY=1\nSTATUS=Serving\n");
         manager.status("Serving");
-        assert_eq!(listener.next(), None, "it is no news");
+        assert_eq!(listener.next(), None, "the status has not changed");
         manager.status("Serving\nREADY=1");
         assert_eq!(listener.next().unwrap(), "STATUS=Serving READY=1\n");
         manager.status("Serving");
@@ -243,7 +247,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_full_socket_does_not_take_comes_later_and_nobody_waits() {
+    fn what_a_full_socket_does_not_accept_is_sent_later_without_waiting() {
         let (listener, manager) = Listener::new();
         let mut sent = 0;
         while manager.0.as_ref().unwrap().send("x").is_ok() {
@@ -257,7 +261,7 @@ pub(crate) mod tests {
             assert_eq!(listener.next().unwrap(), "x");
         }
         assert_eq!(listener.next(), None);
-        // Although it is no news.
+        // Although the status has not changed.
         manager.status("Serving");
         let told = listener.next().unwrap();
         assert!(told.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{told}");
@@ -267,7 +271,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_anybody_to_tell_nothing_happens() {
+    fn without_a_service_manager_nothing_happens() {
         let (listener, gone) = Listener::new();
         drop(listener.folder);
         for manager in [gone, Manager::default(), Manager::at(OsStr::new("relative"))] {

@@ -1,4 +1,4 @@
-//! Keeps the status up to date.
+//! Keeps the service manager's status line up to date.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::{Manager, words};
 use crate::service::Service;
 
-/// Between two looks at how leafd is.
+/// Shortest interval between two checks of the status.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Looking takes at most one part in so many of the time, with however many tags.
+/// The checks take at most one part in so many of the time, however many tags there are.
 const SHARE: u32 = 100;
 
-/// Tells the service manager how leafd is, whenever that changes.
+/// Reports the status to the service manager whenever it changes.
 pub(crate) async fn report(manager: Manager, service: Arc<Service>) {
     let mut pause = INTERVAL;
     loop {

@@ -1,20 +1,21 @@
-//! The watchdog: the service manager ends leafd, and starts it again, when it is not petted in
-//! time. So it is petted by the loop that watches whether who serves really does.
+//! The watchdog: if leafd does not pet it in time, the service manager restarts leafd. leafd
+//! therefore pets it only after it has checked that the serving thread works.
 
 use std::time::Duration;
 
 use super::Manager;
 
-/// How often the service manager wants to hear from this process (`WATCHDOG_USEC`), if at all.
+/// How often the service manager expects this process to pet the watchdog (`WATCHDOG_USEC`), if it
+/// does.
 #[must_use]
-pub fn interval_of_environment() -> Option<Duration> {
+pub(crate) fn interval_of_environment() -> Option<Duration> {
     sd_notify::watchdog_enabled().filter(|interval| !interval.is_zero())
 }
 
-/// Pets every third of `interval`, each time after the thread that serves has run what it was
-/// handed: while that hangs, or the runtime that this is called in, nothing is petted. Ends when
-/// that thread has ended.
-pub async fn run<F>(manager: Manager, has_run_a_task: impl Fn() -> F, interval: Duration)
+/// Pets the watchdog every third of `interval`, each time after the serving thread has run a task.
+/// If that thread hangs, or the runtime that runs this, the watchdog is not petted. Returns when
+/// the serving thread has ended.
+pub(crate) async fn run<F>(manager: Manager, has_run_a_task: impl Fn() -> F, interval: Duration)
 where
     F: Future<Output = bool>,
 {
@@ -41,14 +42,14 @@ mod tests {
     async fn petted(listener: &Listener) {
         let began = Instant::now();
         while listener.next().is_none() {
-            assert!(began.elapsed() < PATIENCE, "nothing is petted");
-            // In the time of the test, which jumps.
+            assert!(began.elapsed() < PATIENCE, "the watchdog is not petted");
+            // The test's paused clock jumps over this.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_the_thread_that_serves_hangs_nothing_is_petted() {
+    async fn while_the_serving_thread_hangs_the_watchdog_is_not_petted() {
         let serving = ServingThread::start(&CancellationToken::new()).unwrap();
         let (listener, manager) = Listener::new();
         let probe = ThreadProbe::new(serving.handle());
@@ -67,11 +68,11 @@ mod tests {
             let _ = wait.recv();
         });
         begun.recv_timeout(PATIENCE).unwrap();
-        // What was under way before.
+        // Discard what was in flight before.
         tokio::time::sleep(Duration::from_secs(60)).await;
         while listener.next().is_some() {}
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        assert_eq!(listener.next(), None, "petted although nobody serves");
+        assert_eq!(listener.next(), None, "petted although the serving thread hangs");
 
         go_on.send(()).unwrap();
         petted(&listener).await;

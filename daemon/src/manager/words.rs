@@ -1,12 +1,11 @@
-//! How leafd is, in one line for people: what `systemctl status` shows.
+//! Describes leafd's status in one line, which `systemctl status` shows.
 
 use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus};
 
 use crate::duration::rough;
 
-/// The line.
 #[must_use]
-pub fn status(status: &DaemonStatus) -> String {
+pub(crate) fn status(status: &DaemonStatus) -> String {
     format!("{}; {}", segments(&status.segments), snowflakes(&status.snowflake))
 }
 
@@ -15,7 +14,8 @@ fn segments(totals: &SegmentTotals) -> String {
         1 => "1 tag".to_owned(),
         tags => format!("{tags} tags"),
     };
-    // As in "sqlite /var/lib/leafd/leafd.db": who reads this knows the place, or asks leafctl.
+    // The store is described as "sqlite /var/lib/leafd/leafd.db", whose path is of no interest
+    // here.
     let store = match totals.store.split(' ').next() {
         Some("sqlite") => "the embedded store",
         _ => &totals.store,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_is_served_and_from_where() {
+    fn the_line_says_what_leafd_serves_and_from_where() {
         let mut daemon = daemon(SnowflakeState::Serving);
         assert_eq!(
             status(&daemon),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_why_there_are_no_snowflakes() {
+    fn the_line_says_why_there_are_no_snowflake_ids() {
         for (state, words) in [
             (
                 SnowflakeState::ClockBehind { behind_ms: 61_000 },

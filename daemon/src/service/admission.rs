@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::policy::{KnownPolicy, Policy};
 use super::shared::{QuotaClock, Service};
-use crate::access::bucket::{Bucket, Over, Rate, Reserved};
-use crate::access::ledger::{Kind, User, Visit};
+use crate::access::bucket::{Bucket, Over, RateLimit, Reserved};
+use crate::access::ledger::{RefusalKind, User, Visit};
 use crate::access::principal::Principal;
 use crate::access::rules::{Grant, TagQuota};
 
@@ -28,7 +28,7 @@ pub(super) struct Visitor {
 pub(super) struct Allowance {
     tag: String,
     bucket: Arc<Bucket>,
-    rate: Rate,
+    rate: RateLimit,
 }
 
 /// When a caller that was over its limit of connections should try again, in milliseconds.
@@ -219,7 +219,7 @@ impl Drop for Reservation {
 fn over_quota(
     over: Over,
     count: u32,
-    rate: Rate,
+    rate: RateLimit,
     whose: impl Fn() -> String,
     which: &str,
 ) -> WireError {
@@ -242,8 +242,8 @@ fn over_quota(
 
 fn log(user: &User, refused: &WireError, now: Duration) {
     let kind = match refused.code() {
-        ErrorCode::Forbidden => Kind::Forbidden,
-        _ => Kind::Over,
+        ErrorCode::Forbidden => RefusalKind::Forbidden,
+        _ => RefusalKind::Over,
     };
     match user.tell(kind, now) {
         Some(0) => tracing::warn!("refused: {}", refused.message),

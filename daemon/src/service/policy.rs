@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::access::rules::{Access, TagQuota};
+use crate::access::rules::{AccessRules, TagQuota};
 
 /// Limits on requests.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) struct RequestLimits {
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
     pub(crate) limits: RequestLimits,
-    pub(crate) access: Access,
+    pub(crate) access: AccessRules,
     /// Limits of tags, for all users together. The first that matches a tag applies.
     pub(crate) tags: Vec<TagQuota>,
 }
@@ -78,7 +78,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let limits =
             RequestLimits { max_in_flight: 1, max_count: 1, wait: second, max_wait: second };
-        let access = Access { rules: vec![], own_uid: 1, quota: Default::default() };
+        let access = AccessRules { rules: vec![], own_uid: 1, quota: Default::default() };
         let current = CurrentPolicy::new(Policy { limits, access: access.clone(), tags: vec![] });
         let known = current.get();
         assert!(current.is(&known));

@@ -1,15 +1,19 @@
-//! Questions to whoever sits at the terminal.
+//! Asks the operator at the terminal to confirm, by typing a name, what cannot be undone.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
-/// Shows a text and gives the line that is typed next.
+use crate::exit::Failure;
+use crate::output::harmless;
+
+/// Prints a question and returns the line that the operator types.
 pub(crate) type Ask = fn(&str) -> io::Result<String>;
 
-/// The way to ask, where somebody sits at a terminal.
+/// How to ask the operator; `None` if no one sits at a terminal.
 pub(crate) fn terminal() -> Option<Ask> {
-    // The question is no result, so it goes to stderr.
-    let there = io::stdin().is_terminal() && io::stderr().is_terminal();
-    there.then_some(|question| {
+    // The question is not a result, so it goes to stderr.
+    let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    is_terminal.then_some(|question| {
         let mut stderr = io::stderr();
         stderr.write_all(question.as_bytes())?;
         stderr.flush()?;
@@ -19,7 +23,37 @@ pub(crate) fn terminal() -> Option<Ask> {
     })
 }
 
-/// A word that a shell takes as it is.
+/// Asks `question`, and succeeds only if the operator types exactly `expected`, the name of `what`.
+///
+/// # Errors
+/// `Usage`, beginning with `refusal`, if the operator types anything else or the answer cannot be
+/// read.
+pub(crate) fn for_name(
+    ask: impl FnOnce(&str) -> io::Result<String>,
+    question: &str,
+    expected: &str,
+    what: &str,
+    refusal: &str,
+) -> Result<(), Failure> {
+    let typed = ask(question)
+        .map_err(|error| Failure::Usage(format!("{refusal}: cannot read the {what}: {error}")))?;
+    let typed = typed.trim_end_matches(['\n', '\r']);
+    if typed == expected {
+        return Ok(());
+    }
+    let expected = harmless(expected);
+    Err(Failure::Usage(format!("{refusal}: the {what} is {expected}, not {typed:?}")))
+}
+
+/// The beginning of a command line that reaches the same daemon.
+pub(crate) fn leafctl(socket: Option<&Path>) -> String {
+    match socket {
+        Some(path) => format!("leafctl --socket {}", quoted(path.display())),
+        None => "leafctl".to_owned(),
+    }
+}
+
+/// Quotes a word for a shell, if it needs quotes.
 pub(crate) fn quoted(word: impl ToString) -> String {
     let word = word.to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);

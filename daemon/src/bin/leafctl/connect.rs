@@ -1,4 +1,4 @@
-//! Reaching the daemon that the command line names.
+//! Connects to the daemon that the command line names.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,31 +15,32 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use crate::exit::Failure;
 
-/// A client that waits for a daemon that is away, as long as its timeout allows: a restart is
-/// nothing that a script has to know of.
+/// Connects, and retries until the timeout if no daemon is listening: a script should not notice a
+/// restart.
 ///
 /// # Errors
-/// When there is no daemon until then, or it does not let this user in.
+/// When no daemon appears in time, or it does not let this user in.
 pub(crate) fn patient(daemon: &DaemonArgs) -> Result<Client, Failure> {
     Ok(Client::connect(Options::at(daemon.socket()).timeout(daemon.timeout()))?)
 }
 
-/// A client for someone who looks at the daemon: that it is away is the answer, and at once.
+/// Connects, or fails at once if no daemon is listening: an operator who inspects the daemon wants
+/// to know.
 ///
 /// # Errors
-/// When there is no daemon now, or it does not let this user in.
+/// When no daemon is listening, or it does not let this user in.
 pub(crate) fn prompt(daemon: &DaemonArgs) -> Result<Client, Failure> {
     Ok(at_once(daemon, daemon.timeout())?)
 }
 
-/// The same, with the error as the client has it.
+/// Like [`prompt`], but with a timeout of its own and the client's error.
 ///
 /// # Errors
-/// As above.
+/// As [`prompt`].
 pub(crate) fn at_once(daemon: &DaemonArgs, timeout: Duration) -> Result<Client, Error> {
     let path = daemon.socket();
     match dial(&path) {
-        // With a full queue, too, somebody is there.
+        // EAGAIN: the queue of new connections is full, so a daemon is listening.
         Ok(_) | Err(Errno::EAGAIN) => Client::connect(Options::at(path).timeout(timeout)),
         Err(error) => {
             let source = Arc::new(io::Error::from(error));
@@ -48,8 +49,8 @@ pub(crate) fn at_once(daemon: &DaemonArgs, timeout: Duration) -> Result<Client, 
     }
 }
 
-/// A connection that does not block. Never waits: where the daemon's queue of new connections is
-/// full, that is `EAGAIN`.
+/// Opens a non-blocking connection without waiting: if the daemon's queue of new connections is
+/// full, the result is `EAGAIN`.
 pub(crate) fn dial(path: &Path) -> nix::Result<UnixStream> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;

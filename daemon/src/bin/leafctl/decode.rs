@@ -1,5 +1,5 @@
-//! `leafctl decode`: takes snowflake IDs apart, by the layout that the command line names, else by
-//! leafd's. Where leafd cannot be asked, the layout is a guess, and the output says so.
+//! `leafctl decode`: splits snowflake IDs into their parts, by the layout from the command line or
+//! else by leafd's. If leafd cannot be reached, the layout is a guess, and the output says so.
 
 use std::io::Write;
 
@@ -12,19 +12,19 @@ use crate::connect;
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
 
-/// Who says which layout the IDs have.
+/// Where the layout comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Source {
-    /// The command line.
+enum LayoutSource {
+    /// `--layout`.
     Option,
-    /// leafd, of the IDs that it issues itself.
+    /// The layout of the IDs that the running leafd issues.
     Daemon,
-    /// Nobody.
+    /// A guess: leafd could not be reached.
     Assumed,
 }
 
-impl Source {
+impl LayoutSource {
     const fn words(self) -> &'static str {
         match self {
             Self::Option => "--layout",
@@ -36,7 +36,7 @@ impl Source {
 
 /// An ID and its parts, as `--json` prints them.
 #[derive(Debug, PartialEq, Serialize)]
-struct View {
+struct DecodedId {
     id: u64,
     time: String,
     unix_ms: u64,
@@ -45,14 +45,14 @@ struct View {
     datacenter: Option<u64>,
     sequence: u64,
     layout: String,
-    layout_from: Source,
+    layout_from: LayoutSource,
 }
 
-/// Prints the parts of every ID; nothing when one of them is wrong.
+/// Prints the parts of every ID, or nothing if one of them is wrong.
 ///
 /// # Errors
-/// `Usage` naming the first text that is not an ID; `Protocol` when leafd's layout cannot be read;
-/// `Output`.
+/// `Usage` quotes the first text that is not an ID; `Protocol` when leafctl does not know leafd's
+/// layout; `Output`.
 pub(crate) fn run<W: Write>(
     args: &DecodeArgs,
     daemon: &DaemonArgs,
@@ -61,7 +61,7 @@ pub(crate) fn run<W: Write>(
     print(args, || layout_of(daemon), out, &mut std::io::stderr())
 }
 
-/// The layout of the IDs that leafd issues, as it writes it.
+/// The layout of the IDs that leafd issues, in leafd's notation.
 fn layout_of(daemon: &DaemonArgs) -> Result<String, String> {
     let asked = connect::at_once(daemon, daemon.timeout()).and_then(|mut client| client.status());
     asked.map(|status| status.snowflake.layout).map_err(|error| error.to_string())
@@ -75,39 +75,39 @@ fn print<W: Write>(
 ) -> Result<(), Failure> {
     let ids = args.ids.iter().map(|text| id(text)).collect::<Result<Vec<_>, _>>()?;
     let (layout, source) = match args.layout {
-        Some(layout) => (layout, Source::Option),
+        Some(layout) => (layout, LayoutSource::Option),
         None => match ask() {
-            Ok(text) => (parse(&text)?, Source::Daemon),
+            Ok(text) => (parse(&text)?, LayoutSource::Daemon),
             Err(why) => {
-                // It is no failure of the result, and where even stderr is closed the result says it.
+                // Ignore a failing stderr: the result itself says that the layout is assumed.
                 let _ = writeln!(
                     notes,
-                    "leafctl: leafd cannot be asked for its layout, so `leaf` is assumed, and with \
-                     another one every part is wrong; name it with --layout: {}",
+                    "leafctl: cannot ask leafd for its layout, so `leaf` is assumed; if the IDs \
+                     have another layout, every part is wrong: pass it with --layout: {}",
                     harmless(&why)
                 );
-                (Layout::LEAF, Source::Assumed)
+                (Layout::LEAF, LayoutSource::Assumed)
             }
         },
     };
     for (i, id) in ids.into_iter().enumerate() {
-        let view = view(id, layout, source)?;
+        let decoded = decoded(id, layout, source)?;
         if args.json {
-            out.json(&view)?;
+            out.json(&decoded)?;
             continue;
         }
         if i > 0 {
             out.line("")?;
         }
-        out.line(format_args!("id          {}", view.id))?;
-        out.line(format_args!("time        {}", view.time))?;
-        out.line(format_args!("unix ms     {}", view.unix_ms))?;
-        out.line(format_args!("worker      {}", view.worker))?;
-        if let Some(datacenter) = view.datacenter {
+        out.line(format_args!("id          {}", decoded.id))?;
+        out.line(format_args!("time        {}", decoded.time))?;
+        out.line(format_args!("unix ms     {}", decoded.unix_ms))?;
+        out.line(format_args!("worker      {}", decoded.worker))?;
+        if let Some(datacenter) = decoded.datacenter {
             out.line(format_args!("datacenter  {datacenter}"))?;
         }
-        out.line(format_args!("sequence    {}", view.sequence))?;
-        out.line(format_args!("layout      {} ({})", view.layout, source.words()))?;
+        out.line(format_args!("sequence    {}", decoded.sequence))?;
+        out.line(format_args!("layout      {} ({})", decoded.layout, source.words()))?;
     }
     Ok(())
 }
@@ -115,15 +115,15 @@ fn print<W: Write>(
 fn parse(text: &str) -> Result<Layout, Failure> {
     text.parse().map_err(|_| {
         Failure::Protocol(format!(
-            "leafd has a layout that this leafctl does not know, {:?}; take the leafctl of leafd's \
-             version, or name a layout with --layout",
+            "leafd uses a layout that this leafctl does not know, {:?}; use the leafctl of leafd's \
+             version, or pass a layout with --layout",
             harmless(text)
         ))
     })
 }
 
 fn wrong(text: &str, why: &str) -> Failure {
-    Failure::Usage(format!("{text:?} is not an ID: {why}; give 0 to {}", i64::MAX))
+    Failure::Usage(format!("{text:?} is not an ID: {why}; IDs are 0 to {}", i64::MAX))
 }
 
 fn id(text: &str) -> Result<u64, Failure> {
@@ -138,11 +138,11 @@ fn id(text: &str) -> Result<u64, Failure> {
     id.ok_or_else(|| wrong(text, "it is too large"))
 }
 
-fn view(id: u64, layout: Layout, layout_from: Source) -> Result<View, Failure> {
+fn decoded(id: u64, layout: Layout, layout_from: LayoutSource) -> Result<DecodedId, Failure> {
     let Decoded { unix_ms, worker, datacenter, sequence } =
         layout.decode(id).map_err(|error| wrong(&id.to_string(), &error.to_string()))?;
     let (time, layout) = (rfc3339(unix_ms), layout.to_string());
-    Ok(View { id, time, unix_ms, worker, datacenter, sequence, layout, layout_from })
+    Ok(DecodedId { id, time, unix_ms, worker, datacenter, sequence, layout, layout_from })
 }
 
 #[cfg(test)]
@@ -150,11 +150,11 @@ mod tests {
     use super::*;
 
     fn printed(ids: &[&str], layout: &str, json: bool) -> Result<String, Failure> {
-        let unasked = || panic!("leafd is asked although the layout is given");
+        let unasked = || panic!("leafctl asks leafd although --layout is given");
         asked(ids, Some(layout), json, unasked).map(|(text, _)| text)
     }
 
-    /// What is printed, and the notes.
+    /// The printed result, and the notes on stderr.
     fn asked(
         ids: &[&str],
         layout: Option<&str>,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_option_leafds_own_layout_counts() {
+    fn without_an_option_leafctl_uses_leafds_layout() {
         let own = || Ok("31/20/12@1700000000000/1000ms".to_owned());
         let id = (77_u64 << 32 | 5 << 12 | 9).to_string();
         let (text, notes) = asked(&[&id], None, false, own).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_that_nobody_named_is_said_to_be_assumed() {
+    fn the_output_says_when_the_layout_is_only_assumed() {
         let away = || Err("no such file\x1b".to_owned());
         let (text, notes) = asked(&["1"], None, false, away).unwrap();
         assert!(text.contains("layout      41/10/12@1288834974657/1ms (assumed)\n"), "{text}");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_that_leafctl_does_not_know_is_not_replaced_by_another() {
+    fn a_layout_that_leafctl_does_not_know_is_an_error() {
         let error = asked(&["1"], None, false, || Ok("53 bits".to_owned())).unwrap_err();
         assert!(error.to_string().contains("53 bits") && error.code() == 76, "{error}");
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_id_is_named_and_nothing_is_printed() {
+    fn an_error_quotes_what_is_not_an_id_and_nothing_is_printed() {
         for (wrong, why) in [
             ("abc", "decimal"),
             ("", "decimal"),

@@ -1,4 +1,4 @@
-//! How leafctl ends: what it says on stderr and which status it leaves, by sysexits.h.
+//! How leafctl ends: the message on stderr and the exit status, after sysexits.h.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,23 +6,23 @@ use std::process::ExitCode;
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, WireError};
 
-/// `EX_USAGE`: wrong use, here or in the eyes of the daemon.
+/// `EX_USAGE`: wrong usage, or the daemon refused for good.
 const USAGE: u8 = 64;
 const DUPLICATES: u8 = 1;
 const UNAVAILABLE: u8 = 69;
 const OUTPUT: u8 = 74;
 const PROTOCOL: u8 = 76;
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// What was asked for cannot be; asking again is of no use.
+    /// The command cannot succeed as it was given; retrying is useless.
     #[error("{0}")]
     Usage(String),
-    /// leafd is not there, or cannot do it now.
+    /// leafd is unreachable, or cannot do it now.
     #[error("{0}")]
     Unavailable(String),
-    /// The peer does not keep to the protocol.
+    /// The peer violates the protocol.
     #[error("{0}")]
     Protocol(String),
     /// An ID came twice.
@@ -34,12 +34,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The daemon understood and said no.
+    /// The daemon answered with an error.
     pub(crate) fn refused(error: &WireError) -> Self {
         let mut text = format!("leafd refused: {error}");
         if error.code() == ErrorCode::UnknownCall {
             text.push_str(
-                "\nleafd is older than this leafctl: upgrade it, or restart it if it was.",
+                "\nleafd is older than this leafctl: upgrade it, or restart it if you already have.",
             );
         }
         match error.code {
@@ -69,28 +69,28 @@ impl From<Error> for Failure {
             Error::Unavailable { source, .. } => Self::Unavailable(format!(
                 "{text}\n{}",
                 if source.kind() == io::ErrorKind::PermissionDenied {
-                    "This user may not connect: join the group of the socket, or ask who runs leafd."
+                    "This user may not connect: join the socket's group, or ask leafd's operator."
                 } else {
                     "Is leafd running? Start it (systemctl start leafd, or leafd by hand), or \
                      point --socket or LEAFD_SOCKET at its socket."
                 }
             )),
             Error::DeadlineExceeded { .. } => Self::Unavailable(format!(
-                "{text}; leafctl status tells what it waits for, --timeout lets it take longer"
+                "{text}; leafctl status shows what it waits for, --timeout gives it more time"
             )),
             Error::Protocol(_) => Self::Protocol(text),
             Error::Invalid(_) => Self::Usage(text),
-            // The list is open; what is new there is at least not leafctl's misuse.
+            // The enum is non-exhaustive. An error that leafctl does not know is not wrong usage.
             _ => Self::Unavailable(text),
         }
     }
 }
 
-/// Says what went wrong and gives the status to leave with.
+/// Prints what went wrong, and returns the exit status.
 pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // `leafctl next … | head`: whoever reads has had enough, which is no failure.
+        // `leafctl next … | head`: the reader has stopped reading, which is no failure.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -101,7 +101,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// What clap has to say: help goes to stdout and is no error.
+/// Prints clap's message. Help goes to stdout and is no error.
 pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
     match error.print() {
         Err(error) => status(Err(Failure::Output(error))),
@@ -111,7 +111,7 @@ pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
 }
 
 fn complain(text: &str) {
-    // Where even stderr is closed, the status has to tell.
+    // If even stderr is closed, the exit status still says it.
     let _ = writeln!(io::stderr(), "leafctl: {text}");
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn refusals_leave_the_status_of_their_kind() {
+    fn each_class_of_refusals_has_its_exit_status() {
         for (code, status) in [
             (ErrorCode::Malformed, 76),
             (ErrorCode::UnknownTag, 64),
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_an_older_leafd_does_not_know_comes_with_the_remedy() {
+    fn the_error_for_a_call_that_an_older_leafd_does_not_know_names_the_remedy() {
         let of = |code| Failure::refused(&WireError::new(code, "call 11 is unknown")).to_string();
         assert!(of(ErrorCode::UnknownCall).contains("upgrade it"));
         assert!(!of(ErrorCode::Malformed).contains("upgrade it"));
     }
 
     #[test]
-    fn an_absent_daemon_is_named_with_its_socket_and_a_remedy() {
+    fn the_error_for_an_absent_daemon_names_its_socket_and_a_remedy() {
         let unavailable = |kind: io::ErrorKind| {
             let source = Arc::new(io::Error::from(kind));
             Failure::from(Error::Unavailable { path: "/run/x.sock".into(), source })

@@ -1,5 +1,5 @@
-//! `leafctl health`: for probes, which see an exit status and one line. What the daemon says of
-//! itself is judged here; nothing is asked of the store or the registry.
+//! `leafctl health`: for probes, which see an exit status and one line. It judges by the daemon's
+//! status alone, which leafd answers from memory; no probe reaches the store or the registry.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -14,13 +14,14 @@ use crate::output::{Output, harmless};
 use leafd::cli::leafctl::DaemonArgs;
 use leafd::rfc3339::rfc3339;
 
-/// How soon leafd says that snowflake IDs are turned off, which it knows by heart.
+/// Deadline for asking whether snowflake IDs are turned off. leafd answers that from memory at
+/// once; any longer wait means that they are enabled.
 const TURNED_OFF: Duration = Duration::from_millis(200);
 
-/// The daemon answers; with `ready`, IDs are to be had of it too.
+/// Checks that the daemon answers and, with `ready`, that it can issue IDs.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it does not, or cannot.
 pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     ready: bool,
@@ -29,26 +30,27 @@ pub(crate) fn run<W: Write>(
     let began = Instant::now();
     let timeout = daemon.probe_timeout();
     let mut client = match connect::at_once(daemon, timeout) {
-        // Others have taken all places. To end leafd for that would be their doing too.
+        // Other clients hold every connection. If a liveness probe failed for that, they could have
+        // leafd killed.
         Err(Error::Refused(error)) if !ready && error.code() == ErrorCode::TooManyConnections => {
-            return out.line("leafd answers, and has no room for more connections");
+            return out.line("leafd answers, but has no room for more connections");
         }
         client => client?,
     };
     if !ready {
         return out.line("leafd answers");
     }
-    // A probe has one deadline for all that it asks.
+    // One deadline for everything that the probe asks.
     let left = || timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
     client.set_timeout(left());
     let status = client.status()?;
-    // One that is waited for is none that is turned off.
     client.set_timeout(left().min(TURNED_OFF));
     if let Some(reason) = unready(&status, || are_snowflakes_offered(&mut client)) {
         return Err(Failure::Unavailable(format!("leafd is not ready: {reason}")));
     }
     match status.segments.store_error.as_str() {
         "" => out.line("leafd is ready"),
+        // The store's failure alone does not make it unready.
         error => out.line(format_args!(
             "leafd is ready, from memory: the store fails: {}",
             harmless(error)
@@ -56,15 +58,15 @@ pub(crate) fn run<W: Write>(
     }
 }
 
-/// Whether they are configured. The status tells a refusal in words alone; the error has a number.
+/// Whether snowflake IDs are enabled. The status has only the refusal's text; the error has a
+/// number.
 fn are_snowflakes_offered(client: &mut Client) -> bool {
     let asked = client.snowflake();
     !matches!(asked, Err(Error::Refused(error)) if error.code() == ErrorCode::NotConfigured)
 }
 
-/// Why a host should not be sent work; none when it should. A store that fails is no reason as
-/// long as memory serves everybody who asks: it fails for all hosts at once, and they are there to
-/// outlast it.
+/// Why this host should get no work, if there is a reason. A failing store is none as long as leafd
+/// serves everyone from memory: it fails for all hosts at once, and leafd exists to outlast that.
 fn unready(status: &DaemonStatus, offered: impl FnOnce() -> bool) -> Option<String> {
     let segments = &status.segments;
     if segments.waiting > 0 && !segments.store_error.is_empty() {
@@ -82,12 +84,12 @@ fn unready(status: &DaemonStatus, offered: impl FnOnce() -> bool) -> Option<Stri
 fn no_snowflakes(status: &SnowflakeStatus) -> Option<String> {
     match &status.state {
         SnowflakeState::Serving => {
-            // While the registry answers, the next request has a report made and is served.
+            // While the registry answers, the next request triggers a report and is served.
             let is_past =
                 |limit: &u64| *limit <= status.clock_unix_ms && !status.registry_error.is_empty();
             let limit = status.limit_unix_ms.filter(is_past)?;
             let limit = rfc3339(limit);
-            Some(format!("the registry has taken no report, and IDs ended at {limit}"))
+            Some(format!("no report has reached the registry, and IDs ended at {limit}"))
         }
         SnowflakeState::ClockBehind { behind_ms } => {
             Some(format!("the clock is {behind_ms} ms behind the times already used"))
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_fails_makes_nobody_unready_while_memory_serves() {
+    fn a_failing_store_leaves_leafd_ready_while_it_serves_from_memory() {
         let mut status = status(SnowflakeState::Serving);
         status.segments.store_error = "Connection refused\x1b".to_owned();
         assert_eq!(verdict(&status), None);
@@ -116,7 +118,7 @@ mod tests {
         let reason = verdict(&status).expect("a reason");
         assert!(reason.contains("2 now: Connection refused\\u{1b}"), "{reason}");
         status.segments.store_error.clear();
-        assert_eq!(verdict(&status), None, "a lease that is under way is no failure");
+        assert_eq!(verdict(&status), None, "a lease in flight is no failure");
     }
 
     #[test]
@@ -133,16 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_to_give_no_snowflake_ids_is_ready_without_them() {
+    fn a_host_with_snowflake_ids_turned_off_is_ready_without_them() {
         let refused = SnowflakeState::Refused { reason: "not configured".to_owned() };
         assert_eq!(unready(&status(refused), || false), None);
-        // What passes by itself is asked no further.
+        // A state that passes by itself needs no further question.
         let starting = SnowflakeState::Starting { reason: String::new() };
         assert!(unready(&status(starting), || panic!("asked")).is_some());
     }
 
     #[test]
-    fn a_limit_that_has_passed_makes_a_host_unready_while_the_registry_is_away() {
+    fn a_host_past_its_limit_is_unready_while_the_registry_is_unreachable() {
         let mut status = status(SnowflakeState::Serving);
         status.snowflake.registry_error = "Connection refused".to_owned();
         status.snowflake.limit_unix_ms = Some(status.snowflake.clock_unix_ms + 1);
@@ -151,6 +153,6 @@ mod tests {
         let reason = verdict(&status).expect("a reason");
         assert!(reason.contains("ended at 2020-09-13T12:26:40.000Z"), "{reason}");
         status.snowflake.registry_error.clear();
-        assert_eq!(verdict(&status), None, "a request has a report made");
+        assert_eq!(verdict(&status), None, "the next request triggers a report");
     }
 }

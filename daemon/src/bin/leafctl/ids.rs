@@ -8,13 +8,13 @@ use leaf_client::wire::ErrorCode;
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Most IDs of one request, until the daemon names another limit.
+/// Most IDs per request, until the daemon's refusal names a lower limit.
 const MAX_PER_REQUEST: u32 = 100_000;
 
 /// Prints `count` IDs, in as many requests as it takes.
 ///
 /// # Errors
-/// As those of `ask`, and `Output`. IDs that came before the error are printed.
+/// The errors of `ask`, and `Output`. IDs received before the error are printed.
 pub(crate) fn print<W: Write, I: IntoIterator<Item = u64>>(
     count: u64,
     out: &mut Output<W>,
@@ -36,7 +36,7 @@ pub(crate) fn print<W: Write, I: IntoIterator<Item = u64>>(
     Ok(())
 }
 
-/// The daemon's limit where that is what made it refuse `part` IDs.
+/// The daemon's limit, if it refused `part` IDs because of it.
 fn lower_limit(error: &Error, part: u32) -> Option<u32> {
     match error {
         Error::Refused(refusal) if refusal.code() == ErrorCode::BadCount => {
@@ -51,7 +51,8 @@ mod tests {
     use super::*;
     use leaf_client::wire::WireError;
 
-    /// IDs from 1 on by a daemon with this limit; the output, and the requests it took.
+    /// Prints IDs from 1 on, as a daemon with this limit issues them; returns the output and the
+    /// size of each request.
     fn printed(count: u64, limit: u32, fail_at: u64) -> (Result<(), Failure>, Vec<u8>, Vec<u32>) {
         let (mut bytes, mut asked, mut next) = (Vec::new(), Vec::new(), 1);
         let mut out = Output::to(&mut bytes);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn large_counts_are_split_at_the_limit_of_a_request() {
+    fn a_large_count_is_split_into_requests_of_the_largest_size() {
         let (result, bytes, asked) = printed(250_000, 100_000, u64::MAX);
         assert!(result.is_ok());
         assert_eq!(asked, [100_000, 100_000, 50_000]);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_with_a_lower_limit_is_asked_for_less() {
+    fn leafctl_follows_a_daemons_lower_limit() {
         let (result, bytes, asked) = printed(5, 2, u64::MAX);
         assert!(result.is_ok());
         assert_eq!((asked, bytes), (vec![5, 2, 2, 1], b"1\n2\n3\n4\n5\n".to_vec()));
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_came_before_an_error_are_given_out() {
+    fn ids_received_before_an_error_are_printed() {
         let (result, bytes, _) = printed(200_001, 100_000, 100_001);
         assert_eq!(result.unwrap_err().code(), 69);
         assert!(bytes.ends_with(b"\n100000\n"));

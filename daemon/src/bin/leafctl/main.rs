@@ -1,5 +1,5 @@
-//! leafctl: the operator's tool for leafd. A client like any other; what it can do, any program
-//! that speaks the protocol can do.
+//! leafctl: the operator's tool for leafd. It is a client like any other: whatever it does, any
+//! program that speaks the protocol can do.
 
 mod ask;
 mod bench;
@@ -17,7 +17,7 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::Parser;
-use leafd::cli::leafctl::{Cli, Command};
+use leafd::cli::leafctl::{Cli, LeafctlCommand};
 
 use self::exit::Failure;
 use self::output::Output;
@@ -32,24 +32,24 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
-        Command::Next { tag, count } => {
+        LeafctlCommand::Next { tag, count } => {
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.next_many(tag, n))
         }
-        Command::Snowflake { count } => {
+        LeafctlCommand::Snowflake { count } => {
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.snowflake_many(n))
         }
-        Command::Decode(args) => decode::run(args, &cli.daemon, &mut out),
-        Command::Status { json } => {
+        LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
+        LeafctlCommand::Status { json } => {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
-        Command::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
-        Command::Tag(command) => tag::run(&cli.daemon, command, &mut out),
-        Command::Worker(command) => worker::run(&cli.daemon, command, &mut out),
-        Command::Bench(args) => bench::run(&cli.daemon, args, &mut out),
+        LeafctlCommand::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
+        LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
+        LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
+        LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),
     };
-    // What was made before a failure is given out, above all IDs: they will not come again.
+    // Flush even after a failure: the IDs received before it will not come again.
     let finished = out.finish();
     done.and(finished)
 }

@@ -1,4 +1,4 @@
-//! What goes to stdout: one locked buffer, and a place to say that writing failed.
+//! Writes results to stdout, through one locked buffer, and reports when writing fails.
 
 use std::fmt;
 use std::io::{BufWriter, Write};
@@ -8,18 +8,16 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// Results on their way out. What is written appears at [`Output::finish`] at the latest.
+/// A buffered writer of results. Everything is written by [`Output::finish`] at the latest.
 pub(crate) struct Output<W: Write>(BufWriter<W>);
 
 impl Output<Stdout> {
-    /// Stdout, locked.
     pub(crate) fn stdout() -> Self {
         Self::to(stdout())
     }
 }
 
 impl<W: Write> Output<W> {
-    /// A writer of the caller's.
     pub(crate) fn to(writer: W) -> Self {
         Self(BufWriter::with_capacity(64 * 1024, writer))
     }
@@ -35,14 +33,14 @@ impl<W: Write> Output<W> {
         self.line("")
     }
 
-    /// Sends off what is buffered.
+    /// Flushes the buffer.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.0.flush().map_err(Failure::Output)
     }
 }
 
-/// Text from a daemon or its store, with control characters shown rather than obeyed by the
-/// terminal.
+/// Escapes the control characters of text from a daemon or its store, so that the terminal shows
+/// them instead of obeying them.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars()
         .flat_map(|c| {
@@ -53,7 +51,7 @@ pub(crate) fn harmless(text: &str) -> String {
         .collect()
 }
 
-/// Writes a number with its thousands apart: `1,234,567`.
+/// Formats a number with commas between thousands: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -67,29 +65,39 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
+    /// Everything that `print` writes.
+    pub(crate) fn printed(
+        print: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<(), Failure>,
+    ) -> String {
+        let mut bytes = Vec::new();
+        let mut out = Output::to(&mut bytes);
+        print(&mut out).unwrap();
+        out.finish().unwrap();
+        drop(out);
+        String::from_utf8(bytes).unwrap()
+    }
+
     #[test]
-    fn control_characters_are_shown_rather_than_sent() {
+    fn control_characters_are_escaped() {
         assert_eq!(harmless("a\x1b[2Jb\nü 订单"), "a\\u{1b}[2Jb\\nü 订单");
     }
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_separated_by_commas() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
         }
     }
 
     #[test]
-    fn a_line_is_out_after_finish() {
-        let mut bytes = Vec::new();
-        let mut out = Output::to(&mut bytes);
-        out.line(7).unwrap();
-        out.json(&[1, 2]).unwrap();
-        out.finish().unwrap();
-        drop(out);
-        assert_eq!(bytes, b"7\n[1,2]\n");
+    fn finish_writes_every_line() {
+        let text = printed(|out| {
+            out.line(7)?;
+            out.json(&[1, 2])
+        });
+        assert_eq!(text, "7\n[1,2]\n");
     }
 }

@@ -1,38 +1,33 @@
-//! Columns for people: as wide as their widest cell, numbers to the right.
+//! Tables for a terminal: each column is as wide as its widest cell, and numbers are right-aligned.
 
 use std::io::Write;
 
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Where a column's cells stand.
+/// The alignment of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Texts.
     Left,
-    /// Numbers.
     Right,
 }
 
-/// Rows under a heading.
+/// Rows below a heading.
 #[derive(Debug)]
-pub(crate) struct Table<const N: usize> {
+pub(crate) struct TextTable<const N: usize> {
     heading: [(&'static str, Align); N],
     rows: Vec<[String; N]>,
 }
 
-impl<const N: usize> Table<N> {
-    /// A table without rows.
+impl<const N: usize> TextTable<N> {
     pub(crate) fn new(heading: [(&'static str, Align); N]) -> Self {
         Self { heading, rows: Vec::new() }
     }
 
-    /// Adds a row at the end.
     pub(crate) fn row(&mut self, cells: [String; N]) {
         self.rows.push(cells);
     }
 
-    /// Writes the heading and the rows.
     pub(crate) fn print<W: Write>(&self, out: &mut Output<W>) -> Result<(), Failure> {
         let mut widths = self.heading.map(|(name, _)| name.chars().count());
         for row in &self.rows {
@@ -66,18 +61,15 @@ impl<const N: usize> Table<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::tests::printed;
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new([("TAG", Align::Left), ("N", Align::Right), ("", Align::Left)]);
+        let mut table =
+            TextTable::new([("TAG", Align::Left), ("N", Align::Right), ("", Align::Left)]);
         table.row(["订单".to_owned(), "1".to_owned(), String::new()]);
         table.row(["order".to_owned(), "1,000".to_owned(), "x".to_owned()]);
-        let mut bytes = Vec::new();
-        let mut out = Output::to(&mut bytes);
-        table.print(&mut out).unwrap();
-        out.finish().unwrap();
-        drop(out);
         let lines = "TAG        N\n订单         1\norder  1,000  x\n";
-        assert_eq!(String::from_utf8(bytes).unwrap(), lines);
+        assert_eq!(printed(|out| table.print(out)), lines);
     }
 }

@@ -23,7 +23,7 @@ use super::scratch;
 use super::server::UnixServer;
 use super::stream::ClientStream;
 use super::wake_timer::RegisteredTimer;
-use crate::access::turns::Place;
+use crate::access::turns::QueuePlace;
 use crate::service::session::Session;
 
 /// After this many bytes of answers without a pause, other connections run.
@@ -54,7 +54,7 @@ pub(super) struct Connection {
     /// Its user has used up its share of the round, but it is this connection's turn.
     granted: bool,
     /// Where it queues. Most connections never do.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<QueuePlace>>,
     /// The last read has emptied the socket.
     drained: bool,
     in_flight: FuturesUnordered<PendingResponse>,

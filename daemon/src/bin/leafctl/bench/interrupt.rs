@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run early instead of throwing its figures away.
+//! Ctrl-C ends a run early but keeps its figures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,17 +6,17 @@ use std::thread;
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// Status of a process that a second Ctrl-C ends, as shells count it.
+/// Exit status after a second Ctrl-C, as shells report it.
 const KILLED: i32 = 130;
 
-/// The flag that the first SIGINT or SIGTERM sets; the second ends the process. Where signals
-/// cannot be waited for they keep their usual meaning.
+/// Returns a flag that the first SIGINT or SIGTERM sets; the second one ends the process. If no
+/// thread can wait for the signals, they keep their usual meaning.
 pub(super) fn flag() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGTERM);
-    // Blocked here, so that they are blocked in the thread as well and `wait` gets them.
+    // The new thread inherits the block; only then does `wait` receive the signals.
     if signals.thread_block().is_ok() {
         let set = Arc::clone(&stop);
         let waiter = thread::Builder::new().name("signals".to_owned()).spawn(move || {

@@ -1,4 +1,4 @@
-//! `leafctl bench`: throughput, latency and uniqueness of a running daemon.
+//! `leafctl bench`: measures throughput and latency of a running daemon, and checks uniqueness.
 
 mod engine;
 mod interrupt;
@@ -12,21 +12,21 @@ use leaf_client::Layout;
 use leafd::cli::leafctl::{BenchArgs, DaemonArgs};
 
 use self::plan::{Plan, Target};
-use self::report::Report;
+use self::report::BenchReport;
 use self::verify::Verifier;
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// How far behind the newest one a snowflake ID may be before it counts as wrong. Timestamps
-/// never go back, so this only has to cover what is under way.
+/// How far behind the newest snowflake ID another may be before it counts as wrong. Timestamps
+/// never go back, so this only has to cover answers in flight.
 const SNOWFLAKE_WINDOW_MS: u64 = 60_000;
 
-/// Measures and prints the report.
+/// Measures, and prints the report.
 ///
 /// # Errors
-/// When the daemon cannot be reached or refuses the first request; when not one request was
-/// answered; `Duplicates`, after the report, when the check for uniqueness failed.
+/// When the daemon is unreachable or refuses the first request; when no request was answered;
+/// `Duplicates`, after the report, when the uniqueness check failed.
 pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     args: &BenchArgs,
@@ -36,21 +36,21 @@ pub(crate) fn run<W: Write>(
     let plan = Plan::new(daemon, args, progress);
     let verifier = prepare(daemon, &plan, args.verify)?;
     let (measured, meter) = engine::run(&plan, verifier, &interrupt::flag())?;
-    Report::new(&plan, measured, &meter).print(args.json, out)?;
+    BenchReport::new(&plan, measured, &meter).print(args.json, out)?;
     out.finish()?;
     verdict(meter.verifier())?;
     if measured.requests == 0 {
-        let why = meter.last_break().unwrap_or("none came");
+        let why = meter.last_break().unwrap_or("the measurement was too short");
         return Err(Failure::Unavailable(format!(
-            "no request was answered at {}: {why}",
+            "leafd at {} answered no request: {why}",
             plan.socket.display()
         )));
     }
     Ok(())
 }
 
-/// Tries the request once with the ordinary client, so that what cannot work is said at once and
-/// in full; makes the check for uniqueness if it is wanted.
+/// Tries the request once with the ordinary client, so that one that cannot work fails at once with
+/// a full error. Returns the uniqueness check, if `verify` asks for it.
 fn prepare(daemon: &DaemonArgs, plan: &Plan, verify: bool) -> Result<Option<Verifier>, Failure> {
     let mut client = connect::prompt(daemon)?;
     match plan.target.first_tag() {
@@ -61,19 +61,19 @@ fn prepare(daemon: &DaemonArgs, plan: &Plan, verify: bool) -> Result<Option<Veri
         return Ok(None);
     }
     Ok(Some(match &plan.target {
-        // The command line allows no check over many tags, whose IDs may be equal.
+        // The command line rejects --verify with --tags: different tags may issue equal IDs.
         Target::Tag(_) | Target::Tags(..) => Verifier::unordered(),
         Target::Snowflake => Verifier::rising(window(&client.status()?.snowflake.layout)?),
     }))
 }
 
-/// The window of the check in IDs of this layout.
+/// The window of the check, as a number of IDs in this layout.
 fn window(layout: &str) -> Result<u64, Failure> {
-    let layout: Layout = layout.parse().map_err(|error| {
-        Failure::Protocol(format!("the daemon's layout cannot be read: {error}"))
-    })?;
+    let layout: Layout = layout
+        .parse()
+        .map_err(|error| Failure::Protocol(format!("cannot parse leafd's layout: {error}")))?;
     let ids_per_unit = (layout.max_worker() + 1).saturating_mul(layout.max_sequence() + 1);
-    // At least one whole unit, where units are long.
+    // At least one whole unit: a layout's unit may be longer than the window.
     let units = (SNOWFLAKE_WINDOW_MS / layout.unit_ms()).max(1);
     Ok(ids_per_unit.saturating_mul(units))
 }
@@ -87,9 +87,9 @@ fn verdict(verifier: Option<&Verifier>) -> Result<(), Failure> {
     let examples: Vec<String> = verifier.examples().iter().map(ToString::to_string).collect();
     let mut text = format!("{duplicates} IDs came twice");
     if too_old > 0 {
-        text.push_str(&format!(", {too_old} are too old to be new"));
+        text.push_str(&format!(", {too_old} are too far below the newest to be new"));
     }
-    Err(Failure::Duplicates(format!("{text}; the first: {}", examples.join(", "))))
+    Err(Failure::Duplicates(format!("{text}; the first ones: {}", examples.join(", "))))
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_named_and_leave_status_1() {
+    fn the_error_names_the_duplicates_and_the_exit_status_is_1() {
         let mut verifier = Verifier::rising(100);
         verifier.add(1, 500);
         assert!(verdict(Some(&verifier)).is_ok());
@@ -113,7 +113,7 @@ mod tests {
         let failure = verdict(Some(&verifier)).unwrap_err();
         let text = failure.to_string();
         assert_eq!(failure.code(), 1);
-        assert!(text.contains("3 IDs came twice, 1 are too old"), "{text}");
+        assert!(text.contains("3 IDs came twice, 1 are too far below"), "{text}");
         assert!(text.ends_with("490 to 492, 7"), "{text}");
     }
 }

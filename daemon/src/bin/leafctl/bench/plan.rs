@@ -1,4 +1,4 @@
-//! What a run is to do, and the bytes of its requests.
+//! The plan of a run, and the bytes of its requests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,21 +6,19 @@ use std::time::Duration;
 use leaf_client::wire::{Call, HEADER_LEN, Request, encode_request};
 use leafd::cli::leafctl::{BenchArgs, DaemonArgs};
 
-/// Where the request ID stands in an encoded request.
+/// Bytes of the request ID in an encoded request.
 const ID: std::ops::Range<usize> = HEADER_LEN..HEADER_LEN + 8;
 
-/// What IDs are asked for.
+/// Which IDs a run requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// IDs of a biz tag.
     Tag(String),
-    /// IDs of many biz tags in turn, named by this and a number.
+    /// So many tags in turn, whose names are this prefix and a number.
     Tags(String, u32),
-    /// Snowflake IDs.
     Snowflake,
 }
 
-/// What a run is to do.
+/// What a run does.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) socket: PathBuf,
@@ -32,14 +30,13 @@ pub(crate) struct Plan {
     pub(crate) count: u32,
     pub(crate) warm_up: Duration,
     pub(crate) duration: Duration,
-    /// How long the daemon may take over one request.
+    /// How long the daemon may take for one request.
     pub(crate) timeout: Duration,
-    /// Whether to report progress on stderr.
+    /// Whether to print progress on stderr.
     pub(crate) progress: bool,
 }
 
 impl Plan {
-    /// The plan that the command line asks for.
     pub(crate) fn new(daemon: &DaemonArgs, args: &BenchArgs, progress: bool) -> Self {
         Self {
             socket: daemon.socket(),
@@ -58,7 +55,7 @@ impl Plan {
         }
     }
 
-    /// Requests of this plan, one after the other, each waiting for its ID.
+    /// A window of encoded requests, whose IDs are still to be filled in.
     pub(crate) fn requests(&self) -> Frames {
         let timeout_ms = u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX);
         let first = self.target.first_tag();
@@ -77,7 +74,7 @@ impl Plan {
 }
 
 impl Target {
-    /// The tag of the first request; none for snowflake.
+    /// The tag of the first request; `None` for snowflake.
     pub(crate) fn first_tag(&self) -> Option<String> {
         match self {
             Self::Tag(tag) => Some(tag.clone()),
@@ -87,15 +84,15 @@ impl Target {
     }
 }
 
-/// Digits of the highest number of a tag.
+/// Digits of the highest number in a tag's name.
 fn width(tags: u32) -> usize {
     tags.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// The number at the end of a tag's name, counted on from request to request.
+/// The number at the end of a tag's name, which each request increments.
 #[derive(Debug)]
 struct Counter {
-    /// Where in a request.
+    /// Position of the digits in a request.
     digits: std::ops::Range<usize>,
     next: u32,
     tags: u32,
@@ -118,8 +115,8 @@ impl Counter {
     }
 }
 
-/// Encoded requests that differ in nothing but their IDs, and the number of the tag where there are
-/// many: encoding is done once, and what remains per request is to write some bytes.
+/// Encoded requests that differ only in their IDs and, with many tags, in the tag's number. They
+/// are encoded once; each request then only overwrites a few bytes.
 #[derive(Debug)]
 pub(crate) struct Frames {
     bytes: Vec<u8>,
@@ -128,7 +125,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Gives the first requests the IDs that `ids` yields; tells how many bytes they have.
+    /// Gives the first requests the IDs that `ids` yields, and returns their length in bytes.
     #[inline]
     pub(crate) fn number(&mut self, ids: impl Iterator<Item = u64>) -> usize {
         let mut numbered = 0;
@@ -144,13 +141,12 @@ impl Frames {
         numbered
     }
 
-    /// The bytes from one offset to another.
     #[inline]
     pub(crate) fn bytes(&self, from: usize, to: usize) -> &[u8] {
         self.bytes.get(from..to).unwrap_or_default()
     }
 
-    /// Bytes of all requests together.
+    /// Length of all requests together, in bytes.
     pub(crate) fn total_len(&self) -> usize {
         self.bytes.len()
     }
@@ -177,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbered_requests_decode_to_what_was_planned() {
+    fn numbered_requests_decode_to_the_planned_calls() {
         let mut frames = plan(3).requests();
         let len = frames.number([7, u64::MAX].into_iter());
         let mut rest = frames.bytes(0, len);
@@ -191,7 +187,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn requests_of_many_tags_go_around_in_turn() {
+    fn requests_for_many_tags_take_turns() {
         let mut plan = plan(5);
         plan.target = Target::Tags("b".to_owned(), 11);
         let mut frames = plan.requests();

@@ -1,4 +1,4 @@
-//! What a run came to, for people and as JSON.
+//! The results of a run, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,10 +15,10 @@ use crate::output::{Output, grouped, harmless};
 
 /// The figures of a run. Its fields are the JSON of `leafctl bench --json`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    /// The tag; none for snowflake.
+pub(crate) struct BenchReport {
+    /// The tag, or the prefix of many tags' names; `None` for snowflake.
     tag: Option<String>,
-    /// Of how many tags, named by `tag` and a number.
+    /// The number of tags, with `--tags`.
     tags: Option<u32>,
     connections: u32,
     in_flight: u32,
@@ -31,24 +31,23 @@ pub(crate) struct Report {
     requests_per_second: f64,
     ids_per_second: f64,
     latency_us: Latency,
-    /// Requests, or connections, that were answered with an error.
+    /// Errors that answered a request or closed a connection.
     errors: u64,
-    /// The same by name.
     errors_by_name: BTreeMap<String, u64>,
     /// Connections that broke.
     disconnects: u64,
-    /// Attempts to make one again that failed.
+    /// Failed attempts to connect again.
     failed_connects: u64,
-    /// Requests that were in flight on those that broke.
+    /// Requests that were in flight on connections that broke.
     unanswered: u64,
     #[serde(flatten)]
     verification: Option<Verification>,
-    /// The last message of each error, and why a connection broke last.
+    /// The last message of each error, and why the last connection broke.
     #[serde(skip)]
     remarks: Vec<String>,
 }
 
-/// From before the write of a request to after the read of its answer, in µs.
+/// Time from before the write of a request to after the read of its answer, in µs.
 #[derive(Debug, Serialize)]
 struct Latency {
     min: f64,
@@ -60,20 +59,20 @@ struct Latency {
     max: f64,
 }
 
-/// What the check for uniqueness found, over the whole run with its warm-up.
+/// What the uniqueness check found in the whole run, warm-up included.
 #[derive(Debug, Serialize)]
 struct Verification {
-    /// IDs looked at.
+    /// IDs checked.
     verified: u64,
     /// IDs that had come before.
     duplicates: u64,
-    /// IDs far below those that came before them: rightly issued, they would be higher.
+    /// IDs so far below earlier ones that no correct leafd would issue them.
     too_old: u64,
-    /// The first IDs that failed, as `[first, last]`.
+    /// The first ranges that failed, as `[first, last]`.
     failed: Vec<[u64; 2]>,
 }
 
-impl Report {
+impl BenchReport {
     pub(crate) fn new(plan: &Plan, measured: Measured, meter: &Meter) -> Self {
         let seconds = Duration::from_nanos(measured.elapsed).as_secs_f64();
         let per_second =
@@ -113,10 +112,6 @@ impl Report {
         }
     }
 
-    /// Prints the figures.
-    ///
-    /// # Errors
-    /// `Output`.
     pub(crate) fn print<W: Write>(&self, json: bool, out: &mut Output<W>) -> Result<(), Failure> {
         if json {
             return out.json(self);
@@ -189,7 +184,7 @@ impl Verification {
     }
 }
 
-/// The error's name, or its number where this leafctl does not know it.
+/// The error's name, or its number if this leafctl does not know it.
 fn error_name(number: u16, errors: &Errors) -> String {
     if errors.name == "Other" { number.to_string() } else { errors.name.to_owned() }
 }
@@ -203,9 +198,10 @@ fn rounded(value: f64, digits: i32) -> f64 {
 mod tests {
     use super::*;
     use crate::bench::plan::tests::plan;
+    use crate::output::tests::printed;
     use leaf_client::wire::{ErrorCode, WireError};
 
-    fn report(verifier: Option<Verifier>) -> Report {
+    fn report(verifier: Option<Verifier>) -> BenchReport {
         let mut meter = Meter::new(verifier).unwrap();
         meter.start_recording();
         for (sent_at, first) in [(1000, 1), (1000, 4), (5000, 4)] {
@@ -215,7 +211,7 @@ mod tests {
         meter.error(WireError::new(ErrorCode::StoreUnavailable, "away"));
         meter.error(WireError::new(ErrorCode::Other(999), "new"));
         meter.disconnect("reset".to_owned(), 2);
-        Report::new(&plan(64), Measured { elapsed: 500_000_000, requests: 3 }, &meter)
+        BenchReport::new(&plan(64), Measured { elapsed: 500_000_000, requests: 3 }, &meter)
     }
 
     #[test]
@@ -232,7 +228,7 @@ mod tests {
             let us = value["latency_us"][name].as_f64().unwrap();
             assert!((8.0..12.5).contains(&us), "{name}: {us}");
         }
-        // Below a microsecond there is still something to see.
+        // Latencies have digits below a microsecond.
         assert!(value["latency_us"]["p50"].as_f64().unwrap().fract() > 0.0);
         for absent in ["verified", "duplicates", "remarks"] {
             assert!(value.get(absent).is_none(), "{absent}");
@@ -240,29 +236,24 @@ mod tests {
     }
 
     #[test]
-    fn json_of_a_verified_run_names_the_duplicates() {
+    fn json_of_a_verified_run_lists_the_duplicates() {
         let value = serde_json::to_value(report(Some(Verifier::unordered()))).unwrap();
         assert_eq!((&value["verified"], &value["duplicates"]), (&9.into(), &3.into()));
         assert_eq!(value["failed"], serde_json::json!([[4, 6]]));
     }
 
     #[test]
-    fn a_run_without_an_answer_has_figures_too() {
+    fn a_run_without_an_answer_still_has_figures() {
         let meter = Meter::new(None).unwrap();
-        let report = Report::new(&plan(1), Measured::default(), &meter);
+        let report = BenchReport::new(&plan(1), Measured::default(), &meter);
         let value = serde_json::to_value(report).unwrap();
         assert_eq!((&value["requests_per_second"], &value["requests"]), (&0.0.into(), &0.into()));
         assert_eq!(value["latency_us"]["max"], 0.0);
     }
 
     #[test]
-    fn people_see_the_figures_and_what_went_wrong() {
-        let mut bytes = Vec::new();
-        let mut out = Output::to(&mut bytes);
-        report(Some(Verifier::unordered())).print(false, &mut out).unwrap();
-        out.finish().unwrap();
-        drop(out);
-        let text = String::from_utf8(bytes).unwrap();
+    fn the_text_shows_the_figures_and_what_went_wrong() {
+        let text = printed(|out| report(Some(Verifier::unordered())).print(false, out));
         for part in ["tag bench: connections 1,", "StoreUnavailable: away", "reset", "duplicates 3"]
         {
             assert!(text.contains(part), "{part} is not in:\n{text}");

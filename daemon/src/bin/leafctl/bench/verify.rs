@@ -1,15 +1,15 @@
-//! Whether an ID came twice: every ID of a run, from all connections, as intervals. Consecutive
-//! IDs melt into one interval, so memory follows the number of gaps and not that of the IDs, and
-//! it is bounded whatever the gaps are. No IO and no clock.
+//! Checks whether an ID came twice. It keeps every ID of a run, from all connections, as intervals:
+//! consecutive IDs merge, so memory grows with the number of gaps, not of IDs, and is bounded. No
+//! IO and no clock.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Most intervals kept, about 64 MB. IDs that are shared with many other takers leave a gap at
-/// every turn; then the lower half is given up and counts as too old to check.
+/// Most intervals kept, about 64 MB. If other clients take IDs of the same tag, there are many
+/// gaps; then the verifier forgets the lower half, and IDs down there count as too old to check.
 const MAX_INTERVALS: usize = 2_000_000;
 
-/// Most offending ranges remembered for the report.
+/// Most offending ranges kept for the report.
 const MAX_EXAMPLES: usize = 10;
 
 /// The IDs seen so far.
@@ -17,12 +17,12 @@ const MAX_EXAMPLES: usize = 10;
 pub(crate) struct Verifier {
     /// Disjoint intervals that do not touch: start to end (exclusive).
     seen: BTreeMap<u64, u64>,
-    /// How far below the highest ID intervals are kept; for ever when `None`.
+    /// How far below the highest ID intervals are kept; `None`: no limit.
     window: Option<u64>,
-    /// What is below has been given up: an ID down there may or may not be new.
+    /// Intervals below this are forgotten: an ID down there may or may not be new.
     mark: u64,
     highest: u64,
-    /// IDs looked at.
+    /// IDs checked.
     verified: u64,
     /// IDs that had come before.
     duplicates: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Verifier {
     examples: Vec<Offence>,
 }
 
-/// IDs that failed the check, from the first to the last.
+/// A range of IDs that failed the check, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Offence {
     pub(crate) first: u64,
@@ -49,18 +49,18 @@ impl fmt::Display for Offence {
 }
 
 impl Verifier {
-    /// For IDs that may come in any order, as segments do after a restart of the daemon.
+    /// A verifier for IDs in any order, such as segment IDs across a restart of the daemon.
     pub(crate) fn unordered() -> Self {
         Self::default()
     }
 
-    /// For IDs that rise with time: one that is `window` below the highest cannot be right, so
+    /// A verifier for IDs that rise with time: an ID `window` below the highest cannot be right, so
     /// nothing older has to be kept.
     pub(crate) fn rising(window: u64) -> Self {
         Self { window: Some(window), ..Self::default() }
     }
 
-    /// Takes in the IDs `first`, `first + 1`, … `first + count - 1`.
+    /// Checks and records the IDs `first`, `first + 1`, … `first + count - 1`.
     pub(crate) fn add(&mut self, first: u64, count: u64) {
         let end = first.saturating_add(count);
         self.verified += count;
@@ -81,8 +81,8 @@ impl Verifier {
 
     fn merge(&mut self, start: u64, end: u64) {
         let (mut low, mut high) = (start, end);
-        // From the right: every interval that overlaps or touches. The common case is one that
-        // ends where the new IDs begin.
+        // Visits every interval that overlaps or touches, from the right. In the common case, there
+        // is one, which ends where the new IDs begin.
         while let Some((&s, e)) = self.seen.range_mut(..=high).next_back() {
             if *e < low {
                 break;
@@ -113,19 +113,19 @@ impl Verifier {
     fn retire(&mut self) {
         if let Some(window) = self.window {
             let mark = self.highest.saturating_sub(window);
-            // Not at every step: an interval is cut only when there is something to gain.
+            // Not at every call: forget only when it frees a fair share.
             if mark.saturating_sub(self.mark) > window / 16 {
-                self.give_up_below(mark);
+                self.forget_below(mark);
             }
         }
         if self.seen.len() > MAX_INTERVALS
             && let Some(&middle) = self.seen.keys().nth(MAX_INTERVALS / 2)
         {
-            self.give_up_below(middle);
+            self.forget_below(middle);
         }
     }
 
-    fn give_up_below(&mut self, mark: u64) {
+    fn forget_below(&mut self, mark: u64) {
         self.mark = mark;
         while let Some(entry) = self.seen.first_entry() {
             if *entry.key() >= mark {
@@ -138,22 +138,20 @@ impl Verifier {
         }
     }
 
-    /// IDs looked at.
     pub(crate) fn verified(&self) -> u64 {
         self.verified
     }
 
-    /// IDs that had come before.
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// IDs so far below the others that what was there has been given up.
+    /// IDs so far below the highest that the verifier has forgotten what it saw there.
     pub(crate) fn too_old(&self) -> u64 {
         self.too_old
     }
 
-    /// The first ranges of IDs that failed.
+    /// The first ranges that failed the check.
     pub(crate) fn examples(&self) -> &[Offence] {
         &self.examples
     }
@@ -165,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn dense_ids_from_several_connections_melt_into_one_interval() {
+    fn dense_ids_from_several_connections_merge_into_one_interval() {
         let mut verifier = Verifier::unordered();
         for batch in 0..1000 {
             for connection in [2, 0, 3, 1] {
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_two_connections_got_is_found_and_named() {
+    fn the_report_names_an_id_that_two_connections_got() {
         let mut verifier = Verifier::unordered();
         verifier.add(1, 100);
         verifier.add(201, 100);
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn old_intervals_are_given_up_and_an_id_among_them_is_too_old() {
+    fn an_id_among_forgotten_intervals_is_too_old() {
         let mut verifier = Verifier::rising(1000);
         for i in 0..100_000 {
             verifier.add(i * 10, 5);
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_when_every_second_id_is_somebody_elses() {
+    fn memory_is_bounded_when_every_second_id_goes_to_another_client() {
         let mut verifier = Verifier::unordered();
         let ids = MAX_INTERVALS as u64 + 10;
         for i in 0..ids {
@@ -231,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_id_of_all_is_no_overflow() {
+    fn the_highest_possible_id_does_not_overflow() {
         let mut verifier = Verifier::rising(10);
         verifier.add(i64::MAX as u64, u64::from(u32::MAX));
         verifier.add(u64::MAX - 1, 10);
@@ -240,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_count_of_duplicates_is_that_of_a_plain_set(
+        fn the_verifier_counts_as_many_duplicates_as_a_plain_set(
             runs in prop::collection::vec((0..200u64, 1..20u64), 0..60)
         ) {
             let mut verifier = Verifier::unordered();

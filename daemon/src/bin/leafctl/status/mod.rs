@@ -1,4 +1,4 @@
-//! `leafctl status`: how the daemon is, for people and for programs.
+//! `leafctl status`: the daemon's state, as text or as JSON.
 
 mod view;
 
@@ -17,13 +17,13 @@ use crate::output::{Output, grouped, harmless};
 use crate::tag;
 use leafd::rfc3339::rfc3339;
 
-/// Tags that people are shown.
+/// Most tags in the text output.
 const SHOWN_TAGS: usize = 100;
 
-/// Prints the status; that the daemon answers is success, whatever it answers.
+/// Prints the status. Any status is a success, even one that reports failures.
 ///
 /// # Errors
-/// What the daemon answers, and `Output`.
+/// The daemon's refusals, and `Output`.
 pub(crate) fn run<W: Write>(
     client: &mut Client,
     json: bool,
@@ -31,17 +31,17 @@ pub(crate) fn run<W: Write>(
 ) -> Result<(), Failure> {
     let status = client.status()?;
     let (mut forbidden, mut old) = (None, false);
-    // People read a screen or two; programs want to know of every tag that is in use.
+    // A person reads a screen or two; a program wants every tag in use.
     let most = if json { usize::MAX } else { SHOWN_TAGS };
     let tags = tag::up_to(most, |after, limit| {
         let page = if old { client.tag_list(after, limit) } else { client.tags_used(after, limit) };
         match page {
-            // Tags are for administrators; the rest is for everybody.
+            // Only administrators may see tags; everyone may see the rest.
             Err(Error::Refused(error)) if error.code() == ErrorCode::Forbidden => {
                 forbidden = Some(error.message);
                 Ok(Vec::new())
             }
-            // A daemon of version 0.1.0 has a list of all tags and no other.
+            // Version 0.1.0 can only list all tags, not those in use.
             Err(Error::Refused(error)) if error.code() == ErrorCode::UnknownCall => {
                 old = true;
                 client.tag_list(after, limit)
@@ -154,7 +154,7 @@ fn snowflake<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<
     Ok(())
 }
 
-/// What the registry knows of this leafd, where it keeps a list.
+/// What a registry with a list of instances knows about this leafd.
 fn registration<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<(), Failure> {
     if !status.identity.is_empty() {
         let report = match status.last_report_ms_ago {
@@ -177,6 +177,7 @@ fn registration<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Resu
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::output::tests::printed as output;
 
     pub(crate) fn status(state: SnowflakeState) -> DaemonStatus {
         DaemonStatus {
@@ -218,16 +219,11 @@ pub(crate) mod tests {
     }
 
     fn printed_with(status: &DaemonStatus, tags: &[TagStatus], json: bool) -> String {
-        let mut bytes = Vec::new();
-        let mut out = Output::to(&mut bytes);
-        print(status, Some(tags), json, &mut out).unwrap();
-        out.finish().unwrap();
-        drop(out);
-        String::from_utf8(bytes).unwrap()
+        output(|out| print(status, Some(tags), json, out))
     }
 
     #[test]
-    fn people_see_the_daemon_its_store_its_worker_and_every_tag() {
+    fn the_text_shows_the_daemon_its_store_its_worker_and_every_tag() {
         let text = printed(&status(SnowflakeState::Serving), false);
         for part in [
             "0.1.0, pid 7, up 1 h 0 min, connections 3, requests 1,234,567",
@@ -245,7 +241,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn people_see_of_how_many_tags_they_see_the_first() {
+    fn the_text_says_how_many_tags_it_leaves_out() {
         let mut status = status(SnowflakeState::Serving);
         let names = (0..SHOWN_TAGS).map(|number| tag::tests::tag(&format!("tag-{number:03}")));
         let tags: Vec<_> = names.collect();
@@ -267,7 +263,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn people_see_the_registration_and_until_when_ids_last_only_when_the_registry_fails() {
+    fn the_text_shows_the_registration_and_how_long_ids_last_if_the_registry_fails() {
         let mut status = registered();
         let text = printed(&status, false);
         for part in ["identity 10.0.0.7:2182, last report 1 s ago\n", "peers    3, 12 ms behind on"]
@@ -287,13 +283,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_claim_under_way_is_told_as_such() {
-        let starting = SnowflakeState::Starting { reason: "ZooKeeper is away".to_owned() };
+    fn a_claim_in_progress_shows_as_starting() {
+        let starting = SnowflakeState::Starting { reason: "ZooKeeper is down".to_owned() };
         let status = status(starting);
-        assert!(printed(&status, false).contains("snowflake  starting: ZooKeeper is away"));
+        assert!(printed(&status, false).contains("snowflake  starting: ZooKeeper is down"));
         let value: serde_json::Value = serde_json::from_str(&printed(&status, true)).unwrap();
         assert_eq!(value["snowflake"]["state"], "starting");
-        assert_eq!(value["snowflake"]["reason"], "ZooKeeper is away");
+        assert_eq!(value["snowflake"]["reason"], "ZooKeeper is down");
     }
 
     #[test]

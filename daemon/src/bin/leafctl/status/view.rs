@@ -1,4 +1,4 @@
-//! The daemon's status as JSON.
+//! The JSON of the daemon's status.
 
 use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus};
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub(super) struct StatusView<'a> {
     daemon: DaemonView<'a>,
     segments: SegmentsView<'a>,
     snowflake: SnowflakeView<'a>,
-    /// None when the caller may not see them.
+    /// `None` if this user may not see them.
     tags: Option<Vec<TagView<'a>>>,
 }
 
@@ -59,7 +59,7 @@ struct SnowflakeView<'a> {
 
 impl<'a> StatusView<'a> {
     pub(super) fn new(status: &'a DaemonStatus, tags: Option<&'a [TagStatus]>) -> Self {
-        // Taken apart in full, so that a new field cannot be forgotten here.
+        // Destructured in full, so that the compiler asks for every new field.
         let DaemonStatus {
             version,
             pid,

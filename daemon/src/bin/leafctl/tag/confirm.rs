@@ -1,19 +1,19 @@
-//! Whether somebody means it: applications that use a tag fail without it.
+//! Confirms that the operator means to delete a tag: applications that use it fail without it.
 
 use std::io;
 use std::path::Path;
 
 use leaf_client::wire::TagStatus;
 
-use crate::ask::quoted;
+use crate::ask::{self, quoted};
 use crate::exit::Failure;
 use crate::output::harmless;
 
-/// Has the name of the tag typed.
+/// Asks the operator to type the tag's name.
 ///
 /// # Errors
-/// `Usage` when something else is typed, and, with the command line to use, when there is nobody to
-/// ask.
+/// `Usage` if the operator types anything else; without a terminal, the error has the command line
+/// to use.
 pub(super) fn delete(
     tag: &TagStatus,
     socket: Option<&Path>,
@@ -21,26 +21,19 @@ pub(super) fn delete(
 ) -> Result<(), Failure> {
     let name = harmless(&tag.tag);
     let Some(ask) = ask else {
-        let socket =
-            socket.map_or_else(String::new, |path| format!(" --socket {}", quoted(path.display())));
         return Err(Failure::Usage(format!(
-            "not deleted: nobody is there to confirm it. To delete {name}:\n\
-             leafctl{socket} tag delete --yes -- {}",
+            "not deleted: there is no terminal to confirm it at. To delete {name}:\n\
+             {} tag delete --yes -- {}",
+            ask::leafctl(socket),
             quoted(&tag.tag),
         )));
     };
     let question = format!(
-        "{name} has max_id {} and gave {} IDs here since the start. Applications that ask for it \
-         will fail.\nThe tag, to delete it: ",
+        "{name} has max_id {}; this leafd has issued {} of its IDs since it started. Applications \
+         that ask for {name} will fail.\nType the tag to delete it: ",
         tag.max_id, tag.issued,
     );
-    let typed = ask(&question)
-        .map_err(|error| Failure::Usage(format!("not deleted: cannot read the tag: {error}")))?;
-    let typed = typed.trim_end_matches(['\n', '\r']);
-    if typed == tag.tag {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!("not deleted: the tag is {name}, not {typed:?}")))
+    ask::for_name(ask, &question, &tag.tag, "tag", "not deleted")
 }
 
 #[cfg(test)]
@@ -72,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_the_command_line_to_use_is_told() {
+    fn without_a_terminal_the_error_has_the_command_line_to_use() {
         let nobody: Option<Ask> = None;
         let text = delete(&tag("it's"), Some(Path::new("/s")), nobody).unwrap_err().to_string();
         assert!(text.ends_with(r"leafctl --socket /s tag delete --yes -- 'it'\''s'"), "{text}");

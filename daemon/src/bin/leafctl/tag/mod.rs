@@ -1,4 +1,4 @@
-//! `leafctl tag`: lists and administers biz tags, and the paging that `status` shares.
+//! `leafctl tag`: lists and administers biz tags. `status` shares the paging and the views.
 
 mod confirm;
 mod view;
@@ -14,10 +14,10 @@ use crate::{ask, connect};
 
 pub(crate) use self::view::{TagView, print_ranges};
 
-/// Carries out one command.
+/// Executes one command of `leafctl tag`.
 ///
 /// # Errors
-/// What the daemon answers, what keeps a deletion from being confirmed, and `Output`.
+/// The daemon's refusals, a deletion that the operator does not confirm, and `Output`.
 pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     command: &TagCommand,
@@ -33,7 +33,7 @@ pub(crate) fn run<W: Write>(
             return view::print_rows(&tags, out);
         }
         TagCommand::Create { tag, step, first, description, json } => {
-            // 0 leaves the step to the daemon.
+            // 0: the daemon chooses the step.
             (client.tag_create(tag, step.unwrap_or(0), *first, description)?, *json)
         }
         TagCommand::SetStep { tag, step, json } => (client.tag_set_step(tag, *step)?, *json),
@@ -56,10 +56,10 @@ pub(crate) fn run<W: Write>(
     if json { out.json(&TagView::from(&tag)) } else { view::print_all(&tag, out) }
 }
 
-/// Every tag, page by page; `page` gives the tags after one name, up to a limit.
+/// Every tag, page by page; `page(after, limit)` returns the tags whose names follow `after`.
 ///
 /// # Errors
-/// Those of `page`; `Protocol` when the pages do not advance, which would never end.
+/// Those of `page`; `Protocol` if the pages do not advance, which would never end.
 fn all<E>(
     page: impl FnMut(&str, u32) -> Result<Vec<TagStatus>, E>,
 ) -> Result<Vec<TagStatus>, Failure>
@@ -69,7 +69,7 @@ where
     up_to(usize::MAX, page)
 }
 
-/// The first tags, `most` of them and no page more.
+/// The first `most` tags, without reading a page that it does not need.
 ///
 /// # Errors
 /// As [`all`].
@@ -88,7 +88,7 @@ where
         }
         let after = tags.last().map_or("", |tag| tag.tag.as_str());
         let more = page(after, MAX_TAGS_PER_PAGE)?;
-        // One request more than needed, and no rule about short pages.
+        // Only an empty page ends the list: one request more, but no rule about short pages.
         if more.is_empty() {
             return Ok(tags);
         }
@@ -96,7 +96,7 @@ where
             || more.first().is_some_and(|tag| tag.tag.as_str() <= after)
         {
             return Err(Failure::Protocol(format!(
-                "the page of tags after {after:?} is not in the order of their names"
+                "the page of tags after {after:?} is not sorted by name"
             )));
         }
         tags.extend(more);
@@ -106,6 +106,7 @@ where
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::output::tests::printed;
     use leaf_client::wire::Span;
 
     /// A tag in the middle of its first range.
@@ -139,7 +140,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_pages_are_read_also_when_the_last_one_is_full_or_empty() {
+    fn all_pages_are_read_even_with_a_full_or_empty_last_page() {
         for count in [0, 1, 99, 100, 101, 200, 10_000] {
             let names: Vec<String> = (0..count).map(|i| format!("tag-{i:05}")).collect();
             assert_eq!(paged(&names).unwrap(), names);
@@ -147,7 +148,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_page_is_read_beyond_what_is_wanted() {
+    fn no_page_is_read_that_is_not_needed() {
         let names: Vec<String> = (0..300).map(|i| format!("tag-{i:05}")).collect();
         let mut pages = 0;
         let tags = up_to(100, |after: &str, limit| {
@@ -159,45 +160,36 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pages_that_do_not_advance_are_an_error_and_no_endless_loop() {
+    fn pages_that_do_not_advance_are_an_error_instead_of_an_endless_loop() {
         let page: Vec<TagStatus> = (0..100).map(|i| tag(&format!("{i:03}"))).collect();
         let failure = all(|_, _| Ok::<_, Failure>(page.clone())).unwrap_err();
         assert_eq!(failure.code(), 76);
     }
 
     #[test]
-    fn a_tag_is_shown_without_obeying_its_control_characters() {
-        let mut bytes = Vec::new();
-        let mut out = Output::to(&mut bytes);
-        print_ranges(&[tag("order")], &mut out).unwrap();
-        view::print_rows(&[tag("order")], &mut out).unwrap();
-        view::print_all(&tag("order"), &mut out).unwrap();
-        out.finish().unwrap();
-        drop(out);
-        let text = String::from_utf8(bytes).unwrap();
+    fn control_characters_of_a_tag_do_not_reach_the_terminal() {
+        let text = printed(|out| {
+            print_ranges(&[tag("order")], out)?;
+            view::print_rows(&[tag("order")], out)?;
+            view::print_all(&tag("order"), out)
+        });
         assert!(text.contains("[1001, 3001)") && text.contains("2,000 IDs, 1 min 1 s ago"));
         assert!(!text.contains('\x07'), "{text}");
     }
 
     #[test]
-    fn people_see_how_long_memory_lasts_and_a_dash_when_nobody_asks() {
-        let printed = |seconds_left| {
-            let tag = TagStatus { seconds_left, ..tag("order") };
-            let mut bytes = Vec::new();
-            let mut out = Output::to(&mut bytes);
-            print_ranges(std::slice::from_ref(&tag), &mut out).unwrap();
-            view::print_all(&tag, &mut out).unwrap();
-            out.finish().unwrap();
-            drop(out);
-            String::from_utf8(bytes).unwrap()
-        };
+    fn the_views_show_how_long_memory_lasts_or_a_dash_for_an_idle_tag() {
         for (seconds_left, text) in [
             (None, "-"),
             (Some(0), "0 s"),
             (Some(90), "1 min 30 s"),
             (Some(u64::MAX), "213503982334 d 14 h"),
         ] {
-            let printed = printed(seconds_left);
+            let tag = TagStatus { seconds_left, ..tag("order") };
+            let printed = printed(|out| {
+                print_ranges(std::slice::from_ref(&tag), out)?;
+                view::print_all(&tag, out)
+            });
             assert!(printed.contains(&format!("  {text}  2,000 IDs, ")), "{printed}");
             assert!(printed.contains(&format!("\nlasts        {text}\n")), "{printed}");
         }

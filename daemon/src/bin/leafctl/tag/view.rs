@@ -1,4 +1,4 @@
-//! A tag as leafctl shows it: JSON for programs, lines and a table for people.
+//! How leafctl prints tags: as JSON, as a table, or as lines.
 
 use std::io::Write;
 
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::{Output, grouped, harmless};
-use crate::table::{Align, Table};
+use crate::table::{Align, TextTable};
 
-/// A half-open range `[start, end)`, as JSON.
+/// The JSON of a half-open range `[start, end)`.
 #[derive(Debug, Serialize)]
 struct SpanView {
     start: u64,
@@ -23,7 +23,7 @@ impl From<Span> for SpanView {
     }
 }
 
-/// A tag, as JSON.
+/// The JSON of a tag.
 #[derive(Debug, Serialize)]
 pub(crate) struct TagView<'a> {
     tag: &'a str,
@@ -46,7 +46,7 @@ pub(crate) struct TagView<'a> {
 
 impl<'a> From<&'a TagStatus> for TagView<'a> {
     fn from(status: &'a TagStatus) -> Self {
-        // Taken apart in full, so that a new field cannot be forgotten here.
+        // Destructured in full, so that the compiler asks for every new field.
         let TagStatus {
             tag,
             row_step,
@@ -101,7 +101,7 @@ fn last_lease(tag: &TagStatus) -> String {
     )
 }
 
-/// For how long memory lasts.
+/// How long the IDs in memory last.
 fn lasts(tag: &TagStatus) -> String {
     match tag.seconds_left {
         None => "-".to_owned(),
@@ -110,12 +110,12 @@ fn lasts(tag: &TagStatus) -> String {
     }
 }
 
-/// Prints what memory holds of each tag: a line each.
+/// Prints a table of what leafd holds of each tag in memory.
 pub(crate) fn print_ranges<W: Write>(
     tags: &[TagStatus],
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         ("TAG", Align::Left),
         ("CURRENT", Align::Left),
         ("NEXT", Align::Left),
@@ -142,9 +142,9 @@ pub(crate) fn print_ranges<W: Write>(
     table.print(out)
 }
 
-/// Prints what the store holds of each tag: a line each.
+/// Prints a table of what the store holds of each tag.
 pub(crate) fn print_rows<W: Write>(tags: &[TagStatus], out: &mut Output<W>) -> Result<(), Failure> {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         ("TAG", Align::Left),
         ("STEP", Align::Right),
         ("MAX_ID", Align::Right),
@@ -163,7 +163,7 @@ pub(crate) fn print_rows<W: Write>(tags: &[TagStatus], out: &mut Output<W>) -> R
     table.print(out)
 }
 
-/// Prints all that is known of one tag: a line each.
+/// Prints everything about one tag, one field per line.
 pub(crate) fn print_all<W: Write>(tag: &TagStatus, out: &mut Output<W>) -> Result<(), Failure> {
     out.line(format_args!("tag          {}", harmless(&tag.tag)))?;
     out.line(format_args!("description  {}", harmless(&tag.description)))?;

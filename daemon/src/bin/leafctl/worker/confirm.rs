@@ -1,4 +1,5 @@
-//! Whether somebody means it: a worker ID whose owner is still about must not be given to another.
+//! Confirms that the operator means to release a worker ID: if its owner comes back, IDs could come
+//! twice.
 
 use std::io;
 use std::path::Path;
@@ -6,15 +7,15 @@ use std::path::Path;
 use leaf_client::wire::WorkerStatus;
 
 use super::view;
-use crate::ask::quoted;
+use crate::ask::{self, quoted};
 use crate::exit::Failure;
 use crate::output::harmless;
 
-/// Has the owner of `status` typed, by which the person says that it is the one meant.
+/// Asks the operator to type the owner of `status`.
 ///
 /// # Errors
-/// `Usage` when something else is typed, and, with the command line to use, when there is nobody to
-/// ask.
+/// `Usage` if the operator types anything else; without a terminal, the error has the command line
+/// to use.
 pub(super) fn release(
     status: &WorkerStatus,
     socket: Option<&Path>,
@@ -22,33 +23,24 @@ pub(super) fn release(
 ) -> Result<(), Failure> {
     let owner = harmless(&status.owner);
     let Some(ask) = ask else {
-        let socket =
-            socket.map_or_else(String::new, |path| format!(" --socket {}", quoted(path.display())));
         return Err(Failure::Usage(format!(
-            "worker ID {worker} is that of {owner} ({}, last report {} ago). If that will never \
-             start again with its state directory, release it:\n\
-             leafctl{socket} worker release {worker} --owner {}",
+            "not released: the owner of worker ID {worker} is {owner} ({}, last report {} ago). If \
+             it will never start again with its state directory, release it:\n\
+             {} worker release {worker} --owner {}",
             view::state(status),
             view::age(status),
+            ask::leafctl(socket),
             quoted(&owner),
             worker = status.worker,
         )));
     };
     let mut question: String = view::lines(status).map(|line| line + "\n").collect();
     question.push_str(
-        "Release it only if its owner will never start again with its state directory: IDs could \
-         come twice.\nThe owner, to release it: ",
+        "Release it only if its owner will never start again with its state directory; otherwise \
+         IDs could come twice.\nType the owner to release it: ",
     );
-    let typed = ask(&question)
-        .map_err(|error| Failure::Usage(format!("not released: cannot read the owner: {error}")))?;
-    let typed = typed.trim_end_matches(['\n', '\r']);
-    if typed == status.owner {
-        return Ok(());
-    }
-    Err(Failure::Usage(format!(
-        "not released: worker ID {} is that of {owner}, not of {:?}",
-        status.worker, typed
-    )))
+    let what = format!("owner of worker ID {}", status.worker);
+    ask::for_name(ask, &question, &status.owner, &what, "not released")
 }
 
 #[cfg(test)]
@@ -92,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_the_command_line_to_use_is_told() {
+    fn without_a_terminal_the_error_has_the_command_line_to_use() {
         let failure = release(&worker(513), None, NOBODY).unwrap_err();
         assert_eq!(failure.code(), 64);
         let text = failure.to_string();

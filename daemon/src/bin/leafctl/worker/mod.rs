@@ -1,4 +1,5 @@
-//! `leafctl worker`: lists the worker IDs of the registry, and releases those whose owners are gone.
+//! `leafctl worker`: lists the worker IDs of the registry, and releases those whose owners are
+//! gone.
 
 mod confirm;
 mod view;
@@ -15,13 +16,13 @@ use crate::exit::Failure;
 use crate::output::Output;
 use crate::{ask, connect};
 
-/// Added to the time after which the daemon wants to be asked again.
+/// Margin on top of the daemon's retry-after.
 const SPARE: Duration = Duration::from_millis(500);
 
-/// Carries out one command.
+/// Executes one command of `leafctl worker`.
 ///
 /// # Errors
-/// What the daemon answers, what keeps a release from being confirmed, and `Output`.
+/// The daemon's refusals, a release that the operator does not confirm, and `Output`.
 pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     command: &WorkerCommand,
@@ -58,15 +59,15 @@ pub(crate) fn run<W: Write>(
     }
 }
 
-/// Releases a worker ID. Where the daemon has not watched its node for long enough yet, it does so
-/// from the first call on, and is asked once more when it has.
+/// Releases a worker ID. If the daemon has not watched its node for long enough, the first call
+/// makes it start, and leafctl retries once when the daemon has watched long enough.
 fn release(mut call: impl FnMut() -> Result<WorkerStatus, Error>) -> Result<WorkerStatus, Failure> {
     let wait = match call() {
         Err(Error::Refused(error))
             if error.code() == ErrorCode::WorkerInUse && error.retry_after_ms > 0 =>
         {
             let wait = Duration::from_millis(u64::from(error.retry_after_ms)) + SPARE;
-            // It is no result, so it goes to stderr; whoever reads none can do without.
+            // This is not a result, so it goes to stderr; ignore a stderr that is closed.
             let line = format!("{}\nWaiting for {} s.\n", error.message, wait.as_secs());
             let _ = std::io::stderr().write_all(line.as_bytes());
             wait
@@ -77,10 +78,10 @@ fn release(mut call: impl FnMut() -> Result<WorkerStatus, Error>) -> Result<Work
     Ok(call()?)
 }
 
-/// Every worker ID, page by page; `page` gives those from one on, up to a limit.
+/// Every worker ID, page by page; `page(from, limit)` returns the worker IDs from `from` on.
 ///
 /// # Errors
-/// Those of `page`; `Protocol` when the pages do not advance, which would never end.
+/// Those of `page`; `Protocol` if the pages do not advance, which would never end.
 fn all<E>(
     mut page: impl FnMut(u64, u32) -> Result<Vec<WorkerStatus>, E>,
 ) -> Result<Vec<WorkerStatus>, Failure>
@@ -91,11 +92,11 @@ where
     let mut next = Some(0);
     while let Some(from) = next {
         let more = page(from, MAX_WORKERS_PER_PAGE)?;
-        // One request more than needed, and no rule about short pages.
+        // Only an empty page ends the list: one request more, but no rule about short pages.
         let (Some(first), Some(last)) = (more.first(), more.last()) else { break };
         if first.worker < from || !more.is_sorted_by(|a, b| a.worker < b.worker) {
             return Err(Failure::Protocol(format!(
-                "the page of worker IDs from {from} on is not in their order"
+                "the page of worker IDs from {from} on is not sorted"
             )));
         }
         next = last.worker.checked_add(1);
@@ -115,7 +116,7 @@ where
     let found = page(worker, 1)?.into_iter().find(|status| status.worker == worker);
     found.ok_or_else(|| {
         Failure::Usage(format!(
-            "there is no worker ID {worker} in the registry; leafctl worker list shows which are"
+            "there is no worker ID {worker} in the registry; leafctl worker list shows them all"
         ))
     })
 }
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_asked_for_again_when_the_node_was_watched_for_long_enough_and_only_once() {
+    fn a_release_that_has_to_wait_is_retried_once() {
         for outcomes in [vec![Some(1), Some(1)], vec![Some(0)], vec![Some(1), None], vec![None]] {
             let mut left = outcomes.clone().into_iter();
             let outcome = release(|| match left.next().unwrap() {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pages_are_read_also_when_the_last_one_is_full_or_empty_and_ids_are_missing() {
+    fn all_pages_are_read_even_with_gaps_and_a_full_or_empty_last_page() {
         for count in [0, 1, 99, 100, 101, 200, 1024] {
             let workers: Vec<u64> = (0..count).map(|i| 3 * i + 1).collect();
             assert_eq!(paged(&workers), workers);
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_do_not_advance_are_an_error_and_no_endless_loop() {
+    fn pages_that_do_not_advance_are_an_error_instead_of_an_endless_loop() {
         for page in [[worker(1), worker(1)], [worker(2), worker(1)], [worker(0), worker(1)]] {
             let failure = all(|_, _| Ok::<_, Failure>(page.to_vec())).unwrap_err();
             assert_eq!(failure.code(), 76);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worker_id_asked_for_is_found_and_its_successor_is_not_taken_for_it() {
+    fn the_next_worker_id_is_not_mistaken_for_a_missing_one() {
         let page = |from, limit| {
             assert_eq!((from, limit), (7, 1));
             Ok::<_, Failure>(vec![worker(7)])

@@ -1,4 +1,4 @@
-//! A worker ID as leafctl shows it: JSON for programs, lines and a table for people.
+//! How leafctl prints worker IDs: as JSON, as a table, or as lines.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
-use crate::table::{Align, Table};
+use crate::table::{Align, TextTable};
 use leafd::rfc3339::rfc3339;
 
-/// A worker ID, as JSON.
+/// The JSON of a worker ID.
 #[derive(Debug, Serialize)]
 pub(super) struct WorkerView<'a> {
     worker: u64,
@@ -28,7 +28,7 @@ pub(super) struct WorkerView<'a> {
 
 impl<'a> From<&'a WorkerStatus> for WorkerView<'a> {
     fn from(status: &'a WorkerStatus) -> Self {
-        // Taken apart in full, so that a new field cannot be forgotten here.
+        // Destructured in full, so that the compiler asks for every new field.
         let WorkerStatus {
             worker,
             owner,
@@ -62,7 +62,6 @@ impl<'a> From<&'a WorkerStatus> for WorkerView<'a> {
     }
 }
 
-/// The state, in words.
 pub(super) const fn state(status: &WorkerStatus) -> &'static str {
     match status.state {
         WorkerState::Held if status.live => "live",
@@ -73,7 +72,7 @@ pub(super) const fn state(status: &WorkerStatus) -> &'static str {
     }
 }
 
-/// How long ago the last report was.
+/// Time since the last report.
 pub(super) fn age(status: &WorkerStatus) -> String {
     rough(status.age_ms)
 }
@@ -87,12 +86,12 @@ fn moment(unix_ms: Option<u64>) -> String {
     unix_ms.filter(|ms| *ms > 0).map_or_else(|| "-".to_owned(), rfc3339)
 }
 
-/// Prints worker IDs: a line each.
+/// Prints a table of worker IDs.
 pub(super) fn print_rows<W: Write>(
     workers: &[WorkerStatus],
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         ("WORKER", Align::Right),
         ("OWNER", Align::Left),
         ("ADDRESS", Align::Left),
@@ -133,21 +132,13 @@ pub(super) fn lines(status: &WorkerStatus) -> impl Iterator<Item = String> {
 mod tests {
     use super::super::tests::worker;
     use super::*;
-
-    fn table(workers: &[WorkerStatus]) -> String {
-        let mut bytes = Vec::new();
-        let mut out = Output::to(&mut bytes);
-        print_rows(workers, &mut out).unwrap();
-        out.finish().unwrap();
-        drop(out);
-        String::from_utf8(bytes).unwrap()
-    }
+    use crate::output::tests::printed;
 
     #[test]
-    fn people_see_who_has_each_worker_id_and_which_one_is_this_leafds() {
+    fn the_table_shows_each_owner_and_marks_this_leafds_worker_id() {
         let mut own = WorkerStatus { live: true, own: true, age_ms: 1000, ..worker(7) };
         own.ceiling_unix_ms = 0;
-        let text = table(&[own, worker(513)]);
+        let text = printed(|out| print_rows(&[own, worker(513)], out));
         let expected = "\
 WORKER  OWNER          ADDRESS             STATE             LAST REPORT  CEILING
      7  10.0.0.7:2182  10.0.0.7:2182\\u{7}  live, this leafd  1 s ago      -
@@ -157,7 +148,7 @@ WORKER  OWNER          ADDRESS             STATE             LAST REPORT  CEILIN
     }
 
     #[test]
-    fn each_state_has_a_word_for_people_and_one_for_programs() {
+    fn each_state_has_a_word_in_the_table_and_one_in_json() {
         for (state, live, word, json) in [
             (WorkerState::Held, true, "live", "held"),
             (WorkerState::Held, false, "not live", "held"),
@@ -186,7 +177,7 @@ WORKER  OWNER          ADDRESS             STATE             LAST REPORT  CEILIN
     }
 
     #[test]
-    fn all_of_one_worker_id_is_shown_with_times_as_the_calendar_has_them() {
+    fn the_lines_of_one_worker_id_show_calendar_times() {
         let text = lines(&worker(513)).collect::<Vec<_>>().join("\n");
         for line in [
             "worker       513",

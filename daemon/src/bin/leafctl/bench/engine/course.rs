@@ -1,21 +1,21 @@
-//! The course of a run: warm-up, measurement, the wait for the last answers. No clock; time comes
-//! in as an argument.
+//! The phases of a run: warm-up, measurement, and the wait for the last answers. No clock; time
+//! comes in as an argument.
 
 use super::{Nanos, nanos};
 use crate::bench::plan::Plan;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum RunPhase {
     WarmUp,
     Measuring {
         since: Nanos,
         answered: u64,
     },
-    /// Nothing new is sent.
+    /// The run sends nothing new.
     Done(Measured),
 }
 
-/// What the measurement came to.
+/// The result of the measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Measured {
     /// Length of the measurement in ns.
@@ -24,69 +24,72 @@ pub(crate) struct Measured {
     pub(crate) requests: u64,
 }
 
-/// What a step of the course means for the counts.
+/// Whether the warm-up has just ended, so that recording begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
-    None,
-    /// The warm-up is over.
-    Record,
+pub(super) enum Recording {
+    Unchanged,
+    Begins,
 }
 
-/// Where a run is.
+/// The progress of a run through its phases.
 #[derive(Debug)]
 pub(super) struct Course {
     warm_up: Nanos,
     duration: Nanos,
-    phase: Phase,
+    phase: RunPhase,
 }
 
 impl Course {
     pub(super) fn new(plan: &Plan) -> Self {
-        Self { warm_up: nanos(plan.warm_up), duration: nanos(plan.duration), phase: Phase::WarmUp }
-    }
-
-    /// When [`Course::step`] has to be called at the latest.
-    pub(super) fn next_turn(&self) -> Nanos {
-        match self.phase {
-            Phase::WarmUp => self.warm_up,
-            Phase::Measuring { since, .. } => since.saturating_add(self.duration),
-            Phase::Done(_) => Nanos::MAX,
+        Self {
+            warm_up: nanos(plan.warm_up),
+            duration: nanos(plan.duration),
+            phase: RunPhase::WarmUp,
         }
     }
 
-    /// Goes on to the next phase if it is time; `answered` counts since the start of the run.
-    pub(super) fn step(&mut self, now: Nanos, answered: u64) -> Turn {
-        if now < self.next_turn() {
-            return Turn::None;
+    /// When the next phase begins: the latest time for the next [`Course::step`].
+    pub(super) fn next_phase_at(&self) -> Nanos {
+        match self.phase {
+            RunPhase::WarmUp => self.warm_up,
+            RunPhase::Measuring { since, .. } => since.saturating_add(self.duration),
+            RunPhase::Done(_) => Nanos::MAX,
+        }
+    }
+
+    /// Enters the next phase if it is time. `answered` counts since the start of the run.
+    pub(super) fn step(&mut self, now: Nanos, answered: u64) -> Recording {
+        if now < self.next_phase_at() {
+            return Recording::Unchanged;
         }
         match self.phase {
-            Phase::WarmUp => {
-                self.phase = Phase::Measuring { since: now, answered };
-                Turn::Record
+            RunPhase::WarmUp => {
+                self.phase = RunPhase::Measuring { since: now, answered };
+                Recording::Begins
             }
-            Phase::Measuring { .. } => {
+            RunPhase::Measuring { .. } => {
                 self.stop(now, answered);
-                Turn::None
+                Recording::Unchanged
             }
-            Phase::Done(_) => Turn::None,
+            RunPhase::Done(_) => Recording::Unchanged,
         }
     }
 
-    /// Ends the measurement where it is.
+    /// Ends the measurement now, whatever the phase.
     pub(super) fn stop(&mut self, now: Nanos, answered: u64) {
-        self.phase = Phase::Done(match self.phase {
-            Phase::WarmUp => Measured::default(),
-            Phase::Measuring { since, answered: before } => {
+        self.phase = RunPhase::Done(match self.phase {
+            RunPhase::WarmUp => Measured::default(),
+            RunPhase::Measuring { since, answered: before } => {
                 Measured { elapsed: now - since, requests: answered - before }
             }
-            Phase::Done(measured) => measured,
+            RunPhase::Done(measured) => measured,
         });
     }
 
-    /// What was measured, once it is over.
+    /// The result, once the measurement is over.
     pub(super) fn measured(&self) -> Option<Measured> {
         match self.phase {
-            Phase::Done(measured) => Some(measured),
+            RunPhase::Done(measured) => Some(measured),
             _ => None,
         }
     }
@@ -99,12 +102,12 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_comes_in_the_warm_up_and_after_the_end_is_not_counted() {
+    fn only_answers_between_warm_up_and_end_count() {
         let mut course = Course::new(&Plan { warm_up: Duration::from_nanos(100), ..plan(1) });
-        assert_eq!(course.step(99, 5), Turn::None);
-        assert_eq!(course.step(103, 7), Turn::Record);
-        assert_eq!(course.next_turn(), 1_000_000_103);
-        assert_eq!(course.step(1_000_000_102, 900), Turn::None);
+        assert_eq!(course.step(99, 5), Recording::Unchanged);
+        assert_eq!(course.step(103, 7), Recording::Begins);
+        assert_eq!(course.next_phase_at(), 1_000_000_103);
+        assert_eq!(course.step(1_000_000_102, 900), Recording::Unchanged);
         assert_eq!(course.measured(), None);
         course.step(1_000_000_203, 1007);
         course.step(2_000_000_000, 9999);
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_stopped_in_the_warm_up_measured_nothing() {
+    fn a_run_stopped_during_the_warm_up_measures_nothing() {
         let mut course = Course::new(&Plan { warm_up: Duration::from_secs(1), ..plan(1) });
         course.stop(5, 5);
         assert_eq!(course.measured(), Some(Measured::default()));

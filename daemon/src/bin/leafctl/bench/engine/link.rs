@@ -1,6 +1,7 @@
 //! One connection as a state machine: bytes of answers in, bytes of requests out, and a window of
-//! requests in flight in between. No socket and no clock; time comes in as an argument.
+//! requests in flight. No socket and no clock; time comes in as an argument.
 
+use std::io;
 use std::time::Duration;
 
 use leaf_client::wire::{
@@ -16,25 +17,25 @@ use crate::exit::Failure;
 /// Request ID of the greeting.
 const HELLO: u64 = 1;
 
-/// Bounds of the pause after an error, so that a failing daemon is not asked in a busy loop.
+/// Bounds of the pause after an error, so that a failing daemon is not flooded with retries.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a connection cannot go on.
+/// Why a connection ends.
 #[derive(Debug)]
 pub(super) enum Break {
-    /// It is to be made again.
+    /// The engine reconnects.
     Lost(String),
-    /// It is of no use to try again.
+    /// The run ends: reconnecting is useless.
     Fatal(Failure),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// The answer to the greeting is outstanding.
+enum LinkState {
+    /// Waits for the answer to the greeting.
     Greeting,
     Serving,
-    /// The daemon said goodbye: what is in flight is answered, nothing new is sent.
+    /// The daemon said goodbye: it answers the requests in flight, and the link sends nothing new.
     Leaving,
 }
 
@@ -49,22 +50,23 @@ struct Slot {
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    state: State,
+    state: LinkState,
     count: u32,
-    /// Its length is the window; a request's lowest ID bits are its place here.
+    /// The window. The lowest bits of a request's ID are its index here.
     slots: Vec<Slot>,
     slot_bits: u32,
     free: Vec<u64>,
-    /// Counts requests; the upper bits of their IDs, so that no late answer fits a new request.
+    /// Counts requests. It is the upper bits of their IDs, so that no late answer matches a new
+    /// request.
     generation: u64,
     frames: Frames,
-    /// What of `frames` is yet to be written.
+    /// The bytes of `frames` from `written` to `filled` are still to be written.
     written: usize,
     filled: usize,
     /// The beginning of an answer whose end has not arrived.
     partial: Vec<u8>,
     paused_until: Nanos,
-    /// When bytes last went or came.
+    /// When bytes were last sent or received.
     active_at: Nanos,
 }
 
@@ -72,7 +74,7 @@ impl Link {
     pub(super) fn new(plan: &Plan) -> Self {
         let in_flight = plan.in_flight.max(1);
         let mut link = Self {
-            state: State::Greeting,
+            state: LinkState::Greeting,
             count: plan.count,
             slots: vec![Slot::default(); in_flight as usize],
             slot_bits: in_flight.next_power_of_two().trailing_zeros(),
@@ -97,12 +99,13 @@ impl Link {
         hello
     }
 
-    /// Forgets the connection, and what is in flight on it; a new one begins with the greeting.
+    /// Forgets the connection and its requests in flight. A new connection begins with the
+    /// greeting.
     pub(super) fn reset(&mut self, now: Nanos) {
         self.slots.fill(Slot::default());
         self.free.clear();
         self.free.extend(0..self.slots.len() as u64);
-        self.state = State::Greeting;
+        self.state = LinkState::Greeting;
         (self.written, self.filled) = (0, 0);
         self.partial.clear();
         self.paused_until = 0;
@@ -114,16 +117,16 @@ impl Link {
         (self.slots.len() - self.free.len()) as u64
     }
 
-    /// Whether answers are outstanding and nothing has moved for `patience`.
+    /// Whether the link waits for answers and no byte has moved for `patience`.
     pub(super) fn is_stuck(&self, now: Nanos, patience: Duration) -> bool {
-        let waits = self.state == State::Greeting || self.in_flight() > 0;
+        let waits = self.state == LinkState::Greeting || self.in_flight() > 0;
         waits && now.saturating_sub(self.active_at) > nanos(patience)
     }
 
-    /// Fills the window with new requests, if they may be sent now.
+    /// Fills the window with new requests, if it may send now.
     #[inline]
     pub(super) fn refill(&mut self, now: Nanos) {
-        if self.state != State::Serving
+        if self.state != LinkState::Serving
             || self.written < self.filled
             || self.free.is_empty()
             || now < self.paused_until
@@ -143,19 +146,19 @@ impl Link {
         self.active_at = now;
     }
 
-    /// What is to be written next; may be empty.
+    /// The bytes to write next; may be empty.
     #[inline]
     pub(super) fn outgoing(&self) -> &[u8] {
         self.frames.bytes(self.written, self.filled)
     }
 
-    /// So many of these bytes have been written.
+    /// Records that `len` of the outgoing bytes have been written.
     #[inline]
     pub(super) fn wrote(&mut self, len: usize) {
         self.written += len;
     }
 
-    /// Takes in bytes that were read at `now`.
+    /// Processes bytes that were read at `now`.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -175,7 +178,7 @@ impl Link {
         result
     }
 
-    /// Takes in whole answers; gives back what remains.
+    /// Processes whole answers, and returns the remaining bytes.
     #[inline]
     fn answers<'b>(
         &mut self,
@@ -189,7 +192,7 @@ impl Link {
             let Response { id, reply } =
                 decode_response(body).map_err(|error| damaged(error.to_string()))?;
             match reply {
-                Reply::Ids { first, more } if self.state != State::Greeting => {
+                Reply::Ids { first, more } if self.state != LinkState::Greeting => {
                     self.ids(id, first, &more, now, meter)?;
                 }
                 reply => self.other(id, reply, now, meter)?,
@@ -218,10 +221,10 @@ impl Link {
         if ids == u64::from(self.count) {
             return Ok(());
         }
-        Err(damaged(format!("{ids} IDs came where {} were asked for", self.count)))
+        Err(damaged(format!("leafd answered with {ids} IDs instead of {}", self.count)))
     }
 
-    /// Frees the place of the request with this ID; tells when it was sent.
+    /// Frees the slot of the request with this ID, and returns when it was sent.
     #[inline]
     fn release(&mut self, id: u64) -> Result<Nanos, Break> {
         let place = id & ((1 << self.slot_bits) - 1);
@@ -231,26 +234,26 @@ impl Link {
                 self.free.push(place);
                 Ok(slot.sent_at)
             }
-            _ => Err(damaged(format!("an answer came to request {id}, which is not in flight"))),
+            _ => Err(damaged(format!("leafd answered request {id}, which is not in flight"))),
         }
     }
 
     #[cold]
     fn other(&mut self, id: u64, reply: Reply, now: Nanos, meter: &mut Meter) -> Result<(), Break> {
         match (self.state, reply) {
-            (State::Greeting, Reply::Hello { max_count, max_in_flight, .. }) if id == HELLO => {
+            (LinkState::Greeting, Reply::Hello { max_count, max_in_flight, .. }) if id == HELLO => {
                 self.check("--in-flight", self.slots.len() as u64, max_in_flight)?;
                 self.check("--count", u64::from(self.count), max_count)?;
-                self.state = State::Serving;
+                self.state = LinkState::Serving;
                 Ok(())
             }
             (_, Reply::Goodbye) => {
-                self.state = State::Leaving;
+                self.state = LinkState::Leaving;
                 Ok(())
             }
             (state, Reply::Error(error)) => {
                 let code = error.code();
-                let request = state != State::Greeting && id != UNSOLICITED;
+                let request = state != LinkState::Greeting && id != UNSOLICITED;
                 if matches!(code.number(), 100..=199) || (!request && !code.is_temporary()) {
                     return Err(Break::Fatal(Failure::refused(&error)));
                 }
@@ -265,7 +268,7 @@ impl Link {
                     Err(Break::Lost(why))
                 }
             }
-            _ => Err(damaged("an answer came that does not belong to the call".to_owned())),
+            _ => Err(damaged("leafd's answer does not belong to the call".to_owned())),
         }
     }
 
@@ -283,11 +286,16 @@ impl Link {
         self.paused_until = now + nanos(asked.clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 
-    /// Until when neither anything is to be sent nor an answer can come.
+    /// Until when there is nothing to send and no answer to wait for.
     pub(super) fn idle_until(&self, now: Nanos) -> Option<Nanos> {
-        let idle = self.state == State::Serving && self.in_flight() == 0;
+        let idle = self.state == LinkState::Serving && self.in_flight() == 0;
         (idle && now < self.paused_until).then_some(self.paused_until)
     }
+}
+
+/// A connection that an IO error ended.
+pub(super) fn lost(error: io::Error) -> Break {
+    Break::Lost(error.to_string())
 }
 
 fn damaged(what: String) -> Break {

@@ -1,4 +1,4 @@
-//! The window, the greeting and the breaks of one connection, without a socket.
+//! Tests the window, the greeting and the breaks of one connection, without a socket.
 
 use super::*;
 use crate::bench::plan::tests::plan;
@@ -33,7 +33,7 @@ fn ids(first: u64) -> Reply {
     Reply::Ids { first: Run { first, count: 2 }, more: vec![Run { first: first + 1000, count: 1 }] }
 }
 
-/// IDs of the requests that the link wants to send.
+/// IDs of the requests that the link sends now.
 fn sent(link: &mut Link, now: Nanos) -> Vec<u64> {
     link.refill(now);
     let (mut rest, mut ids) = (link.outgoing(), Vec::new());
@@ -54,7 +54,7 @@ fn serving(in_flight: u32, meter: &mut Meter) -> Link {
 
 proptest! {
     #[test]
-    fn answers_count_the_same_however_the_bytes_are_cut(
+    fn answers_count_the_same_however_the_bytes_are_split(
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40)
     ) {
         let mut meter = meter();
@@ -74,12 +74,12 @@ proptest! {
         prop_assert_eq!((meter.latencies().len(), meter.latencies().min()), (5, 3000));
         let verifier = meter.verifier().unwrap();
         prop_assert_eq!((verifier.verified(), verifier.duplicates()), (15, 0));
-        prop_assert_eq!(link.state, State::Leaving);
+        prop_assert_eq!(link.state, LinkState::Leaving);
     }
 }
 
 #[test]
-fn the_window_is_filled_up_by_as_many_requests_as_answers_came() {
+fn each_answer_makes_room_for_one_new_request() {
     let mut meter = meter();
     let mut link = serving(3, &mut meter);
     let first = sent(&mut link, 10);
@@ -92,7 +92,7 @@ fn the_window_is_filled_up_by_as_many_requests_as_answers_came() {
 }
 
 #[test]
-fn a_write_that_stops_halfway_is_finished_before_new_requests() {
+fn a_partial_write_is_finished_before_new_requests() {
     let mut meter = meter();
     let mut link = serving(2, &mut meter);
     link.refill(10);
@@ -107,7 +107,7 @@ fn a_write_that_stops_halfway_is_finished_before_new_requests() {
 }
 
 #[test]
-fn an_answer_that_was_not_asked_for_ends_the_run() {
+fn an_unexpected_answer_ends_the_run() {
     for (twice, answer) in [(true, ids(1)), (false, ids(1)), (true, Reply::Time { unix_ms: 1 })] {
         let mut meter = meter();
         let mut link = serving(1, &mut meter);
@@ -122,7 +122,7 @@ fn an_answer_that_was_not_asked_for_ends_the_run() {
 }
 
 #[test]
-fn an_answer_with_another_number_of_ids_ends_the_run() {
+fn an_answer_with_a_wrong_number_of_ids_ends_the_run() {
     let mut meter = meter();
     let mut link = serving(1, &mut meter);
     let id = sent(&mut link, 10)[0];
@@ -132,7 +132,7 @@ fn an_answer_with_another_number_of_ids_ends_the_run() {
 }
 
 #[test]
-fn a_refused_request_is_counted_and_asking_pauses() {
+fn after_a_refused_request_the_link_counts_it_and_pauses() {
     let mut meter = meter();
     let mut link = serving(1, &mut meter);
     let id = sent(&mut link, 10)[0];
@@ -146,7 +146,7 @@ fn a_refused_request_is_counted_and_asking_pauses() {
 }
 
 #[test]
-fn after_goodbye_nothing_is_sent_and_a_new_connection_starts_afresh() {
+fn after_goodbye_nothing_is_sent_until_a_new_connection() {
     let mut meter = meter();
     let mut link = serving(2, &mut meter);
     let before = sent(&mut link, 10);
@@ -161,7 +161,7 @@ fn after_goodbye_nothing_is_sent_and_a_new_connection_starts_afresh() {
 }
 
 #[test]
-fn a_greeting_that_is_refused_for_now_is_tried_again() {
+fn a_temporarily_refused_greeting_is_retried() {
     let mut meter = meter();
     let mut link = Link::new(&plan(1));
     let full = encoded([(0, error(ErrorCode::TooManyConnections))]);
@@ -172,7 +172,7 @@ fn a_greeting_that_is_refused_for_now_is_tried_again() {
 }
 
 #[test]
-fn a_window_above_the_daemons_limit_is_wrong_use() {
+fn a_window_above_the_daemons_limit_is_wrong_usage() {
     let mut link = Link::new(&plan(65));
     match link.take(&hello(64), 1, &mut meter()) {
         Err(Break::Fatal(failure)) => assert_eq!(failure.code(), 64),
@@ -181,7 +181,7 @@ fn a_window_above_the_daemons_limit_is_wrong_use() {
 }
 
 #[test]
-fn silence_is_noticed_only_while_an_answer_is_outstanding() {
+fn a_silent_link_is_stuck_only_while_it_waits_for_an_answer() {
     let mut meter = meter();
     let mut link = serving(1, &mut meter);
     let hour = nanos(Duration::from_secs(3600));

@@ -1,5 +1,5 @@
-//! Several connections: one thread, epoll, non-blocking sockets. Per ready connection one read,
-//! and one write with as many new requests as answers came.
+//! Drives several connections with one thread, epoll and non-blocking sockets. Each ready
+//! connection costs one read, and one write with as many new requests as it got answers.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,15 +7,15 @@ use std::os::unix::net::UnixStream;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
-use super::link::{Break, Link};
-use super::socket::{self, BackOff, is_not_yet};
+use super::link::{Break, Link, lost};
+use super::socket::{self, ReconnectDelay, is_not_yet};
 use super::{Nanos, READ_LEN, Run, TICK, nanos};
 use crate::exit::Failure;
 
-/// Ready connections taken at a time.
+/// Most ready connections per `epoll_wait`.
 const EVENTS: usize = 256;
 
-/// Runs until the plan is carried out.
+/// Runs until the plan is complete.
 pub(super) fn drive(run: &mut Run<'_>) -> Result<(), Failure> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(no_epoll)?;
     let mut lines: Vec<Line> = (0..run.plan.connections).map(|_| Line::new(run)).collect();
@@ -53,14 +53,14 @@ fn no_epoll(error: Errno) -> Failure {
     Failure::Unavailable(format!("cannot wait for connections: {error}"))
 }
 
-/// A connection and what is known about it.
+/// A connection with its socket, if it has one, and its retries.
 #[derive(Debug)]
 struct Line {
     link: Link,
     stream: Option<UnixStream>,
-    back_off: BackOff,
+    back_off: ReconnectDelay,
     retry_at: Nanos,
-    /// Whether epoll also waits for room to write.
+    /// Whether epoll also waits until the socket is writable.
     waits_for_room: bool,
 }
 
@@ -69,19 +69,19 @@ impl Line {
         Self {
             link: Link::new(run.plan),
             stream: None,
-            back_off: BackOff::new(),
+            back_off: ReconnectDelay::new(),
             retry_at: 0,
             waits_for_room: false,
         }
     }
 
-    /// Whether no answer is outstanding.
+    /// Whether the connection waits for no answer.
     fn is_idle(&self) -> bool {
         self.stream.is_none() || self.link.in_flight() == 0
     }
 
-    /// What has to be looked at from time to time: a connection to be made again, one that says
-    /// nothing, one whose pause is over.
+    /// Does what is due now and then: reconnects, drops a connection that is stuck, sends again
+    /// after a pause.
     fn care(
         &mut self,
         token: u64,
@@ -91,7 +91,7 @@ impl Line {
     ) -> Result<(), Failure> {
         let result = if self.stream.is_some() {
             if self.link.is_stuck(now, run.patience()) {
-                Err(Break::Lost("no answer came in time".to_owned()))
+                Err(Break::Lost("leafd did not answer in time".to_owned()))
             } else {
                 self.send(token, epoll, run)
             }
@@ -128,16 +128,16 @@ impl Line {
         buffer: &mut [u8],
         run: &mut Run<'_>,
     ) -> Result<(), Break> {
-        // An earlier event of the same round may have ended it.
+        // An earlier event of the same round may have closed it.
         let Some(stream) = &mut self.stream else { return Ok(()) };
         if event.events() != EpollFlags::EPOLLOUT {
             match stream.read(buffer) {
-                Ok(0) => return Err(Break::Lost("the connection was closed".to_owned())),
+                Ok(0) => return Err(Break::Lost("leafd closed the connection".to_owned())),
                 Ok(len) => {
                     let now = run.now();
                     run.tick(now);
                     self.link.take(buffer.get(..len).unwrap_or_default(), now, &mut run.meter)?;
-                    self.back_off = BackOff::new();
+                    self.back_off = ReconnectDelay::new();
                 }
                 Err(error) if is_not_yet(&error) => {}
                 Err(error) => return Err(lost(error)),
@@ -173,14 +173,14 @@ impl Line {
         Ok(())
     }
 
-    /// Books a break, if it was one.
+    /// Counts a lost connection, and schedules the next attempt.
     #[inline]
     fn settle(&mut self, result: Result<(), Break>, run: &mut Run<'_>) -> Result<(), Failure> {
         match result {
             Ok(()) => Ok(()),
             Err(Break::Fatal(failure)) => Err(failure),
             Err(Break::Lost(why)) => {
-                // Closing takes it out of epoll's list as well.
+                // Closing the socket also removes it from epoll.
                 match self.stream.take() {
                     Some(_) => run.meter.disconnect(why, self.link.in_flight()),
                     None => run.meter.failed_connect(why),
@@ -190,8 +190,4 @@ impl Line {
             }
         }
     }
-}
-
-fn lost(error: io::Error) -> Break {
-    Break::Lost(error.to_string())
 }

@@ -1,4 +1,5 @@
-//! What a run amounts to: answers, latencies, errors, breaks. Times come in as arguments.
+//! Counts what happens in a run: answers, latencies, errors, lost connections. Times come in as
+//! arguments.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,11 @@ use super::Nanos;
 use crate::bench::verify::Verifier;
 use crate::exit::Failure;
 
-/// Latencies up to an hour, three digits each.
+/// Longest latency that the histogram can tell from longer ones: an hour.
 const MAX_LATENCY: Nanos = 3_600_000_000_000;
 
-/// Answers of one read that can be counted together: sent at the same moment, IDs in a row.
+/// Answers of one read that can be counted together: their requests were sent at the same time, and
+/// their IDs are consecutive.
 #[derive(Debug, Default)]
 struct Pile {
     sent_at: Nanos,
@@ -21,7 +23,7 @@ struct Pile {
     ids: u64,
 }
 
-/// Errors with one number.
+/// All errors with the same number.
 #[derive(Debug)]
 pub(crate) struct Errors {
     pub(crate) name: &'static str,
@@ -30,10 +32,9 @@ pub(crate) struct Errors {
     pub(crate) message: String,
 }
 
-/// Counts of a run.
+/// The counts of a run. Except for [`Meter::answered`], they exclude the warm-up.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// Answers with IDs since the start of the run, warm-up included.
     answered: u64,
     recording: bool,
     latencies: Histogram<u64>,
@@ -47,13 +48,13 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// An empty meter that does not record yet.
+    /// A meter that does not record yet.
     ///
     /// # Errors
-    /// `Usage` when the histogram refuses its bounds, which are constants.
+    /// `Usage` if the histogram rejects its bounds, which are constants.
     pub(crate) fn new(verifier: Option<Verifier>) -> Result<Self, Failure> {
         let latencies = Histogram::new_with_bounds(1, MAX_LATENCY, 3)
-            .map_err(|error| Failure::Usage(format!("cannot make a histogram: {error}")))?;
+            .map_err(|error| Failure::Usage(format!("cannot create a histogram: {error}")))?;
         Ok(Self {
             answered: 0,
             recording: false,
@@ -68,7 +69,7 @@ impl Meter {
         })
     }
 
-    /// The warm-up is over: what comes from here on is recorded.
+    /// Ends the warm-up: counts begin at 0, and latencies are recorded.
     pub(crate) fn start_recording(&mut self) {
         self.recording = true;
         self.errors.clear();
@@ -77,8 +78,8 @@ impl Meter {
         self.unanswered = 0;
     }
 
-    /// One request, sent at `sent_at`, got the IDs from `first` on. To be followed by
-    /// [`Meter::settle`] when the read that brought it is through.
+    /// Counts the answer to a request that was sent at `sent_at`: `ids` IDs from `first` on. Call
+    /// [`Meter::settle`] when all answers of the same read are counted.
     #[inline]
     pub(crate) fn answer(&mut self, sent_at: Nanos, first: u64, ids: u32, now: Nanos) {
         if self.pile.sent_at != sent_at || self.pile.first + self.pile.ids != first {
@@ -89,14 +90,14 @@ impl Meter {
         self.pile.ids += u64::from(ids);
     }
 
-    /// Further IDs of the answer before.
+    /// Checks further IDs of the last answer.
     pub(crate) fn more_ids(&mut self, first: u64, ids: u32) {
         if let Some(verifier) = &mut self.verifier {
             verifier.add(first, u64::from(ids));
         }
     }
 
-    /// Counts what has piled up; `now` is when it was read.
+    /// Counts the piled-up answers, which were read at `now`.
     pub(crate) fn settle(&mut self, now: Nanos) {
         let Pile { sent_at, answers, first, ids } = std::mem::take(&mut self.pile);
         if answers == 0 {
@@ -111,7 +112,7 @@ impl Meter {
         }
     }
 
-    /// A request, or the connection, was answered with an error.
+    /// Counts an error that answered a request or closed a connection.
     pub(crate) fn error(&mut self, error: WireError) {
         let entry = self.errors.entry(error.code).or_insert_with(|| Errors {
             name: error.code().name(),
@@ -122,14 +123,13 @@ impl Meter {
         entry.message = error.message;
     }
 
-    /// A connection broke, with so many requests that will get no answer.
+    /// Counts a lost connection, and its requests that get no answer any more.
     pub(crate) fn disconnect(&mut self, why: String, unanswered: u64) {
         self.disconnects += 1;
         self.unanswered += unanswered;
         self.last_break = Some(why);
     }
 
-    /// A connection could not be made.
     pub(crate) fn failed_connect(&mut self, why: String) {
         self.failed_connects += 1;
         self.last_break = Some(why);
@@ -140,42 +140,39 @@ impl Meter {
         self.answered
     }
 
-    /// Latencies in ns since the warm-up.
+    /// Latencies in ns.
     pub(crate) fn latencies(&self) -> &Histogram<u64> {
         &self.latencies
     }
 
-    /// Errors since the warm-up, by number.
+    /// Errors by number.
     pub(crate) fn errors(&self) -> &BTreeMap<u16, Errors> {
         &self.errors
     }
 
-    /// All errors since the warm-up.
     pub(crate) fn error_count(&self) -> u64 {
         self.errors.values().map(|errors| errors.count).sum()
     }
 
-    /// Broken connections since the warm-up.
     pub(crate) fn disconnects(&self) -> u64 {
         self.disconnects
     }
 
-    /// Connections that could not be made, since the warm-up.
     pub(crate) fn failed_connects(&self) -> u64 {
         self.failed_connects
     }
 
-    /// Requests that broken connections took with them, since the warm-up.
+    /// Requests in flight on lost connections.
     pub(crate) fn unanswered(&self) -> u64 {
         self.unanswered
     }
 
-    /// Why a connection broke, or could not be made, last.
+    /// Why the last connection was lost, or could not be opened.
     pub(crate) fn last_break(&self) -> Option<&str> {
         self.last_break.as_deref()
     }
 
-    /// The check for uniqueness, where one was asked for.
+    /// The uniqueness check, if the run has one.
     pub(crate) fn verifier(&self) -> Option<&Verifier> {
         self.verifier.as_ref()
     }

@@ -1,6 +1,6 @@
-//! The measuring instrument. It shares its cores with what it measures, so it is one thread that
-//! makes no allocation, and no system call but the read and the write themselves, per batch of
-//! answers. It knows bytes, time and counts; what they mean to people is the report's.
+//! The measuring instrument. It shares the machine's cores with the daemon that it measures, so it
+//! is a single thread that, per batch of answers, allocates nothing and makes no system call but
+//! one read and one write. It knows bytes, time and counts; `report` says what they mean.
 
 mod course;
 mod link;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use self::course::Measured;
-use self::course::{Course, Turn};
+use self::course::{Course, Recording};
 pub(crate) use self::meter::{Errors, Meter};
 use super::plan::Plan;
 use super::verify::Verifier;
@@ -25,29 +25,28 @@ use crate::output::grouped;
 /// Nanoseconds since the start of the run.
 type Nanos = u64;
 
-/// How often the engine looks up from its sockets: at signals, progress, pauses, lost connections.
+/// How often the engine checks for signals, progress, ended pauses and lost connections.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What the daemon gets beyond the time it was given for a request, before a connection counts as
-/// lost.
+/// How long after a request's timeout a silent connection counts as lost.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Requests of a window that surely fit into a socket's buffer, in bytes. A blocking write of more
-/// could wait for a daemon that itself waits for its answers to be read.
+/// Bytes of requests that surely fit into a socket's buffer. A larger blocking write could wait for
+/// a daemon that itself waits until its answers are read.
 const MAX_BLOCKING_WRITE: usize = 32 * 1024;
 
-/// Room for the answers of one read. Little of it is touched as long as the daemon keeps up.
+/// Size of the read buffer. Little of it is used as long as the daemon keeps up.
 const READ_LEN: usize = 64 * 1024;
 
 fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// Carries out `plan`; a set `stop` ends it early with what has been measured until then.
+/// Executes `plan`. Setting `stop` ends it early, with the result so far.
 ///
 /// # Errors
-/// `Usage`, `Protocol` and `Unavailable` when going on makes no sense. A connection that breaks
-/// is made again and counted, which is no error.
+/// `Usage`, `Protocol` and `Unavailable` when continuing makes no sense. A broken connection is no
+/// error: the engine counts it and reconnects.
 pub(crate) fn run(
     plan: &Plan,
     verifier: Option<Verifier>,
@@ -89,7 +88,7 @@ impl Run<'_> {
         nanos(self.started.elapsed())
     }
 
-    /// Whether nothing new is to be sent.
+    /// Whether the run sends nothing new.
     fn is_over(&self) -> bool {
         self.course.measured().is_some()
     }
@@ -99,7 +98,7 @@ impl Run<'_> {
         self.plan.timeout.saturating_add(GRACE)
     }
 
-    /// To be called with every reading of the clock, before what came with it is counted.
+    /// Call this with every reading of the clock, before counting the answers read at that time.
     #[inline]
     fn tick(&mut self, now: Nanos) {
         if now >= self.next_look {
@@ -112,13 +111,13 @@ impl Run<'_> {
         if self.stop.load(Ordering::Relaxed) {
             self.course.stop(now, self.meter.answered());
         }
-        if self.course.step(now, self.meter.answered()) == Turn::Record {
+        if self.course.step(now, self.meter.answered()) == Recording::Begins {
             self.meter.start_recording();
         }
         let (at, answered) = self.reported;
         if self.plan.progress && !self.is_over() && now - at >= nanos(Duration::from_secs(1)) {
             let rate = (self.meter.answered() - answered) as f64 / (now - at) as f64 * 1e9;
-            // Progress that cannot be shown is no reason to stop measuring.
+            // A failing stderr is no reason to stop measuring.
             let _ = writeln!(
                 std::io::stderr(),
                 "{:>6} s  {:>12} requests/s  errors {}  disconnects {}",
@@ -129,6 +128,6 @@ impl Run<'_> {
             );
             self.reported = (now, self.meter.answered());
         }
-        self.next_look = self.course.next_turn().min(now + nanos(TICK));
+        self.next_look = self.course.next_phase_at().min(now + nanos(TICK));
     }
 }

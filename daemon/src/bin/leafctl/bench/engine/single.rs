@@ -1,22 +1,22 @@
-//! One connection: blocking write, blocking read, so that the latency is that of the daemon and
-//! of two system calls and nothing else.
+//! Drives one connection with blocking writes and reads, so that the latency is that of the daemon
+//! and of two system calls and nothing else.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use super::link::{Break, Link};
-use super::socket::{self, BackOff};
+use super::link::{Break, Link, lost};
+use super::socket::{self, ReconnectDelay};
 use super::watchdog::Watchdog;
 use super::{Nanos, READ_LEN, Run, TICK, nanos};
 use crate::exit::Failure;
 
-/// Runs until the plan is carried out.
+/// Runs until the plan is complete.
 pub(super) fn drive(run: &mut Run<'_>) -> Result<(), Failure> {
     let mut link = Link::new(run.plan);
     let mut buffer = vec![0; READ_LEN];
-    let mut back_off = BackOff::new();
+    let mut back_off = ReconnectDelay::new();
     while !run.is_over() {
         match connect(run) {
             Err(error) => run.meter.failed_connect(error.to_string()),
@@ -43,18 +43,14 @@ fn connect(run: &Run<'_>) -> io::Result<(UnixStream, Watchdog)> {
     Ok((stream, watchdog))
 }
 
-fn lost(error: io::Error) -> Break {
-    Break::Lost(error.to_string())
-}
-
-/// Asks and reads until the run is over and every answer is there.
+/// Sends requests and reads answers until the run is over and no answer is outstanding.
 fn converse(
     stream: &mut UnixStream,
     watchdog: &Watchdog,
     link: &mut Link,
     buffer: &mut [u8],
     run: &mut Run<'_>,
-    back_off: &mut BackOff,
+    back_off: &mut ReconnectDelay,
 ) -> Result<(), Break> {
     loop {
         if run.is_over() {
@@ -75,7 +71,7 @@ fn converse(
         let len = match stream.read(buffer) {
             Ok(0) => {
                 return Err(Break::Lost(
-                    "the connection was closed, or silent for too long".to_owned(),
+                    "leafd closed the connection, or did not answer in time".to_owned(),
                 ));
             }
             Ok(len) => len,
@@ -86,11 +82,11 @@ fn converse(
         run.tick(now);
         link.take(buffer.get(..len).unwrap_or_default(), now, &mut run.meter)?;
         watchdog.pet();
-        *back_off = BackOff::new();
+        *back_off = ReconnectDelay::new();
     }
 }
 
-/// Waits, but notices when the run ends.
+/// Sleeps until `until`, or until the run ends.
 fn sleep(run: &mut Run<'_>, until: Nanos) {
     loop {
         let now = run.now();

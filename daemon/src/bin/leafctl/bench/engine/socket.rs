@@ -1,4 +1,4 @@
-//! Making connections, and waiting ever longer while that fails.
+//! Opens connections, and backs off while that fails.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -11,22 +11,22 @@ use crate::connect::dial;
 const SHORTEST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// A connection, not blocking, on which the greeting has been sent. Never waits.
+/// Opens a non-blocking connection and sends the greeting on it. Never waits.
 pub(super) fn open(path: &Path) -> io::Result<UnixStream> {
     let mut stream = dial(path)?;
     let hello = Link::hello();
-    // The buffer of a new socket has room for the greeting as a whole.
+    // The greeting fits into the buffer of a new socket.
     match stream.write(&hello)? {
         len if len == hello.len() => Ok(stream),
         _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 
-/// Time between attempts: doubles up to half a second.
+/// The time between attempts, which doubles up to half a second.
 #[derive(Debug)]
-pub(super) struct BackOff(Duration);
+pub(super) struct ReconnectDelay(Duration);
 
-impl BackOff {
+impl ReconnectDelay {
     pub(super) fn new() -> Self {
         Self(SHORTEST_WAIT)
     }
@@ -39,7 +39,7 @@ impl BackOff {
     }
 }
 
-/// Whether a read or write is to be made again later.
+/// Whether to retry the read or write later.
 pub(super) fn is_not_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,5 +1,5 @@
-//! Ends a blocking read that nobody answers. A timeout on the socket would do the same, but it
-//! costs a timer with every read, which shows in the latency that is being measured.
+//! Ends a blocking read that gets no answer. A timeout on the socket would do the same, but costs a
+//! timer with every read, which would show in the measured latency.
 
 use std::io;
 use std::net::Shutdown;
@@ -14,13 +14,13 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Watchdog {
     signs_of_life: Arc<AtomicU64>,
-    /// Its end wakes the thread.
+    /// Dropping it wakes the thread.
     _done: Sender<()>,
 }
 
 impl Watchdog {
-    /// Shuts `stream` down when there was no [`Watchdog::pet`] for `patience`, or for less than
-    /// twice as long.
+    /// Shuts `stream` down if there is no [`Watchdog::pet`] for `patience`, which it notices within
+    /// twice that time.
     pub(super) fn watch(stream: &UnixStream, patience: Duration) -> io::Result<Self> {
         let stream = stream.try_clone()?;
         let signs_of_life = Arc::new(AtomicU64::new(0));
@@ -31,7 +31,7 @@ impl Watchdog {
             while ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
                 let signs = signs.load(Ordering::Relaxed);
                 if signs == seen {
-                    // Where this fails the connection is gone already.
+                    // If this fails, the connection is gone already.
                     let _ = stream.shutdown(Shutdown::Both);
                     return;
                 }
@@ -41,10 +41,10 @@ impl Watchdog {
         Ok(Self { signs_of_life, _done: done })
     }
 
-    /// Tells that the connection lives.
+    /// Records that the connection is alive.
     #[inline]
     pub(super) fn pet(&self) {
-        // Nobody else writes, so this needs no atomic addition.
+        // There is only one writer, so this needs no atomic addition.
         let signs = self.signs_of_life.load(Ordering::Relaxed);
         self.signs_of_life.store(signs.wrapping_add(1), Ordering::Relaxed);
     }
@@ -56,7 +56,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn a_read_that_nobody_answers_ends() {
+    fn the_watchdog_ends_a_read_that_gets_no_answer() {
         let (mut stream, _silent) = UnixStream::pair().unwrap();
         let _watchdog = Watchdog::watch(&stream, Duration::from_millis(20)).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0);
