@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// What leafd reads from a host. The default of every method is the real host, so a test replaces
 /// only what it needs.
-pub trait Host: Send + Sync {
+pub(crate) trait Host: Send + Sync {
     /// The wall clock, in milliseconds since 1970-01-01T00:00:00Z. A time before 1970 reads as 0.
     fn unix_ms(&self) -> u64 {
         unix_ms()
@@ -85,25 +85,25 @@ impl Host for System {}
 
 /// The host that leafd runs on, or one that a test makes up. Cheap to clone.
 #[derive(Clone)]
-pub struct Environment {
+pub(crate) struct Environment {
     host: Arc<dyn Host>,
 }
 
 impl Environment {
     /// The host that this process runs on.
     #[must_use]
-    pub fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self::of(System)
     }
 
     /// A generator with a seed from the host. Uniqueness never depends on what it draws.
     #[must_use]
-    pub fn random(&self) -> fastrand::Rng {
+    pub(crate) fn random(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed())
     }
 
     /// A host that the caller defines.
-    pub fn of(host: impl Host + 'static) -> Self {
+    pub(crate) fn of(host: impl Host + 'static) -> Self {
         Self { host: Arc::new(host) }
     }
 }

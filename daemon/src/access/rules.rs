@@ -50,7 +50,7 @@ pub(crate) struct UserQuota {
 
 /// All rules.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AccessRules {
+pub(crate) struct AccessRules {
     /// In their order. Without any, every caller may get IDs.
     pub(crate) rules: Vec<Arc<Rule>>,
     /// The user that leafd runs as. It and root may do everything: they could even without leafd.
@@ -61,7 +61,7 @@ pub struct AccessRules {
 
 /// A limit for tags, over all users together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TagQuota {
+pub(crate) struct TagQuota {
     /// Patterns; each tag that matches has a limit of its own.
     pub(crate) tags: Vec<WildMatch>,
     pub(crate) rate: RateLimit,
