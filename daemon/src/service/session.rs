@@ -22,7 +22,8 @@ use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
 use crate::snowflake::issuer::SnowflakeOutcome;
 
-/// What a status costs in addition to the bytes of its answer, in bytes of answers.
+/// What a status costs its user in addition to the bytes of its answer, in bytes of answers. On a
+/// thread other than the Unix socket's, the addition may be lost, which harms nobody.
 const STATUS_COST: usize = 512;
 
 /// Where the answer to one call goes. A transport implements it over its connection's buffers, so
@@ -36,9 +37,6 @@ pub(crate) trait Responder {
 
     /// Sends the answer once it is ready. Dropping `reply` cancels the request.
     fn reply_later(&mut self, reply: PendingReply);
-
-    /// Notes work that the size of the answer does not show, in bytes of answers.
-    fn add_cost(&mut self, cost: usize);
 }
 
 /// The limits that a transport announces when a session begins. A reload does not change them for
@@ -129,7 +127,7 @@ impl Session {
                 Ok(())
             }
             Call::Status if self.service.can_answer_status_at_once() => {
-                responder.add_cost(STATUS_COST);
+                self.user().share.spend(STATUS_COST);
                 responder.reply(Reply::Status(Box::new(self.service.status())));
                 Ok(())
             }

@@ -54,8 +54,8 @@ impl Caller {
         self.session.keep_up()
     }
 
-    /// Answers one request into `output`, or puts it into `in_flight`. Adds to `cost` what the size of
-    /// the answer does not show. Returns whether the connection stays open.
+    /// Answers one request into `output`, or puts it into `in_flight`. Returns whether the
+    /// connection stays open.
     #[inline]
     pub(super) fn call(
         &mut self,
@@ -63,7 +63,6 @@ impl Caller {
         now: Instant,
         output: &mut Vec<u8>,
         in_flight: &mut FuturesUnordered<PendingResponse>,
-        cost: &mut usize,
     ) -> bool {
         let Request { id, call } = match self.greeting.open(body) {
             Ok(request) => request,
@@ -76,7 +75,7 @@ impl Caller {
             put_error(output, id, refused);
             return false;
         }
-        self.session.call(&call, now, &mut UnixResponder { id, output, in_flight, cost });
+        self.session.call(&call, now, &mut UnixResponder { id, output, in_flight });
         true
     }
 }
@@ -86,7 +85,6 @@ struct UnixResponder<'a> {
     id: u64,
     output: &'a mut Vec<u8>,
     in_flight: &'a mut FuturesUnordered<PendingResponse>,
-    cost: &'a mut usize,
 }
 
 impl Responder for UnixResponder<'_> {
@@ -102,10 +100,6 @@ impl Responder for UnixResponder<'_> {
 
     fn reply_later(&mut self, reply: PendingReply) {
         self.in_flight.push(PendingResponse { id: self.id, reply });
-    }
-
-    fn add_cost(&mut self, cost: usize) {
-        *self.cost += cost;
     }
 }
 

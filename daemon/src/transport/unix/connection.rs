@@ -318,7 +318,6 @@ impl Connection {
     fn answer(&mut self, mut input: &[u8]) {
         let now = self.server.service.environment.now();
         let mut requests = 0;
-        let mut cost = 0;
         let before = self.in_flight.len();
         let turn_ends_at = before + TURN_IN_FLIGHT;
         if self.caller.keep_up() {
@@ -333,13 +332,8 @@ impl Connection {
                 Ok(Some((body, rest))) => {
                     input = rest;
                     requests += 1;
-                    let keep_open = self.caller.call(
-                        body,
-                        now,
-                        &mut self.output,
-                        &mut self.in_flight,
-                        &mut cost,
-                    );
+                    let keep_open =
+                        self.caller.call(body, now, &mut self.output, &mut self.in_flight);
                     if !keep_open {
                         self.state = ConnectionState::Refused;
                     }
@@ -353,7 +347,7 @@ impl Connection {
                 }
             }
         }
-        cost += (self.in_flight.len() - before) * (TURN / TURN_IN_FLIGHT);
+        let cost = (self.in_flight.len() - before) * (TURN / TURN_IN_FLIGHT);
         if cost > 0 {
             self.busy += cost;
             self.caller.user().share.spend(cost);
