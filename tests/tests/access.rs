@@ -5,8 +5,8 @@ use std::path::Path;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, TagStatus, UNSOLICITED, WireError};
 use leafd_tests::daemon::Home;
+use leafd_tests::other_user::{OtherUser, open_to_all};
 use leafd_tests::raw::{Raw, frame};
-use leafd_tests::someone::{Someone, open_to_all};
 use nix::unistd::{Group, User};
 
 /// Nobody has this number, and no list of users has a name for it.
@@ -62,7 +62,7 @@ fn given(reply: Reply) {
     assert!(matches!(reply, Reply::Ids { .. }), "{reply:?}");
 }
 
-fn let_in(someone: &Someone, home: &Home) -> leafd_tests::someone::Theirs {
+fn let_in(someone: &OtherUser, home: &Home) -> leafd_tests::other_user::UserConnection {
     let (theirs, answer) = someone.greets(&home.socket());
     assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
     theirs
@@ -70,7 +70,7 @@ fn let_in(someone: &Someone, home: &Home) -> leafd_tests::someone::Theirs {
 
 /// Connects, is told why not, and finds the connection closed.
 #[track_caller]
-fn kept_out(someone: &Someone, home: &Home, because: &str) {
+fn kept_out(someone: &OtherUser, home: &Home, because: &str) {
     let (mut theirs, answer) = someone.greets(&home.socket());
     assert_eq!(answer.id, UNSOLICITED);
     forbidden(answer.reply, someone.uid, because);
@@ -92,7 +92,7 @@ fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_call_of_administr
     let mut root = Raw::greeted(&home.socket());
     given(root.ask(2, one_of("orders")));
     let before = shown(&mut root, 3, "orders");
-    let mut theirs = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut theirs = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
     let raw = &mut theirs.raw;
     given(raw.ask(2, one_of("orders")));
     given(raw.ask(3, SNOWFLAKE));
@@ -123,7 +123,7 @@ fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone
     );
     let _daemon = home.start();
     let uid = daemon_user();
-    let mut shop = let_in(&Someone::new(uid, UNKNOWN), &home);
+    let mut shop = let_in(&OtherUser::new(uid, UNKNOWN), &home);
     given(shop.raw.ask(2, one_of("orders")));
     given(shop.raw.ask(3, one_of("bill.2026")));
     for (id, tag) in [(4, "order"), (5, "orders2"), (6, "bills"), (7, "*"), (8, "ORDERS")] {
@@ -131,7 +131,7 @@ fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone
     }
     forbidden(shop.raw.ask(9, SNOWFLAKE), uid, "rule \"shop\"");
     given(shop.raw.ask(10, one_of("orders")));
-    let mut flakes = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut flakes = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
     given(flakes.raw.ask(2, SNOWFLAKE));
     forbidden(flakes.raw.ask(3, one_of("orders")), UNKNOWN, "rule 2 does not list it");
     // A name that is none is told as such, and forbidden tags take no place in memory.
@@ -149,17 +149,18 @@ fn membership_in_a_group_counts_whether_primary_or_supplementary() {
     let _daemon = home.start();
     let games = games_group();
     for member in [
-        Someone::new(UNKNOWN, games),
-        Someone::new(UNKNOWN, UNKNOWN).in_groups(&[UNKNOWN, games]),
-        Someone::new(UNKNOWN, UNKNOWN).in_groups(&(1000..1200).chain([games]).collect::<Vec<_>>()),
+        OtherUser::new(UNKNOWN, games),
+        OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[UNKNOWN, games]),
+        OtherUser::new(UNKNOWN, UNKNOWN)
+            .in_groups(&(1000..1200).chain([games]).collect::<Vec<_>>()),
     ] {
         given(let_in(&member, &home).raw.ask(2, one_of("orders")));
     }
     for stranger in [
-        Someone::new(UNKNOWN, UNKNOWN),
+        OtherUser::new(UNKNOWN, UNKNOWN),
         // A user whose number is that of the group.
-        Someone::new(games, UNKNOWN),
-        Someone::new(UNKNOWN, UNKNOWN).in_groups(&[games + 1]),
+        OtherUser::new(games, UNKNOWN),
+        OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[games + 1]),
     ] {
         kept_out(&stranger, &home, "no rule names this user or its groups");
     }
@@ -174,8 +175,8 @@ fn the_first_rule_counts_and_may_shut_out() {
         "[{ name = 'no games', groups = ['games'], connect = false }, { users = ['*'] }]",
     );
     let _daemon = home.start();
-    given(let_in(&Someone::new(UNKNOWN, UNKNOWN), &home).raw.ask(2, one_of("orders")));
-    let player = Someone::new(UNKNOWN, UNKNOWN).in_groups(&[games]);
+    given(let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home).raw.ask(2, one_of("orders")));
+    let player = OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[games]);
     kept_out(&player, &home, "rule \"no games\" forbids it");
     let output = player.leafctl(folder.path(), &home.socket(), &["next", "orders"]);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -192,7 +193,7 @@ fn who_may_administer_is_said_by_a_rule_and_root_always_may() {
     );
     let home = home(folder.path(), &rules);
     let _daemon = home.start();
-    let mut admin = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut admin = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
     let call = Call::TagCreate { tag: "orders", step: 5, first: 1, description: "" };
     assert!(matches!(admin.raw.ask(2, call), Reply::Tags(_)));
     assert_eq!(shown(&mut admin.raw, 3, "orders").row_step, 5);
@@ -234,10 +235,10 @@ fn leafds_own_user_administers_and_others_do_not() {
     let _daemon = home.spawn();
     home.log().wait_for("get an ID");
     let path = run.join("leafd.sock");
-    let (mut theirs, _) = Someone::new(own, UNKNOWN).greets(&path);
+    let (mut theirs, _) = OtherUser::new(own, UNKNOWN).greets(&path);
     given(theirs.raw.ask(2, one_of("orders")));
     assert_eq!(shown(&mut theirs.raw, 3, "orders").tag, "orders");
-    let (mut other, _) = Someone::new(UNKNOWN, own).greets(&path);
+    let (mut other, _) = OtherUser::new(UNKNOWN, own).greets(&path);
     for (id, call) in (2..).zip(administration()) {
         forbidden(other.raw.ask(id, call), UNKNOWN, "own user");
     }
@@ -250,7 +251,7 @@ fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
     let rules = format!("[{{ name = 'shop', users = [{UNKNOWN}], tags = ['orders'] }}]");
     let home = home(folder.path(), &rules).with("SOCKET_MAX_CONNECTIONS", "8");
     let daemon = home.start();
-    let mut shop = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut shop = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
     let bytes: Vec<_> = (2..10_002).flat_map(|id| frame(id, one_of("bills"))).collect();
     let sender = std::thread::spawn({
         let mut stream = shop.raw.stream().try_clone().unwrap();
@@ -262,7 +263,7 @@ fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
         forbidden(reply, UNKNOWN, "shop");
     }
     sender.join().unwrap().unwrap();
-    let stranger = Someone::new(UNKNOWN + 1, UNKNOWN);
+    let stranger = OtherUser::new(UNKNOWN + 1, UNKNOWN);
     for _ in 0..20 {
         kept_out(&stranger, &home, "no rule");
     }
@@ -283,7 +284,7 @@ fn an_ordinary_user_sees_how_the_daemon_is_and_is_told_that_tags_are_not_for_it(
     let home = home(folder.path(), "[]");
     let _daemon = home.start();
     given(Raw::greeted(&home.socket()).ask(2, one_of("orders")));
-    let someone = Someone::new(UNKNOWN, UNKNOWN);
+    let someone = OtherUser::new(UNKNOWN, UNKNOWN);
     let leafctl = |arguments: &[&str]| {
         let output = someone.leafctl(folder.path(), &home.socket(), arguments);
         let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::load::{Load, SNOWFLAKE};
@@ -24,7 +24,7 @@ enum How {
 }
 
 /// The refusal of a snowflake request, as code and detail.
-fn refusal(client: &mut blocking::Client, seen: &Seen) -> Option<(ErrorCode, u64)> {
+fn refusal(client: &mut blocking::Client, seen: &UniqueIds) -> Option<(ErrorCode, u64)> {
     match client.snowflake_many(10) {
         Ok(ids) => {
             seen.add(SNOWFLAKE, &ids);
@@ -36,7 +36,7 @@ fn refusal(client: &mut blocking::Client, seen: &Seen) -> Option<(ErrorCode, u64
 }
 
 /// Asks until it is served.
-fn wait_served(client: &mut blocking::Client, seen: &Seen) {
+fn wait_served(client: &mut blocking::Client, seen: &UniqueIds) {
     let began = Instant::now();
     while let Some(refused) = refusal(client, seen) {
         assert!(began.elapsed() < Duration::from_secs(60), "{refused:?}");
@@ -52,7 +52,7 @@ fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
         .with_clock(&clock)
         .with("SNOWFLAKE_CEILING_AHEAD", "200ms")
         .with("SNOWFLAKE_START_WAIT", "500ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(20));
     let mut daemon = home.start();
     let load = Load::start(&options, &seen, &[SNOWFLAKE, SNOWFLAKE, "orders"], 5000);
@@ -104,7 +104,7 @@ fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance(
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let daemon = Home::new(folder.path()).with_clock(&clock).start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut client = daemon.client();
     wait_served(&mut client, &seen);
     clock.set_offset_ms(-3);
@@ -131,7 +131,7 @@ fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_c
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     wait_served(&mut daemon.client(), &seen);
     daemon.stop();
@@ -152,7 +152,7 @@ fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut daemon = home.start();
     for ahead in [HOUR, 13 * HOUR] {
         wait_served(&mut daemon.client(), &seen);
@@ -185,7 +185,7 @@ fn requests_go_on_over_a_step_of_the_clock_that_stays() {
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     wait_served(&mut daemon.client(), &seen);
     let load = Load::start(&home.options(), &seen, &[SNOWFLAKE, SNOWFLAKE], 5000);
     for step in 1..=5 {
@@ -214,7 +214,7 @@ fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when
         let folder = tempfile::tempdir().unwrap();
         let clock = FakeTime::new(folder.path());
         let home = Home::new(folder.path()).with_clock(&clock);
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         clock.set_offset_ms(offset);
         // As on a host that has never run it, and on one that has issued IDs.
         for _ in 0..2 {
@@ -248,7 +248,7 @@ fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when
 fn a_clean_stop_and_start_serves_snowflakes_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SNOWFLAKE_START_WAIT", "20ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for _ in 0..5 {
         let daemon = home.start();
         assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());

@@ -7,7 +7,7 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 
 /// A deadline of callers who may be refused.
 const SHORT: Duration = Duration::from_millis(700);
@@ -30,7 +30,7 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let orders = Caller::of(&daemon, "orders", &seen);
     let made_anew = format!("DELETE FROM leaf_alloc; {REFILL}");
     for (number, statement) in (1..).zip([
@@ -71,7 +71,7 @@ fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: 
             .with("SEGMENT_UNKNOWN_FOR", "0s")
             .with("SEGMENT_REFRESH", refresh);
         let daemon = home.start();
-        let orders = Caller::of(&daemon, "orders", &Seen::default());
+        let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
         orders.gets(1000);
         orders.fills_memory();
         database.sql("DELETE FROM leaf_alloc");
@@ -97,7 +97,7 @@ fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database);
     let mut daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let orders = Caller::of(&daemon, "orders", &seen);
     orders.gets(50);
     database.sql("CREATE TABLE backup AS SELECT * FROM leaf_alloc");
@@ -131,7 +131,7 @@ fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_REFRESH", "200ms");
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.gets(50);
     orders.fills_memory();
     let (max_id, leases) = (database.max_id("orders"), orders.status().unwrap().leases);
@@ -162,7 +162,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
             .with("WORKER_ID", &worker.to_string())
     });
     let daemons: [Daemon; 2] = [homes[0].start(), homes[1].start()];
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let [here, there] = [0, 1].map(|number| Caller::of(&daemons[number], "orders", &seen));
     here.gets(10);
     here.fills_memory();
@@ -213,7 +213,7 @@ fn ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names(kind:
     let before = start(&folders[0]);
     let mut first: Vec<u64> = (0..10).flat_map(|_| takes(&before)).collect();
     // A lease that is under way would be the first to see the restored row.
-    Caller::of(&before, "orders", &Seen::default()).fills_memory();
+    Caller::of(&before, "orders", &UniqueIds::default()).fills_memory();
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {RESTORED}"));
     // A host that knows nothing of the tag leases from there on.
     let since = start(&folders[1]);

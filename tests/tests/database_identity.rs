@@ -9,8 +9,8 @@ use leaf_client::wire::{ErrorCode, WireError};
 use leafd_tests::caller::{Caller, ask_until_answered, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::fixture::{Fixture, Laid};
-use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use leafd_tests::fixture::{Fixture, LaidOut};
+use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 
 on_every_database! {
     another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first,
@@ -21,7 +21,7 @@ on_every_database! {
 /// More than any range that is left.
 const MANY: u32 = 5000;
 
-fn takes(daemon: &Daemon, seen: &Seen, tag: &str, count: u32) {
+fn takes(daemon: &Daemon, seen: &UniqueIds, tag: &str, count: u32) {
     let options = daemon.home().options().timeout(Duration::from_secs(60));
     let ids = Client::new(options).next_many(tag, count);
     let ids = ids.unwrap_or_else(|error| panic!("{tag}: {error}\n{}", daemon.home().log()));
@@ -56,12 +56,12 @@ fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_fir
     let [a, b] = ["a.db", "b.db"].map(|name| folder.path().join(name));
     let [first, second] = ["1", "2"].map(|name| Home::new(&folder.path().join(name)));
     // In B, 1 to 500 are issued, and a range is left in the second host's memory.
-    let of_b = Seen::default();
+    let of_b = UniqueIds::default();
     let daemon = at(&second, &b).start();
     takes(&daemon, &of_b, "orders", 500);
     daemon.stop();
     let daemon = at(&first, &a).start();
-    takes(&daemon, &Seen::default(), "orders", 10);
+    takes(&daemon, &UniqueIds::default(), "orders", 10);
     daemon.stop();
     let daemon = at(&first, &b).start();
     takes(&daemon, &of_b, "orders", MANY);
@@ -71,7 +71,7 @@ fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_fir
     takes(&daemon, &of_b, "orders", MANY);
     daemon.stop();
     // And back again.
-    let of_a = Seen::default();
+    let of_a = UniqueIds::default();
     of_a.add_run("orders", 1, 10);
     let daemon = at(&first, &a).start();
     takes(&daemon, &of_a, "orders", MANY);
@@ -82,9 +82,9 @@ fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_fir
 fn another_embedded_database_is_not_taken_for_the_one_of_version_0_1_0() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::of("0.1.0", "embedded-stopped");
-    let Laid { home, .. } = fixture.lay_out(&folder.path().join("old"));
+    let LaidOut { home, .. } = fixture.lay_out(&folder.path().join("old"));
     let other = Home::new(&folder.path().join("other"));
-    let (of_other, path) = (Seen::default(), folder.path().join("other.db"));
+    let (of_other, path) = (UniqueIds::default(), folder.path().join("other.db"));
     let daemon = at(&other, &path).start();
     takes(&daemon, &of_other, "orders", 500);
     daemon.stop();
@@ -97,11 +97,11 @@ fn another_embedded_database_is_not_taken_for_the_one_of_version_0_1_0() {
 fn a_database_file_that_is_swapped_under_a_running_daemon_gives_no_lease_and_memory_serves() {
     let folder = tempfile::tempdir().unwrap();
     let [ours, other] = ["ours", "other"].map(|name| Home::new(&folder.path().join(name)));
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = other.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = ours.start();
     takes(&daemon, &seen, "orders", 10);
     std::fs::rename(other.state().join("leafd.db"), ours.state().join("leafd.db")).unwrap();
@@ -120,7 +120,7 @@ fn a_database_file_that_is_swapped_under_a_running_daemon_gives_no_lease_and_mem
 #[test]
 fn a_copy_of_the_database_is_refused_until_it_is_adopted() {
     let folder = tempfile::tempdir().unwrap();
-    let (home, seen) = (Home::new(folder.path()), Seen::default());
+    let (home, seen) = (Home::new(folder.path()), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
@@ -138,7 +138,7 @@ fn a_copy_of_the_database_is_refused_until_it_is_adopted() {
 #[test]
 fn a_database_that_is_moved_or_renamed_is_the_same_one() {
     let folder = tempfile::tempdir().unwrap();
-    let (home, seen) = (Home::new(folder.path()), Seen::default());
+    let (home, seen) = (Home::new(folder.path()), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
@@ -188,7 +188,7 @@ fn a_created_tag_whose_database_is_lost_is_refused_with_the_remedy_and_then_begi
 fn an_emptied_database_is_not_taken_for_a_new_one_with_or_without_a_journal() {
     for journal_is_lost in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let (home, seen) = (Home::new(folder.path()), Seen::default());
+        let (home, seen) = (Home::new(folder.path()), UniqueIds::default());
         let daemon = home.start();
         takes(&daemon, &seen, "orders", 250);
         daemon.stop();
@@ -212,7 +212,7 @@ fn an_emptied_database_is_not_taken_for_a_new_one_with_or_without_a_journal() {
 fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::of("0.1.0", "embedded-killed");
-    let (seen, Laid { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
+    let (seen, LaidOut { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
     let recorded = || std::fs::read_to_string(home.state().join("database.properties")).unwrap();
     let daemon = home.start();
     // Nothing tells whether the range that is left was leased from this database.
@@ -245,7 +245,7 @@ fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_fir
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
     identify(&database);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
     let daemon = home.start();
     let orders = Caller::of(&daemon, "orders", &seen);
     orders.gets(10);
@@ -269,7 +269,7 @@ fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind)
     database.create_table();
     database.insert_tag("orders", 1, 100);
     identify(&database);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     replace(&database);
@@ -295,7 +295,7 @@ fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind)
 fn the_status_says_that_a_database_has_no_identity_until_it_has_one(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     let store = || daemon.client().status().unwrap().segments.store;

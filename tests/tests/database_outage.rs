@@ -8,7 +8,7 @@ use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::load::Load;
-use leafd_tests::{Database, Proxy, Seen, on_every_database};
+use leafd_tests::{Database, Proxy, UniqueIds, on_every_database};
 
 /// Longer than memory needs, and far shorter than a database that does not answer takes.
 const SOON: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ fn a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve(kind: Kind) 
     database.insert_tag("orders", 1, 1000);
     let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", LONG);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let left = orders.fills_memory();
     database.freeze();
     assert_eq!(orders.drain(SOON), left);
@@ -62,7 +62,7 @@ fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(ki
     database.insert_tag("orders", 1, 1000);
     let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", "1600ms");
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let left = orders.fills_memory();
     database.freeze();
     assert_eq!(orders.drain(SOON), left);
@@ -87,7 +87,7 @@ fn a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_long
     // Small steps, so that the database is asked all the time.
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(55));
     let load = Load::start(&options, &seen, &["orders", "orders", "users", "items"], 100);
     let status = || daemon.client().status().unwrap().segments;
@@ -118,7 +118,7 @@ fn a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_w
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.with("STORE_TIMEOUT", "1600ms").start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let faults: [Fault<Proxy>; 2] = [("a hang", Proxy::hold), ("a cut", Proxy::cut)];
     for (what, begin) in faults {
         let left = orders.fills_memory();
@@ -141,7 +141,7 @@ fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Ki
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     // Of four connections one after the other, it would be too much.
     let daemon = home.with("STORE_TIMEOUT", "3s").start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let left = Caller::of(&daemon, "orders", &seen).fills_memory();
     let tags: Vec<String> = (0..6).map(|number| format!("tag {number}")).collect();
     for tag in &tags {
@@ -179,7 +179,7 @@ fn a_slow_network_delays_leases_and_nobody_whom_memory_can_serve(kind: Kind) {
     proxy.delay(Duration::from_millis(300));
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.with("STORE_TIMEOUT", LONG).start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let began = Instant::now();
     orders.gets(1);
     println!("300 ms per round trip: the first ID after {:.1?}", began.elapsed());
@@ -201,7 +201,7 @@ fn the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more(kind: Kind) {
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (orders, users) =
         (Caller::of(&daemon, "orders", &seen), Caller::of(&daemon, "users", &seen));
     let (_, left) = (orders.fills_memory(), users.fills_memory());

@@ -9,7 +9,7 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, Proxy, UniqueIds, on_every_database};
 
 /// Longer than memory needs, and far shorter than a database that does not answer takes.
 const SOON: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ on_every_database! {
 fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 10_000);
     let proxy = Proxy::to(database.port());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path())
@@ -71,7 +71,7 @@ fn a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks(kind: Kind
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.fills_memory();
     proxy.cut();
     orders.drain(SOON);
@@ -103,7 +103,7 @@ fn copy(from: &Home, to: &Home) {
 }
 
 /// A host that used the database, and another one that starts on a copy of its directory.
-fn twins(kind: Kind, folder: &Path, database: &Database, seen: &Seen) -> (Daemon, Home) {
+fn twins(kind: Kind, folder: &Path, database: &Database, seen: &UniqueIds) -> (Daemon, Home) {
     let home = |name: &str| {
         let home = Home::new(&folder.join(name)).with("STATE_MACHINE_ID", name);
         home.with_database_at(kind, &database.url())
@@ -120,7 +120,7 @@ fn twins(kind: Kind, folder: &Path, database: &Database, seen: &Seen) -> (Daemon
 fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (original, clone) = twins(kind, folder.path(), &database, &seen);
     let clone = clone.with("WORKER_ID", "1").start();
     for told in ["another host's: machine ID original", "segments.journal is set aside as"] {
@@ -148,7 +148,7 @@ fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: K
 fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (original, clone) = twins(kind, folder.path(), &database, &seen);
     // As it was configured there, and again: it does not forget.
     for _ in 0..2 {
@@ -170,7 +170,7 @@ fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 10_000);
     let home = Home::new(folder.path()).with_database(&database);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let backup = folder.path().join("backup");
     let sh = |script: &str| {
         let script = script.replace("STATE", home.state().to_str().unwrap());
@@ -218,7 +218,7 @@ fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(ki
         embedded.clone().with_database(&databases[0]),
         embedded.clone(),
     ];
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut floor = 0;
     for (number, home) in homes.iter().enumerate() {
         let daemon = home.start();

@@ -9,7 +9,7 @@ use leafd::store::schema;
 use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Database, Seen, on_every_database};
+use leafd_tests::{Database, UniqueIds, on_every_database};
 
 /// Longer than memory needs.
 const SOON: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at
     database.insert_tag("users", 1, 10);
     let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", "3s");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (orders, users) =
         (Caller::of(&daemon, "orders", &seen), Caller::of(&daemon, "users", &seen));
     let left = orders.fills_memory();
@@ -95,7 +95,7 @@ fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     for (absurd, named) in [
         ("max_id = -5", "-5"),
         ("step = 0", "step is 0"),
@@ -134,7 +134,7 @@ fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let faults: [Fault<Database>; 2] =
         [("no rights", Database::revoke), ("no right to write", Database::revoke_writing)];
     for (what, take_away) in faults {
@@ -159,7 +159,7 @@ fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(k
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let left = orders.fills_memory();
     database.sql("DROP TABLE leaf_alloc");
     assert_eq!(orders.drain(SOON), left);
@@ -196,7 +196,7 @@ fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(ki
     };
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.gets(1);
     set_password("another secret");
     // By the connection that is there: it is kept for some seconds.

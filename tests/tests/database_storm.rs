@@ -8,7 +8,7 @@ use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::raw::{Raw, frame};
-use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, Proxy, UniqueIds, on_every_database};
 
 const TAGS: u64 = 1000;
 
@@ -37,7 +37,7 @@ fn ask_all(raw: &mut Raw, count: u32, timeout_ms: u32) {
 }
 
 /// The answers, of which each has to be IDs.
-fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &Seen) {
+fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &UniqueIds) {
     for _ in 0..TAGS {
         let response = raw.receive().expect("an answer");
         let Reply::Ids { first, more } = response.reply else {
@@ -63,7 +63,7 @@ fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_se
     let home = home.with("SEGMENT_MAX_WAIT", "10m");
     let daemon = home.start();
     let segments = || blocking::Client::new(home.options()).status().unwrap().segments;
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut raw = Raw::greeted(&home.socket());
     ask_all(&mut raw, 1, LONG_MS);
     all_are_served(&mut raw, &daemon, &seen);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use leaf_client::Error;
 use leaf_client::blocking::Client;
 use leaf_client::wire::ErrorCode;
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::{Daemon, Home};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -63,7 +63,7 @@ fn kill_holder(home: &Home) {
 }
 
 /// Asks for IDs of both schemes. Says whether all was answered.
-fn use_it(home: &Home, seen: &Seen, timeout: Duration) -> bool {
+fn use_it(home: &Home, seen: &UniqueIds, timeout: Duration) -> bool {
     let mut client = Client::new(home.options().timeout(timeout));
     for tag in ["a", "b", "a", "a", "b"] {
         match client.next_many(tag, 150) {
@@ -80,7 +80,7 @@ fn use_it(home: &Home, seen: &Seen, timeout: Duration) -> bool {
 
 /// Asks until all was answered or the daemon has ended, whichever comes first. Says whether all was.
 /// That a call fails does not tell an end from a slow machine.
-fn served_before_its_end(daemon: &mut Daemon, seen: &Seen) -> bool {
+fn served_before_its_end(daemon: &mut Daemon, seen: &UniqueIds) -> bool {
     let began = Instant::now();
     loop {
         if use_it(daemon.home(), seen, Duration::from_secs(1)) {
@@ -159,7 +159,7 @@ fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
         for nth in 1..=40 {
             let folder = tempfile::tempdir().unwrap();
             let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-            let seen = Seen::default();
+            let seen = UniqueIds::default();
             let injection = format!("inject={call}:signal=KILL:when={nth}");
             let mut daemon = under_strace(&home, &injection).spawn();
             let survived = served_before_its_end(&mut daemon, &seen);
@@ -201,7 +201,7 @@ fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers(
     {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         // Counted per thread, and the start is spared: without its disk, it is refused.
         home.start().stop();
         let injection = format!("inject={call}:error={error}:when=8..13");
@@ -247,7 +247,7 @@ fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes
     let home = Home::new(folder.path())
         .with("SHUTDOWN_GRACE", "100ms")
         .with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     assert!(use_it(&home, &seen, Duration::from_secs(20)), "{}", home.log());
     daemon.stop();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use leafd_tests::database::Kind;
 use leafd_tests::fleet::{Fleet, leases_in};
-use leafd_tests::{Database, Seen};
+use leafd_tests::{Database, UniqueIds};
 
 /// Daemons, each a host of its own.
 const DAEMONS: u64 = 8;
@@ -56,7 +56,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     database.create_table();
     database.insert_tag("orders", 1, 1000);
     database.insert_tag("busy", 1, 10);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     // The step would grow until hardly a lease is needed; and who stops while the database is down
     // has waiting clients, and uses its grace to the end.
     let settings = [("SEGMENT_MAX_STEP", "5000"), ("SHUTDOWN_GRACE", "1s")];
@@ -81,7 +81,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     let (failures, ended) = fleet.finish();
     let leases: Vec<_> = ended.iter().flat_map(|ended| leases_in(ended.log())).collect();
     // What a daemon leases is its own, issued or not.
-    let leased = Seen::default();
+    let leased = UniqueIds::default();
     for lease in &leases {
         leased.add_run(&lease.tag, lease.first, lease.count);
     }

@@ -7,7 +7,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use leafd_tests::database::{Kind, Session};
-use leafd_tests::{Database, Proxy, processes_in};
+use leafd_tests::processes::processes_in;
+use leafd_tests::{Database, Proxy};
 use nix::unistd::Pid;
 
 /// How long something that must not happen is waited for.

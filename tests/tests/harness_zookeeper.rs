@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use leafd_tests::processes::processes_in;
 use leafd_tests::zookeeper::java_leaf::{Refusal, forever, records};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
-use leafd_tests::{Ensemble, Proxy, processes_in};
+use leafd_tests::{Ensemble, Proxy};
 use nix::unistd::Pid;
 use zookeeper_client::{Acls, Error};
 

@@ -120,7 +120,7 @@ fn a_frame_as_long_as_allowed_is_read_and_a_configured_lower_limit_holds() {
     let (tag, text) = ("🦀".repeat(128), "🦀".repeat(256));
     let call = Call::TagCreate { tag: &tag, step: 0, first: 1, description: &text };
     assert!(matches!(raw.ask(3, call), Reply::Tags(tags) if tags[0].description == text));
-    let error = raw.is_thrown_out_for(&1601_u32.to_be_bytes(), ErrorCode::FrameTooLarge);
+    let error = raw.is_closed_with(&1601_u32.to_be_bytes(), ErrorCode::FrameTooLarge);
     assert_eq!(error.detail, 1600);
     daemon.stop();
 }

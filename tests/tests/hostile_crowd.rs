@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
+use leafd_tests::other_user::{OtherUser, open_to_all};
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, open_to_all};
 use leafd_tests::watch::{Bystanders, peak_mib};
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, UniqueIds};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 fn one_id() -> Call<'static> {
@@ -99,7 +99,7 @@ fn ten_thousand_connections_at_once_are_served_and_cost_little_memory() {
     others.are_served();
     let connections = daemon.client().status().unwrap().connections;
     assert!(connections as usize >= CONNECTIONS, "{connections}");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for (number, raw) in crowd.iter_mut().enumerate() {
         match number % 4 {
             0 => raw.send(&[hello(), frame(2, one_id())].concat()),
@@ -192,7 +192,7 @@ fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_so
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_DEFAULT_STEP", "1000000");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let load = Load::start(&home.options(), &seen, &["orders", "users"], 100);
     let mut inside = Raw::greeted(&home.socket());
     while seen.count("orders").min(seen.count("users")) == 0 {
@@ -252,7 +252,7 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
     };
     // Stopped, so that it finds all of it at once.
     daemon.freeze();
-    let mut crowd = Someone::new(61_001, 61_001)
+    let mut crowd = OtherUser::new(61_001, 61_001)
         .command()
         .args(["/usr/bin/python3", "-c", CROWD])
         .arg(home.socket())

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::{Call, ErrorCode, MAGIC, Reply, Response, WireError};
 use leafd_tests::Daemon;
 use leafd_tests::daemon::Home;
+use leafd_tests::other_user::{OtherUser, open_to_all};
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, open_to_all};
 use leafd_tests::watch::Bystanders;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -51,7 +51,7 @@ fn an_error_before_hello_reaches_a_client_that_writes_hello_first() {
     assert_eq!((error.code(), error.detail), (ErrorCode::TooManyConnections, 1), "{error}");
     drop(inside);
     // Through a relay, which writes as soon as it can.
-    let (_, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+    let (_, answer) = OtherUser::new(GREEDY, GREEDY).greets(&home.socket());
     let Reply::Error(error) = answer.reply else { panic!("{answer:?}") };
     assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
 }
@@ -124,7 +124,7 @@ for number in range(10**9):
 ";
 
 fn flood(path: &Path) -> std::process::Child {
-    let mut command = Someone::new(GREEDY, GREEDY).command();
+    let mut command = OtherUser::new(GREEDY, GREEDY).command();
     command.args(["/usr/bin/python3", "-c", FLOOD]).arg(path);
     command.stdout(std::process::Stdio::piped()).spawn().unwrap()
 }

@@ -11,7 +11,7 @@ use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::java_leaf::JavaLeaf;
 use leafd_tests::load::Load;
-use leafd_tests::{Daemon, Database, Seen};
+use leafd_tests::{Daemon, Database, UniqueIds};
 
 const TAGS: [&str; 2] = ["orders", "users"];
 
@@ -44,7 +44,7 @@ struct Java {
 }
 
 impl Java {
-    fn start(database: &Arc<Database>, seen: &Seen) -> Self {
+    fn start(database: &Arc<Database>, seen: &UniqueIds) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let loads = Arc::new(AtomicU64::new(0));
         let (database, seen) = (Arc::clone(database), seen.clone());
@@ -68,7 +68,7 @@ impl Java {
 }
 
 /// A life of a Java Leaf. What it leaves in its memory is noted as if somebody had received it.
-fn live(database: &Database, seen: &Seen, stop: &AtomicBool, lives: &mut Lives) {
+fn live(database: &Database, seen: &UniqueIds, stop: &AtomicBool, lives: &mut Lives) {
     let mut java = JavaLeaf::new(database);
     while java.loads() < LOADS * TAGS.len() as u64 && !stop.load(Ordering::Relaxed) {
         for tag in TAGS {
@@ -96,7 +96,7 @@ fn live(database: &Database, seen: &Seen, stop: &AtomicBool, lives: &mut Lives) 
 /// Two of each on the same two rows.
 struct Company {
     database: Arc<Database>,
-    seen: Seen,
+    seen: UniqueIds,
     javas: Vec<Java>,
     daemons: Vec<(Daemon, Load)>,
     _folder: tempfile::TempDir,
@@ -109,7 +109,7 @@ impl Company {
         for tag in TAGS {
             database.insert_tag(tag, 1, i32::try_from(STEP).unwrap());
         }
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         let folder = tempfile::tempdir().unwrap();
         let daemons = ["1", "2"].map(|number| {
             let home = Home::new(&folder.path().join(number))
@@ -149,7 +149,7 @@ impl Company {
     }
 
     /// Ends all clients and the Java Leafs, and has the daemons give what they have in memory.
-    fn finish(self) -> (Seen, Vec<Lives>) {
+    fn finish(self) -> (UniqueIds, Vec<Lives>) {
         let lives = self.javas.into_iter().map(Java::finish).collect();
         let daemons = self.daemons.into_iter().map(|(daemon, load)| {
             assert_eq!(load.finish(), 0, "a call failed\n{}", daemon.home().log());
@@ -170,7 +170,7 @@ impl Company {
 }
 
 /// Takes what is in memory.
-fn drain(daemon: &Daemon, tag: &str, seen: &Seen) {
+fn drain(daemon: &Daemon, tag: &str, seen: &UniqueIds) {
     let options = daemon.home().options().timeout(Duration::from_secs(3));
     let mut client = leaf_client::blocking::Client::new(options);
     let began = Instant::now();
@@ -261,7 +261,7 @@ fn a_step_that_is_changed_in_the_row_counts_from_the_next_lease_on() {
         let daemon = Home::new(folder.path()).with_database(&database).start();
         let mut client = daemon.client();
         let mut java = JavaLeaf::new(&database);
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         // The second is taken ahead, and the third when the first is used up.
         seen.add("orders", &client.next_many("orders", 1).unwrap());
         let tag = shown(&daemon, 2, || {});

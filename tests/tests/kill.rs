@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{Load, SNOWFLAKE};
 
@@ -12,7 +12,7 @@ fn two_hundred_kills_under_load_give_no_id_twice() {
     let folder = tempfile::tempdir().unwrap();
     // A short lead, so that lives of milliseconds issue snowflake IDs as well.
     let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(20));
     let spaces = ["orders", "orders", "users", "a/b c%d\u{e9}", SNOWFLAKE, SNOWFLAKE];
     let load = Load::start(&options, &seen, &spaces, 3000);

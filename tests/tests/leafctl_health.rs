@@ -7,7 +7,7 @@ use leaf_client::wire::{Reply, Response};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::raw::{Raw, hello};
-use leafd_tests::{Caller, Database, Seen};
+use leafd_tests::{Caller, Database, UniqueIds};
 
 fn health(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = home.command("leafctl").arg("health").args(arguments).output().unwrap();
@@ -87,7 +87,7 @@ fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_i
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let caller = Caller::of(&daemon, "orders", &Seen::default());
+    let caller = Caller::of(&daemon, "orders", &UniqueIds::default());
     caller.gets(1);
     database.kill();
     // A tag that is not in memory: asking for it is how the outage is noticed.

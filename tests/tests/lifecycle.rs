@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED, encode_response};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::raw::{Raw, frame};
@@ -51,7 +51,7 @@ fn sigusr1_and_sigusr2_change_nothing() {
 fn signals_again_and_again_do_not_make_the_stop_unclean() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut daemon = home.start();
         seen.add("orders", &daemon.client().next_many("orders", 7).unwrap());
@@ -72,7 +72,7 @@ fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
     const RESTARTS: u32 = 12;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut daemon = home.start();
     let options = home.options().timeout(Duration::from_secs(30));
     let shared = AsyncLoad::start(&options, &seen);
@@ -98,7 +98,7 @@ fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
 fn a_clean_stop_loses_no_segment_id() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for life in 1..=5 {
         let daemon = home.start();
         let mut client = daemon.client();

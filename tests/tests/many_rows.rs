@@ -8,7 +8,7 @@ use leaf_client::{Error, TagStatus, blocking};
 use leafd::store::NewTag;
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{Bench, run, tag};
+use leafd_tests::stores::{TestStore, run, tag};
 use leafd_tests::{on_every_server, on_every_store};
 
 on_every_store! {
@@ -24,7 +24,7 @@ on_every_server! {
 const NAMES: [&str; 9] = [" a", "A", "Z", "a", "a ", "a b", "b", "é", "🦀"];
 
 #[track_caller]
-fn assert_pages(bench: &Bench, names: &[&str]) {
+fn assert_pages(bench: &TestStore, names: &[&str]) {
     let store = bench.open();
     for size in 1..=names.len() + 1 {
         let mut listed: Vec<String> = Vec::new();
@@ -43,7 +43,7 @@ fn assert_pages(bench: &Bench, names: &[&str]) {
     assert_eq!(page.iter().filter(|row| row.tag.as_str() <= "a!").count(), 0);
 }
 
-fn pages_are_in_byte_order_and_complete_whatever_their_size(bench: &Bench) {
+fn pages_are_in_byte_order_and_complete_whatever_their_size(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     for name in NAMES.iter().rev() {
@@ -52,7 +52,7 @@ fn pages_are_in_byte_order_and_complete_whatever_their_size(bench: &Bench) {
     assert_pages(bench, &NAMES);
 }
 
-fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Bench) {
+fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &TestStore) {
     let column = bench.by_kind(
         "",
         "varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
@@ -75,7 +75,7 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Be
     assert_pages(bench, &names);
 }
 
-fn tags_are_found_together_as_they_are_one_by_one(bench: &Bench) {
+fn tags_are_found_together_as_they_are_one_by_one(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     for name in NAMES {
@@ -95,7 +95,7 @@ fn tags_are_found_together_as_they_are_one_by_one(bench: &Bench) {
 
 #[test]
 fn a_name_that_the_column_cannot_hold_hides_no_other_tag() {
-    let bench = Bench::mariadb();
+    let bench = TestStore::mariadb();
     bench.create_table_of("varchar(128) CHARACTER SET latin1", "bigint", "int");
     for name in ["a", "b", "ä"] {
         bench.insert(name, "1", "10");

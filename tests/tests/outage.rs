@@ -11,7 +11,7 @@ use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::Raw;
 use leafd_tests::watch::main_thread_sleeps;
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, UniqueIds};
 
 fn database(home: &Home) -> PathBuf {
     home.state().join("leafd.db")
@@ -36,14 +36,14 @@ fn bring_back(home: &Home) {
     }
 }
 
-fn next(daemon: &Daemon, seen: &Seen, count: u32) -> Result<(), WireError> {
+fn next(daemon: &Daemon, seen: &UniqueIds, count: u32) -> Result<(), WireError> {
     let limit = Duration::from_secs(2);
     let ids = ask_until_answered(daemon.home(), limit, |client| client.next_many("orders", count))?;
     seen.add("orders", &ids);
     Ok(())
 }
 
-fn wait_served(daemon: &Daemon, seen: &Seen) {
+fn wait_served(daemon: &Daemon, seen: &UniqueIds) {
     let began = Instant::now();
     while let Err(error) = next(daemon, seen, 1) {
         assert!(began.elapsed() < Duration::from_secs(30), "{error}\n{}", daemon.home().log());
@@ -55,7 +55,7 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path());
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         let daemon = home.start();
         next(&daemon, &seen, 10).unwrap();
         if crash {
@@ -93,7 +93,7 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
 fn a_first_start_with_a_store_that_cannot_be_opened_serves_snowflakes_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     // A directory stands in the place of the database.
     std::fs::create_dir_all(database(&home)).unwrap();
     let daemon = home.start();
@@ -108,7 +108,7 @@ fn a_first_start_with_a_store_that_cannot_be_opened_serves_snowflakes_and_recove
 fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_can_serve() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("STORE_TIMEOUT", "300ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
     // Holds the write lock until its standard input ends.
@@ -141,7 +141,7 @@ fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_ca
 fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     for _ in 0..15 {
         next(&daemon, &seen, 100).unwrap();
@@ -164,7 +164,7 @@ fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() 
 fn an_older_copy_of_the_database_gives_no_id_twice() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
     daemon.stop();
@@ -184,7 +184,7 @@ fn an_older_copy_of_the_database_gives_no_id_twice() {
 fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_is_mended() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
     home.sql("UPDATE leaf_alloc SET step = -5");
@@ -219,7 +219,7 @@ fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outa
     let home = home.with("SEGMENT_UNKNOWN_FOR", "1h");
     let daemon = home.start();
     daemon.client().tag_create("orders", 1_000_000, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     next(&daemon, &seen, 1).unwrap();
     // A name that the store does not know is refused from memory.
     let unknown = |reply: &Reply| matches!(reply, Reply::Error(error) if error.code() == ErrorCode::UnknownTag);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use leafd_tests::database::Kind;
 use leafd_tests::manifest::{containers, objects, path, pods};
-use leafd_tests::pod::{Application, Names, Pod, Podman, apart, servers};
+use leafd_tests::pod::{Application, NameServer, Pod, Podman, apart, servers};
 use leafd_tests::{Database, Ensemble};
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn a_sidecar_that_is_killed_again_and_again_fails_no_call_and_repeats_no_id() {
     println!("{orders} orders and {snowflakes} snowflakes, worker {worker}, over 5 kills");
     assert_eq!(sidecar.application().workers(), BTreeSet::from([worker]));
     sidecar.application().noticed_nothing();
-    let asked = Names::shared().asked();
+    let asked = NameServer::shared().asked();
     assert!(asked.contains("db.example") && asked.contains("zk-0.zk.example"), "{asked:?}");
     assert!(sidecar.pod.state("leafd")["RestartCount"].as_u64() >= Some(5));
     let list: Value =

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, Reply, UNSOLICITED, WireError};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
+use leafd_tests::other_user::{OtherUser, UserConnection, open_to_all};
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, Theirs, open_to_all};
 
 const GREEDY: u32 = 61_001;
 const POLITE: u32 = 61_002;
@@ -21,8 +21,8 @@ fn home(folder: &std::path::Path) -> Home {
     Home::new(folder).with_time_for_the_disk().with("SOCKET_MODE", "0666")
 }
 
-fn let_in(uid: u32, home: &Home) -> Theirs {
-    let (theirs, answer) = Someone::new(uid, uid).greets(&home.socket());
+fn let_in(uid: u32, home: &Home) -> UserConnection {
+    let (theirs, answer) = OtherUser::new(uid, uid).greets(&home.socket());
     assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
     theirs
 }
@@ -164,7 +164,7 @@ fn a_user_has_its_connections_and_gets_a_place_back_with_each_that_ends() {
     let home = home(folder.path()).with("QUOTA_MAX_CONNECTIONS", "3");
     let _daemon = home.start();
     let mut places: Vec<_> = (0..3).map(|_| let_in(GREEDY, &home)).collect();
-    let (mut fourth, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+    let (mut fourth, answer) = OtherUser::new(GREEDY, GREEDY).greets(&home.socket());
     let (UNSOLICITED, Reply::Error(error)) = (answer.id, answer.reply) else { panic!() };
     assert_eq!((error.code(), error.detail), (ErrorCode::TooManyConnections, 3), "{error}");
     assert!(error.retry_after_ms > 0);
@@ -175,7 +175,7 @@ fn a_user_has_its_connections_and_gets_a_place_back_with_each_that_ends() {
     places.pop();
     let began = Instant::now();
     let mut back = loop {
-        let (theirs, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+        let (theirs, answer) = OtherUser::new(GREEDY, GREEDY).greets(&home.socket());
         if matches!(answer.reply, Reply::Hello { .. }) {
             break theirs;
         }
@@ -185,7 +185,7 @@ fn a_user_has_its_connections_and_gets_a_place_back_with_each_that_ends() {
     // Who never says hello holds a place as well.
     let silent: Vec<_> = (0..3).map(|_| Raw::connect(&home.socket())).collect();
     let mut root = Raw::connect(&home.socket());
-    let error = root.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
+    let error = root.is_closed_with(&hello(), ErrorCode::TooManyConnections);
     assert!(error.message.contains("uid 0 has 3"), "{error}");
     drop(silent);
 }
@@ -196,7 +196,7 @@ fn who_is_over_a_limit_costs_others_no_call() {
     let rules = format!("[{{ users = [{GREEDY}], ids-per-second = 100 }}, {{ users = ['*'] }}]");
     let home = home(folder.path()).with("ACCESS_RULES", &rules);
     let _daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let load = Load::start(&home.options(), &seen, &["orders", "bills"], 100);
     let mut greedy = let_in(GREEDY, &home);
     let mut refused = 0;
@@ -228,7 +228,7 @@ fn whoever_lets_many_requests_wait_takes_no_place_from_others() {
             std::thread::spawn(move || std::io::Write::write_all(&mut stream, &many))
         })
         .collect();
-    let refused = |theirs: &mut Theirs| {
+    let refused = |theirs: &mut UserConnection| {
         let began = Instant::now();
         loop {
             let answer = theirs.raw.receive().unwrap();

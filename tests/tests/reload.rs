@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, WireError};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
+use leafd_tests::other_user::{OtherUser, UserConnection, open_to_all};
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, Theirs, open_to_all};
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, UniqueIds};
 use nix::sys::signal::Signal;
 
 const THEIRS: u32 = 61_003;
@@ -64,8 +64,8 @@ impl Host {
         Raw::greeted(&self.home.socket())
     }
 
-    fn let_in(&self) -> Theirs {
-        let (theirs, answer) = Someone::new(THEIRS, THEIRS).greets(&self.home.socket());
+    fn let_in(&self) -> UserConnection {
+        let (theirs, answer) = OtherUser::new(THEIRS, THEIRS).greets(&self.home.socket());
         assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
         theirs
     }
@@ -120,7 +120,7 @@ fn who_is_no_longer_named_is_told_so_at_its_next_call_and_let_go() {
     assert!(error.message.contains("may not connect: no rule names"), "{error}");
     assert_eq!(theirs.raw.receive(), None, "it is let go");
     assert_eq!(outcome(root.ask(2, of("orders", 1))), Ok(()), "root needs no rule");
-    let (_, answer) = Someone::new(THEIRS, THEIRS).greets(&host.home.socket());
+    let (_, answer) = OtherUser::new(THEIRS, THEIRS).greets(&host.home.socket());
     refused(answer.reply, ErrorCode::Forbidden);
     host.reload("");
     assert_eq!(outcome(host.let_in().raw.ask(2, of("orders", 1))), Ok(()));
@@ -139,7 +139,7 @@ fn quotas_and_limits_change() {
     // What the hello has told this one goes on to hold for it.
     assert_eq!(outcome(raw.ask(5, of("orders", 500))), Ok(()));
     let mut second = Raw::connect(&host.home.socket());
-    second.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
+    second.is_closed_with(&hello(), ErrorCode::TooManyConnections);
     host.reload("[socket]\nmax-count = 10\n");
     let mut second = Raw::connect(&host.home.socket());
     second.send(&hello());
@@ -150,7 +150,7 @@ fn quotas_and_limits_change() {
     assert_eq!(refused(second.ask(2, of("orders", 11)), ErrorCode::BadCount).detail, 10);
     host.reload("[socket]\nmax-connections = 2\n");
     let mut third = Raw::connect(&host.home.socket());
-    third.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
+    third.is_closed_with(&hello(), ErrorCode::TooManyConnections);
     host.reload("[socket]\nidle-timeout = '1s'\n");
     // Looked at when they next say something, and then they fall silent.
     assert!(matches!(second.ask(3, Call::Time), Reply::Time { .. }));
@@ -212,7 +212,7 @@ fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
 fn reloads_without_end_fail_no_call() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let load = Load::start(&host.home.options(), &seen, &["orders", "bills", "snowflake"], 100);
     for round in 0..100 {
         host.reload(&format!("[[access.rules]]\nname = 'round {round}'\nusers = [{round}]\n"));

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use leaf_client::blocking;
 use leaf_client::wire::{Call, Reply, Response};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
-use leafd_tests::manager::ServiceManager;
 use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::service_manager::ServiceManager;
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[test]
 fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().spawn();
     let heard = manager.hears("READY=1");
     // It serves from this moment on, so it is not tried twice.
@@ -41,7 +41,7 @@ fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
 #[test]
 fn the_status_tells_what_is_served_and_that_the_store_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     std::fs::create_dir_all(manager.home().state().join("leafd.db")).unwrap();
     let daemon = manager.home().with("SNOWFLAKE_ENABLED", "false").start();
     let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
@@ -57,7 +57,7 @@ fn the_status_tells_what_is_served_and_that_the_store_is_gone() {
 #[test]
 fn a_start_that_fails_tells_why_and_never_says_ready() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let missing = folder.path().join("credentials").display().to_string();
     let credential = manager
         .home()
@@ -94,7 +94,7 @@ fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
     let _hanging = UnixDatagram::bind(&full).unwrap();
     daemon = home.with_variable("NOTIFY_SOCKET", full.to_str().unwrap()).start();
     // Many more pets than a socket takes.
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let load = Load::start(&daemon.home().options(), &seen, &["orders", SNOWFLAKE], 100);
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(load.finish(), 0);
@@ -104,7 +104,7 @@ fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
 #[test]
 fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().with_variable("WATCHDOG_USEC", "300000").start();
     for _ in 0..5 {
         let _ = manager.hears("WATCHDOG=1");
@@ -128,9 +128,9 @@ fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
 fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listens() {
     const LIVES: u32 = 10;
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let home = manager.home();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut daemon = home.start();
     let options = home.options().timeout(PATIENCE);
     let spaces = ["orders", "users", SNOWFLAKE];
@@ -164,7 +164,7 @@ fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listen
 #[test]
 fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let mut first = Raw::connect(&manager.home().socket());
     first.send(&[hello(), frame(2, Call::Time)].concat());
     manager.home().start().stop();
@@ -182,7 +182,7 @@ fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
 #[test]
 fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_successor() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let home = manager.home().with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "10m");
     let database = home.state().join("leafd.db");
     std::fs::create_dir_all(&database).unwrap();
@@ -209,7 +209,7 @@ fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_succe
     waiting_requests(&home, 6);
     drop(gone);
     waiting_requests(&home, 5);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let load = Load::start(&options, &seen, &[SNOWFLAKE], 100);
     // Much sooner than after the grace time, since clients hang up and ask again.
     daemon.stop();
@@ -255,7 +255,7 @@ fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
         UnixListener::bind(path).unwrap().into()
     };
     let datagram = UnixDatagram::bind(folder.path().join("datagram")).unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     let home = || manager.home();
     for (home, told) in [
         (home().inheriting("leafd.socket", unix()), "named \"leafd.socket\""),
@@ -281,7 +281,7 @@ fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
 #[test]
 fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let other = folder.path().join("other.sock");
     let home = manager.home().with("SOCKET_MODE", "0600").inheriting("peer", tcp());
     let daemon = home.with("SOCKET_PATH", other.to_str().unwrap()).start();
@@ -298,7 +298,7 @@ fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
 #[test]
 fn an_inherited_peer_port_answers_with_the_time_and_stays_for_the_successor() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = peer.local_addr().unwrap();
     // Nobody is there, which changes nothing for the port.

@@ -9,9 +9,9 @@ use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, UniqueIds};
 
-fn use_it(daemon: &Daemon, seen: &Seen) {
+fn use_it(daemon: &Daemon, seen: &UniqueIds) {
     // After `leafd adopt`, snowflakes begin some seconds later.
     let options = daemon.home().options().timeout(Duration::from_secs(30));
     let mut client = leaf_client::blocking::Client::new(options);
@@ -19,7 +19,7 @@ fn use_it(daemon: &Daemon, seen: &Seen) {
     seen.add("snowflake", &client.snowflake_many(10).unwrap());
 }
 
-fn used(folder: &Path, seen: &Seen) -> Home {
+fn used(folder: &Path, seen: &UniqueIds) -> Home {
     let home = Home::new(folder);
     let daemon = home.start();
     use_it(&daemon, seen);
@@ -42,7 +42,7 @@ fn set_aside(home: &Home, name: &str) -> usize {
 #[test]
 fn a_damaged_journal_is_set_aside_and_segments_go_on_above_it() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     let path = home.state().join("segments.journal");
     let mut content = std::fs::read(&path).unwrap();
@@ -59,7 +59,7 @@ fn a_damaged_journal_is_set_aside_and_segments_go_on_above_it() {
 #[test]
 fn a_damaged_worker_file_refuses_snowflakes_until_adopted_and_segments_are_served() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     std::fs::write(home.state().join("worker.properties"), "workerID=0\n").unwrap();
     for _ in 0..2 {
@@ -83,7 +83,7 @@ fn a_damaged_worker_file_refuses_snowflakes_until_adopted_and_segments_are_serve
 #[test]
 fn a_directory_copied_to_another_machine_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     let before = std::fs::read(home.state().join("segments.journal")).unwrap();
     let elsewhere = home.clone().with("STATE_MACHINE_ID", "another");
@@ -108,7 +108,7 @@ fn a_directory_copied_to_another_machine_is_refused_and_left_as_it_is() {
 #[test]
 fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was_issued() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     for file in ["leafd.db", "leafd.db-wal", "leafd.db-shm"] {
         let _ = std::fs::remove_file(home.state().join(file));
@@ -135,7 +135,7 @@ fn a_restored_database_is_adopted_only_with_a_word_where_the_journal_does_not_kn
  {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let takes = |count| {
         let daemon = home.start();
         seen.add("orders", &daemon.client().next_many("orders", count).unwrap());
@@ -176,7 +176,7 @@ fn adopting_is_refused_while_leafd_runs() {
 #[test]
 fn another_layout_on_the_same_state_is_refused_with_both_layouts_named() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     let daemon = home.with("SNOWFLAKE_LAYOUT", "baidu@1767225600000").start();
     let Err(Error::Refused(error)) = daemon.client().snowflake() else { panic!("served") };
@@ -224,7 +224,7 @@ const WAYS: [&str; 6] = [
 /// Restores what was copied while leafd ran, so that nothing but the copying tells the two apart.
 fn a_restored_directory_repeats_nothing(way: &str, is_killed: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     // A busy disk takes its time.
     let home = Home::new(folder.path()).with("STORE_TIMEOUT", "60s");
     let (state, backup) = (home.state(), folder.path().join("backup"));
@@ -276,7 +276,7 @@ fn a_restored_state_directory_repeats_nothing_with_the_embedded_store_however_it
 fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_begins_at_1() {
     for lost in ["rm -rf STATE", "rm -f STATE/*", "rm -f STATE/*.properties STATE/*.journal"] {
         let folder = tempfile::tempdir().unwrap();
-        let home = used(folder.path(), &Seen::default());
+        let home = used(folder.path(), &UniqueIds::default());
         shell(&["sh", "-c", &lost.replace("STATE", home.state().to_str().unwrap())]);
         let (code, text) = run(&home, &["adopt"]);
         assert_eq!(code, Some(78), "{lost}: {text}");
@@ -309,7 +309,7 @@ fn commands_of_the_manual() -> String {
 #[test]
 fn the_commands_of_the_manual_for_a_lost_state_directory_work_as_they_are_written() {
     let folder = tempfile::tempdir().unwrap();
-    let home = used(folder.path(), &Seen::default());
+    let home = used(folder.path(), &UniqueIds::default());
     let state = home.state();
     std::fs::remove_dir_all(&state).unwrap();
     // What belongs to the package's machine and not to this one: users, and systemd.

@@ -4,7 +4,7 @@
 use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, Row, StoreError};
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{ASK, Bench, run, span, tag};
+use leafd_tests::stores::{ASK, TestStore, run, span, tag};
 
 on_every_store! {
     a_lease_follows_leafs_convention,
@@ -33,7 +33,7 @@ fn texts<const N: usize>(values: [&str; N]) -> [Option<String>; N] {
     values.map(|value| Some(value.to_owned()))
 }
 
-fn a_lease_follows_leafs_convention(bench: &Bench) {
+fn a_lease_follows_leafs_convention(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "2000");
     let store = bench.open();
@@ -46,7 +46,7 @@ fn a_lease_follows_leafs_convention(bench: &Bench) {
     assert_eq!(span(&other), (6001, 8001));
 }
 
-fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &Bench) {
+fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &TestStore) {
     bench.create_table();
     let last = i64::MAX - 10;
     bench.insert("orders", "1", "100");
@@ -65,7 +65,7 @@ fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &Bench) {
     assert_eq!(bench.max_id("ends"), i64::MAX.unsigned_abs());
 }
 
-fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &Bench) {
+fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "700", "10");
     let store = bench.open();
@@ -83,7 +83,7 @@ fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &Bench)
     assert_eq!((span(&leased), leased.moved_from), ((5030, 5040), Some(1)));
 }
 
-fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
+fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     run(store.create(&tag("orders"), NewTag::new(1, 2000, "für 'Bestellungen' \\ 订单 🦀")))
@@ -112,7 +112,7 @@ fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
     assert_eq!(bench.row("other"), [Some("5".into()), Some("6".into()), None]);
 }
 
-fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
+fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     assert_eq!(run(store.page("", 1000)).unwrap(), []);
@@ -135,7 +135,7 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), row("orders", 3, 4, ""));
 }
 
-fn a_row_is_raised_forward_only(bench: &Bench) {
+fn a_row_is_raised_forward_only(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "100", "10");
     bench.insert("negative", "-5", "10");
@@ -154,7 +154,7 @@ fn a_row_is_raised_forward_only(bench: &Bench) {
     assert_eq!(bench.max_id("orders"), i64::MAX.unsigned_abs());
 }
 
-fn a_step_is_changed_for_the_next_lease(bench: &Bench) {
+fn a_step_is_changed_for_the_next_lease(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     bench.insert("idle", "1", "0");
@@ -170,7 +170,7 @@ fn a_step_is_changed_for_the_next_lease(bench: &Bench) {
     assert_eq!(span(&run(store.lease(&tag("idle"), ASK)).unwrap()), (1, 21));
 }
 
-fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
+fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -191,7 +191,7 @@ fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
     assert_eq!(run(store.page("", 1000)).unwrap(), [row("orders", 51, 10, "")]);
 }
 
-fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
+fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &TestStore) {
     bench.create_table();
     bench.insert("good", "1", "10");
     bench.insert("bad", "1", "10");
@@ -222,7 +222,7 @@ fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
 /// that.
 type Odd = (&'static str, &'static [(&'static str, &'static str)]);
 
-fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Bench) {
+fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &TestStore) {
     const PAST: &str = "9223372036854775808";
     const IS_PAST: (&str, &str) = (PAST, "is 9223372036854775808");
     const NULL: (&str, &str) = ("NULL", "is NULL");
@@ -276,7 +276,7 @@ fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Ben
     assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (1, 11));
 }
 
-fn a_value_that_does_not_fit_its_column_is_the_rows_fault_alone(bench: &Bench) {
+fn a_value_that_does_not_fit_its_column_is_the_rows_fault_alone(bench: &TestStore) {
     let (max_id, step) = bench.by_kind(
         ("int CHECK (max_id <= 32767)", "int CHECK (step <= 32767)"),
         ("smallint", "smallint"),

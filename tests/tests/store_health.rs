@@ -8,7 +8,7 @@ use std::time::Duration;
 use leafd_tests::caller::{Caller, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -33,7 +33,7 @@ fn a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_wo
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    Caller::of(&daemon, "orders", &Seen::default()).gets(1);
+    Caller::of(&daemon, "orders", &UniqueIds::default()).gets(1);
     let max_id = database.max_id("orders");
     let faults: [Fault; 2] = [
         ("killed", Database::kill, Database::start_again),
@@ -95,7 +95,7 @@ fn a_full_disk_is_not_taken_for_a_store_that_works() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
-    let caller = Caller::of(&daemon, "orders", &Seen::default());
+    let caller = Caller::of(&daemon, "orders", &UniqueIds::default());
     caller.gets(1);
     let full = FullDisk::begin(&daemon, &home.state().join("leafd.db-wal"));
     // Until a lease meets the full disk. Then nobody asks any more.

@@ -7,7 +7,7 @@ use leafd::store::LeaseAsk;
 use leafd::store::{Leased, NewTag, Store, StoreError};
 use leafd_tests::database::{Database, Extra, Kind};
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{Bench, run, span, spawn, tag};
+use leafd_tests::stores::{TestStore, run, span, spawn, tag};
 
 on_every_store! {
     many_hosts_on_one_row_get_every_id_once,
@@ -72,7 +72,7 @@ fn assert_exact(done: &[(&str, Done)], name: &str, first: u64, max_id: u64) {
     assert_eq!(position, max_id, "{name}");
 }
 
-fn lease_from_many_hosts(bench: &Bench, times: u64) {
+fn lease_from_many_hosts(bench: &TestStore, times: u64) {
     let tasks: Vec<_> = (0..HOSTS)
         .map(|_| bench.open())
         .flat_map(|store| (0..AT_ONCE).map(move |_| Arc::clone(&store)))
@@ -83,13 +83,13 @@ fn lease_from_many_hosts(bench: &Bench, times: u64) {
     assert_exact(&done, "orders", 1, bench.max_id("orders"));
 }
 
-fn many_hosts_on_one_row_get_every_id_once(bench: &Bench) {
+fn many_hosts_on_one_row_get_every_id_once(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     lease_from_many_hosts(bench, 100);
 }
 
-fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &Bench) {
+fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &TestStore) {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const TIMES: u64 = 20;
     bench.create_table();
@@ -138,7 +138,7 @@ fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &Bench) {
     assert_eq!(run(bench.open().page("", 1000)).unwrap().len(), made + NAMES.len());
 }
 
-fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &Bench) {
+fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &TestStore) {
     const TAGS: usize = 20;
     bench.create_table();
     let tasks: Vec<_> = (0..HOSTS)
@@ -173,7 +173,7 @@ fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &Bench) {
 #[test]
 fn mariadbs_default_isolation_binlog_and_autocommit_do_not_matter() {
     let extra = Extra { files: &[], arguments: &["--log-bin=binlog", "--binlog-format=STATEMENT"] };
-    let bench = Bench::on(Database::start_with(Kind::MariaDb, extra));
+    let bench = TestStore::on(Database::start_with(Kind::MariaDb, extra));
     assert_eq!(bench.query("SELECT @@log_bin, @@binlog_format")[0][0].as_deref(), Some("1"));
     for isolation in ["SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED"] {
         bench.sql("SET GLOBAL autocommit = 1, GLOBAL tx_isolation = 'REPEATABLE-READ'");
@@ -187,7 +187,7 @@ fn mariadbs_default_isolation_binlog_and_autocommit_do_not_matter() {
 
 #[test]
 fn postgresqls_default_isolation_and_commit_do_not_matter() {
-    let bench = Bench::postgres();
+    let bench = TestStore::postgres();
     for isolation in ["serializable", "repeatable read"] {
         bench.create_table_of("varchar(128)", "bigint", "int");
         bench.insert("orders", "1", "10");
@@ -200,7 +200,7 @@ fn postgresqls_default_isolation_and_commit_do_not_matter() {
 
 #[test]
 fn a_server_that_is_not_strict_does_not_cut_off_what_does_not_fit() {
-    let bench = Bench::on(Database::start(Kind::MariaDb));
+    let bench = TestStore::on(Database::start(Kind::MariaDb));
     bench.sql("SET GLOBAL sql_mode = ''");
     bench.create_table_of("varchar(10)", "smallint", "smallint");
     bench.insert("orders", "32760", "10");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leafd::secret::Secret;
 use leafd::store::{Address, Guard, IfMissing, NewTag, Shared, Source, Store, StoreError, open};
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{ASK, Bench, LIMITS, embedded, open_at, run, span, tag};
+use leafd_tests::stores::{ASK, LIMITS, TestStore, embedded, open_at, run, span, tag};
 use leafd_tests::{on_every_server, on_every_store};
 
 on_every_store! {
@@ -24,7 +24,7 @@ fn assert_down<T: std::fmt::Debug>(outcome: Result<T, StoreError>, words: &str) 
     assert!(why.contains(words) && !why.contains("secret"), "{why}");
 }
 
-fn a_probe_of_a_store_that_works_changes_nothing(bench: &Bench) {
+fn a_probe_of_a_store_that_works_changes_nothing(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     assert_eq!(run(store.probe()), Ok(()), "an empty table");
@@ -44,21 +44,21 @@ fn a_probe_of_a_store_that_works_changes_nothing(bench: &Bench) {
 }
 
 /// A probe finds what a lease finds, on a handle that has connections and on a new one.
-fn assert_both_down(bench: &Bench, store: &Arc<dyn Store>, words: &str) {
+fn assert_both_down(bench: &TestStore, store: &Arc<dyn Store>, words: &str) {
     for store in [Arc::clone(store), bench.open()] {
         assert_down(run(store.probe()), words);
         assert_down(run(store.lease(&tag("orders"), ASK)), words);
     }
 }
 
-fn assert_both_work(bench: &Bench, store: &Arc<dyn Store>) {
+fn assert_both_work(bench: &TestStore, store: &Arc<dyn Store>) {
     for store in [Arc::clone(store), bench.open()] {
         assert_eq!(run(store.probe()), Ok(()));
         run(store.lease(&tag("orders"), ASK)).unwrap();
     }
 }
 
-fn a_probe_asks_for_what_a_lease_needs(bench: &Bench) {
+fn a_probe_asks_for_what_a_lease_needs(bench: &TestStore) {
     let database = bench.database();
     let store = bench.open();
     assert_both_down(bench, &store, bench.by_kind("", "doesn't exist", "does not exist"));
@@ -94,7 +94,7 @@ fn a_probe_asks_for_what_a_lease_needs(bench: &Bench) {
 
 #[test]
 fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
-    let bench = Bench::on(Database::start(Kind::MariaDb));
+    let bench = TestStore::on(Database::start(Kind::MariaDb));
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -115,7 +115,7 @@ fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
 
 #[test]
 fn a_postgresql_that_is_read_only_is_down_until_it_is_not() {
-    let bench = Bench::postgres();
+    let bench = TestStore::postgres();
     bench.create_table();
     bench.insert("orders", "1", "10");
     let alter = format!("ALTER DATABASE {} SET", bench.database().name());
@@ -131,7 +131,7 @@ fn a_postgresql_that_is_read_only_is_down_until_it_is_not() {
 
 #[test]
 fn an_embedded_store_that_is_gone_or_broken_is_down() {
-    let bench = Bench::sqlite();
+    let bench = TestStore::sqlite();
     bench.create_table();
     bench.insert("orders", "1", "10");
     let path = bench.path();
@@ -149,7 +149,7 @@ fn an_embedded_store_that_is_gone_or_broken_is_down() {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (1, 11));
 }
 
-fn a_password_is_in_no_text(bench: &Bench) {
+fn a_password_is_in_no_text(bench: &TestStore) {
     bench.create_table();
     let database = bench.database();
     let nobody_listens = database.url_at(1);
@@ -177,7 +177,7 @@ fn a_password_is_in_no_text(bench: &Bench) {
     }
 }
 
-fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &Bench) {
+fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &TestStore) {
     bench.create_table();
     for (who, password, works) in [
         ("leaf", Some("secret"), true),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leafd::store::{Limits, NewTag, StoreError};
 use leafd_tests::database::{Database, Kind, Session};
-use leafd_tests::stores::{ASK, Bench, LIMITS, PATIENCE, run, span, spawn, tag, wait_until};
-use leafd_tests::{on_every_server, on_every_store};
+use leafd_tests::stores::{ASK, LIMITS, TestStore, run, span, spawn, tag, wait_until};
+use leafd_tests::{PATIENCE, on_every_server, on_every_store};
 
 on_every_store! {
     a_locked_row_is_busy_until_it_is_free,
@@ -31,7 +31,7 @@ const SHORT: Limits = Limits { timeout: Duration::from_secs(8), connections: 2 }
 const LONG: Limits = Limits { timeout: PATIENCE, connections: 2 };
 
 /// It failed, by the database's own word and not by leafd's clock.
-fn assert_busy<T: std::fmt::Debug>(bench: &Bench, outcome: Result<T, StoreError>) {
+fn assert_busy<T: std::fmt::Debug>(bench: &TestStore, outcome: Result<T, StoreError>) {
     let words: &[&str] = bench.by_kind(
         &["database is locked"],
         &["Lock wait timeout exceeded"],
@@ -43,7 +43,7 @@ fn assert_busy<T: std::fmt::Debug>(bench: &Bench, outcome: Result<T, StoreError>
 }
 
 /// An operator who waits for a lock no longer than a second.
-fn impatient(bench: &Bench) -> Session {
+fn impatient(bench: &TestStore) -> Session {
     let mut session = bench.session();
     session.execute(bench.by_kind(
         "PRAGMA busy_timeout = 1000",
@@ -54,7 +54,7 @@ fn impatient(bench: &Bench) -> Session {
 }
 
 /// An operator who holds a row in a transaction.
-fn hold(bench: &Bench, name: &str) -> Session {
+fn hold(bench: &TestStore, name: &str) -> Session {
     let mut session = bench.session();
     session.execute(bench.by_kind("BEGIN IMMEDIATE", "BEGIN", "BEGIN"));
     let lock = bench.by_kind("", " FOR UPDATE", " FOR UPDATE");
@@ -67,7 +67,7 @@ async fn give_up_after<T>(limit: Duration, call: impl Future<Output = T>) -> Opt
     tokio::time::timeout(limit, call).await.ok()
 }
 
-fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
+fn a_locked_row_is_busy_until_it_is_free(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(SHORT);
@@ -94,7 +94,7 @@ fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (11, 21));
 }
 
-fn a_locked_row_holds_up_no_other(bench: &Bench) {
+fn a_locked_row_holds_up_no_other(bench: &TestStore) {
     // On the columns of old tables the servers compare in other letters than leafd speaks.
     let columns: &[&str] = bench.by_kind(
         &[],
@@ -132,7 +132,7 @@ fn a_locked_row_holds_up_no_other(bench: &Bench) {
     }
 }
 
-fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) {
+fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(Limits { timeout: Duration::from_secs(2), connections: 4 });
@@ -166,7 +166,7 @@ fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) 
     assert_eq!(span(&run(bench.open().lease(orders, ASK)).unwrap()), (1, 11));
 }
 
-fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
+fn a_call_that_changed_nothing_leaves_no_lock(bench: &TestStore) {
     bench.create_table();
     bench.insert("bad", "-1", "10");
     bench.insert("orders", "100", "10");
@@ -203,7 +203,7 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
     assert_eq!(bench.kind().map(|_| bench.connections()), bench.kind().map(|_| 1));
 }
 
-fn a_call_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
+fn a_call_that_is_given_up_leaves_nothing_behind(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(Limits { connections: 1, ..LONG });
@@ -235,7 +235,7 @@ fn a_call_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
     impatient(bench).execute("UPDATE leaf_alloc SET step = 20 WHERE biz_tag = 'orders'");
 }
 
-fn calls_that_are_given_up_anywhere_lose_nothing(bench: &Bench) {
+fn calls_that_are_given_up_anywhere_lose_nothing(bench: &TestStore) {
     const ROUNDS: u64 = 150;
     bench.create_table();
     bench.insert("orders", "1", "10");
@@ -264,7 +264,7 @@ fn calls_that_are_given_up_anywhere_lose_nothing(bench: &Bench) {
     bench.sql("UPDATE leaf_alloc SET step = 7");
 }
 
-fn a_closed_handle_has_no_connection_and_says_so(bench: &Bench) {
+fn a_closed_handle_has_no_connection_and_says_so(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let (store, other) = (bench.open(), bench.open());
@@ -284,7 +284,7 @@ fn a_closed_handle_has_no_connection_and_says_so(bench: &Bench) {
     wait_until("the other's is gone", || bench.connections() == 0);
 }
 
-fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
+fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &TestStore) {
     const MOST: usize = 3;
     bench.create_table();
     bench.insert("orders", "1", "10");
@@ -314,7 +314,7 @@ fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
     run(store.lease(&tag("orders"), ASK)).unwrap();
 }
 
-fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &Bench) {
+fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -341,7 +341,7 @@ fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &B
 #[test]
 fn after_a_restart_of_the_server_the_same_handle_works_again() {
     for kind in Kind::ALL {
-        let bench = Bench::on(Database::start(kind));
+        let bench = TestStore::on(Database::start(kind));
         bench.create_table();
         bench.insert("orders", "1", "10");
         let store = bench.open();

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use leafd::store::{NewTag, StoreError};
 use leafd_tests::database::Kind;
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{ASK, Bench, run, span, tag};
+use leafd_tests::stores::{ASK, TestStore, run, span, tag};
 
 on_every_store! {
     every_tag_that_differs_in_a_byte_is_a_tag_of_its_own,
@@ -125,7 +125,7 @@ fn odd_tags() -> BTreeSet<String> {
     tags
 }
 
-fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &Bench) {
+fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &TestStore) {
     bench.create_table();
     tell_all_tags_apart(bench);
     // Columns that tell them apart as well.
@@ -140,7 +140,7 @@ fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &Bench) {
     }
 }
 
-fn tell_all_tags_apart(bench: &Bench) {
+fn tell_all_tags_apart(bench: &TestStore) {
     let (store, other) = (bench.open(), bench.open());
     let tags = odd_tags();
     for name in &tags {
@@ -172,7 +172,7 @@ fn tell_all_tags_apart(bench: &Bench) {
     }
 }
 
-fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench: &Bench) {
+fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench: &TestStore) {
     if bench.kind() == Some(Kind::Postgres) {
         bench.sql(
             "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
@@ -222,7 +222,7 @@ fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench
     }
 }
 
-fn a_tag_that_the_table_cannot_hold_harms_no_other(bench: &Bench) {
+fn a_tag_that_the_table_cannot_hold_harms_no_other(bench: &TestStore) {
     let columns: &[&str] = bench.by_kind(
         &["varchar(128) CHECK (length(biz_tag) < 20 AND unicode(biz_tag) < 256)"],
         &[

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use leafd::store::{Server, StoreError};
 use leafd_tests::database::{Database, Extra, Kind, Session};
-use leafd_tests::stores::{ASK, Bench, LIMITS, open_at, run, tag, wait_until};
+use leafd_tests::stores::{ASK, LIMITS, TestStore, open_at, run, tag, wait_until};
 use tempfile::TempDir;
 
 const CONFIGURATION: &str = "\
@@ -49,7 +49,7 @@ impl Authority {
     }
 
     /// Starts a server with a certificate for its address.
-    fn start(&self, kind: Kind) -> Bench {
+    fn start(&self, kind: Kind) -> TestStore {
         self.make("server", &["-CA", "authority.pem", "-CAkey", "authority.key"]);
         let read = |name| std::fs::read_to_string(self.path(name)).expect(name);
         let files = [("tls.pem", &*read("server.pem")), ("tls.key", &*read("server.key"))];
@@ -59,7 +59,7 @@ impl Authority {
                 &["-c", "ssl=on", "-c", "ssl_cert_file=tls.pem", "-c", "ssl_key_file=tls.key"]
             }
         };
-        let bench = Bench::on(Database::start_with(kind, Extra { files: &files, arguments }));
+        let bench = TestStore::on(Database::start_with(kind, Extra { files: &files, arguments }));
         bench.create_table();
         bench.insert("orders", "1", "10");
         bench
@@ -67,7 +67,7 @@ impl Authority {
 }
 
 /// Asks for a lease at an address with more behind the question mark.
-fn lease(bench: &Bench, host: &str, more: &str, verify: bool) -> Result<(), StoreError> {
+fn lease(bench: &TestStore, host: &str, more: &str, verify: bool) -> Result<(), StoreError> {
     let url = bench.database().url().replace("127.0.0.1", host);
     let store = open_at(bench.speaks(), &format!("{url}?{more}"), verify, LIMITS);
     let leased = run(store.lease(&tag("orders"), ASK));
@@ -75,7 +75,7 @@ fn lease(bench: &Bench, host: &str, more: &str, verify: bool) -> Result<(), Stor
     leased.map(drop)
 }
 
-fn words(bench: &Bench, authority: &Authority) -> (&'static str, String) {
+fn words(bench: &TestStore, authority: &Authority) -> (&'static str, String) {
     let path = authority.path("authority.pem").display().to_string();
     match bench.speaks() {
         Server::MySql => ("ssl-mode=REQUIRED", format!("ssl-mode=REQUIRED&ssl-ca={path}")),
@@ -89,7 +89,7 @@ fn assert_refused(outcome: Result<(), StoreError>, words: &str) {
 }
 
 /// The server lets the user `leaf` in with encryption only.
-fn insist(bench: &Bench) {
+fn insist(bench: &TestStore) {
     match bench.speaks() {
         Server::MySql => bench.sql("ALTER USER leaf REQUIRE SSL"),
         Server::Postgres => {
@@ -126,7 +126,7 @@ fn only_the_right_server_is_spoken_to() {
 
 #[test]
 fn a_server_without_encryption_is_not_spoken_to_by_who_asks_for_it() {
-    for bench in [Bench::mariadb(), Bench::postgres()] {
+    for bench in [TestStore::mariadb(), TestStore::postgres()] {
         bench.create_table();
         bench.insert("orders", "1", "10");
         let (required, _) = words(&bench, &Authority::new());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leafd_tests::links;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::nspawn::Package;
-use leafd_tests::{Container, Seen};
+use leafd_tests::{Container, UniqueIds};
 
 const SERVICE: &str = "leafd.service";
 
@@ -22,7 +22,7 @@ fn version(container: &Container) -> String {
 #[test]
 fn an_upgrade_under_load_fails_no_call_and_gives_no_id_twice() {
     let container = Container::with_leafd();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = container.options().timeout(Duration::from_secs(120));
     let spaces = ["orders", "users", SNOWFLAKE];
     let load = Load::start(&options, &seen, &spaces, 3000);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
-use leafd_tests::{Container, Seen};
+use leafd_tests::{Container, UniqueIds};
 use serde_json::Value;
 
 const SERVICE: &str = "leafd.service";
@@ -15,14 +15,14 @@ const SPACES: [&str; 3] = ["orders", "users", SNOWFLAKE];
 /// Clients of both kinds on this host that ask for IDs all the time.
 struct Clients<'a> {
     container: &'a Container,
-    seen: Seen,
+    seen: UniqueIds,
     load: Load,
     tasks: AsyncLoad,
 }
 
 impl<'a> Clients<'a> {
     fn of(container: &'a Container) -> Self {
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         // Whatever happens to leafd, a call is answered in the end.
         let options = container.options().timeout(Duration::from_secs(120));
         let load = Load::start(&options, &seen, &SPACES, 3000);
@@ -133,7 +133,7 @@ fn a_service_that_hangs_is_ended_by_the_watchdog_and_is_back_without_a_failed_ca
 #[test]
 fn a_stop_by_hand_lasts_until_the_next_connection() {
     let container = Container::with_leafd();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for _ in 0..3 {
         let first = container.ok("leafctl next orders").trim().parse().unwrap();
         seen.add_run("orders", first, 1);

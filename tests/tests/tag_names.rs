@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::raw::{Raw, frame};
@@ -41,7 +41,7 @@ fn ask_for_names(home: &Home, timeout_ms: u32) -> Vec<ErrorCode> {
 /// A tag that is new to the daemon is served.
 fn a_new_tag_is_served(daemon: &Daemon, tag: &str) {
     daemon.client().tag_create(tag, 10, 1, "").unwrap();
-    Caller::of(daemon, tag, &Seen::default()).gets(1);
+    Caller::of(daemon, tag, &UniqueIds::default()).gets(1);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn names_asked_for_in_an_outage_take_no_place() {
     std::fs::remove_dir(&database).unwrap();
     let mut client = daemon.client();
     wait_until(&home, "a tag is made", || client.tag_create("users", 10, 1, "").is_ok());
-    Caller::of(&daemon, "users", &Seen::default()).gets(1);
+    Caller::of(&daemon, "users", &UniqueIds::default()).gets(1);
     a_new_tag_is_served(&daemon, "orders");
     daemon.stop();
 }
@@ -97,7 +97,7 @@ fn names_asked_for_in_an_outage_take_no_place() {
 fn removed_tags_give_their_places_up_and_go_on_above_their_ids_when_they_are_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path()).with("SEGMENT_MAX_TAGS", "3").with("SEGMENT_REFRESH", "100ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let none_is_left = |daemon: &Daemon| {
         let mut client = daemon.client();
         wait_until(&home, "none is left", || client.status().unwrap().segments.tags == 0);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, blocking};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 
 fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
@@ -60,7 +60,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
         .with("SEGMENT_UNKNOWN_FOR", "0s")
         .with("SEGMENT_REFRESH", "200ms");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut client = daemon.client();
     client.tag_create("orders", 1000, 1, "").unwrap();
     seen.add("orders", &client.next_many("orders", 10).unwrap());
@@ -106,7 +106,7 @@ fn a_burst_against_a_step_of_10_serves_everybody_with_few_leases() {
     let daemon = Home::new(folder.path()).start();
     let mut client = daemon.client();
     client.tag_create("burst", 10, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {

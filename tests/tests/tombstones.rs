@@ -8,8 +8,8 @@ use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, Server, Store, StoreError};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{ASK, Bench, run, span, spawn, tag};
-use leafd_tests::{Seen, on_every_server, on_every_store};
+use leafd_tests::stores::{ASK, TestStore, run, span, spawn, tag};
+use leafd_tests::{UniqueIds, on_every_server, on_every_store};
 
 on_every_store! {
     a_tag_made_again_begins_where_the_deleted_one_ended,
@@ -25,7 +25,7 @@ on_every_server! {
 }
 
 /// Makes the tables, with the rights that deleting tags needs.
-fn ready(bench: &Bench) {
+fn ready(bench: &TestStore) {
     bench.create_table();
     if bench.kind().is_some() {
         bench.database().grant_deleting();
@@ -40,7 +40,7 @@ fn make(store: &Arc<dyn Store>, name: &str, first: u64) -> u64 {
     run(store.create(&tag(name), NewTag::new(first, 10, ""))).unwrap().first
 }
 
-fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &Bench) {
+fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &TestStore) {
     ready(bench);
     let (one, other) = (bench.open(), bench.open());
     assert_eq!(make(&one, "orders", 1), 1);
@@ -57,7 +57,7 @@ fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &Bench) {
     assert_eq!(make(&one, "orders", 5000), 5000);
 }
 
-fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &Bench) {
+fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     for name in ["orders", "Orders", "orders "] {
@@ -74,7 +74,7 @@ fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &Bench) {
     }
 }
 
-fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &Bench) {
+fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     let end = i64::MAX.unsigned_abs();
@@ -89,7 +89,7 @@ fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &Bench) {
     assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
 }
 
-fn a_row_that_does_not_tell_what_was_issued_is_not_deleted(bench: &Bench) {
+fn a_row_that_does_not_tell_what_was_issued_is_not_deleted(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     bench.insert("orders", "-5", "10");
@@ -101,7 +101,7 @@ fn a_row_that_does_not_tell_what_was_issued_is_not_deleted(bench: &Bench) {
     assert_eq!(run(store.delete(&tag("orders"), 0)).unwrap().tombstone, 500);
 }
 
-fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &Bench) {
+fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &TestStore) {
     ready(bench);
     let hosts = (0..3).map(|host| {
         let store = bench.open();
@@ -140,7 +140,7 @@ fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &Bench) {
     assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two leases overlap");
 }
 
-fn without_the_table_nothing_is_deleted_and_tags_are_made(bench: &Bench) {
+fn without_the_table_nothing_is_deleted_and_tags_are_made(bench: &TestStore) {
     ready(bench);
     bench.sql("DROP TABLE leafd_tombstone");
     let store = bench.open();
@@ -161,7 +161,7 @@ fn refused_deletion(store: &Arc<dyn Store>, name: &str) -> String {
     }
 }
 
-fn without_the_rights_nothing_is_deleted_and_the_store_is_not_down(bench: &Bench) {
+fn without_the_rights_nothing_is_deleted_and_the_store_is_not_down(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     make(&store, "orders", 1);
@@ -213,7 +213,7 @@ fn a_host_that_never_saw_the_tag_repeats_no_id_when_it_makes_it_again() {
     let (one, other) = (host(&database, "false"), host(&database, "false"));
     let mut client = one.daemon.client();
     client.tag_create("again", 1000, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &client.next_many("again", 3).unwrap());
     let ends = client.tag_delete("again").unwrap().max_id;
     assert!(ends >= 1001, "{ends}");
@@ -232,7 +232,7 @@ fn the_host_that_used_a_tag_makes_it_again_above_what_it_saw_though_its_row_was_
     let (one, other) = (host(&database, "false"), host(&database, "false"));
     let mut client = one.daemon.client();
     client.tag_create("again", 1000, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &client.next_many("again", 3).unwrap());
     database.sql("DELETE FROM leaf_alloc");
     let made = client.tag_create("again", 1000, 1, "").unwrap();
@@ -248,7 +248,7 @@ fn a_tag_made_on_first_use_begins_above_its_tombstone_and_is_said_where_none_are
     database.create_table();
     database.grant_deleting();
     let (one, other) = (host(&database, "true"), host(&database, "true"));
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &one.daemon.client().next_many("again", 3).unwrap());
     one.daemon.client().tag_delete("again").unwrap();
     seen.add("again", &other.daemon.client().next_many("again", 3).unwrap());
@@ -267,7 +267,7 @@ fn the_embedded_store_remembers_deleted_tags_in_a_database_of_0_1_0_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &daemon.client().next_many("again", 3).unwrap());
     daemon.stop();
     // 0.1.0 made no such table.

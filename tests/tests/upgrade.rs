@@ -9,14 +9,14 @@ use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, Layout};
 use leafd_tests::Daemon;
 use leafd_tests::faketime::FakeTime;
-use leafd_tests::fixture::{Fixture, Laid};
+use leafd_tests::fixture::{Fixture, LaidOut};
 use leafd_tests::load::SNOWFLAKE;
-use leafd_tests::seen::Seen;
+use leafd_tests::unique_ids::UniqueIds;
 
 /// More than any range that was left.
 const MANY: u32 = 10_000;
 
-fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
+fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &UniqueIds) {
     let options = daemon.home().options().timeout(Duration::from_secs(60));
     let mut client = Client::new(options);
     let log = || daemon.home().log();
@@ -48,7 +48,7 @@ fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
 }
 
 /// The clock when the last snowflake ID of a fixture was issued.
-fn last_ms(seen: &Seen) -> Option<i64> {
+fn last_ms(seen: &UniqueIds) -> Option<i64> {
     let last = Layout::LEAF.decode(seen.highest(SNOWFLAKE)?).unwrap();
     Some(i64::try_from(last.unix_ms).unwrap())
 }
@@ -56,7 +56,7 @@ fn last_ms(seen: &Seen) -> Option<i64> {
 fn serves_and_repeats_nothing(fixture: &Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let seen = fixture.issued();
-    let Laid { mut home, database: _database } = fixture.lay_out(folder.path());
+    let LaidOut { mut home, database: _database } = fixture.lay_out(folder.path());
     // As if the upgrade came right after the last ID: what was issued lies ahead of the clock.
     if let Some(last_ms) = last_ms(&seen) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
