@@ -38,6 +38,7 @@ pub mod proxy;
 pub mod raw;
 pub mod service_manager;
 pub mod snowflakes;
+pub mod store_lock;
 pub mod stores;
 pub mod structure;
 pub mod unique_ids;
@@ -52,6 +53,7 @@ pub use database::Database;
 pub use host::Host;
 pub use nspawn::Container;
 pub use proxy::Proxy;
+pub use store_lock::StoreLock;
 pub use unique_ids::UniqueIds;
 pub use zookeeper::Ensemble;
 

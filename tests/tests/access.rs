@@ -6,7 +6,7 @@ use std::path::Path;
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, TagStatus, UNSOLICITED, WireError};
 use leafd_tests::daemon::Home;
 use leafd_tests::other_user::{OtherUser, open_to_all};
-use leafd_tests::raw::{Raw, frame};
+use leafd_tests::raw::{Raw, frame, segment, snowflakes};
 use nix::unistd::{Group, User};
 
 /// Nobody has this number, and no list of users has a name for it.
@@ -27,10 +27,8 @@ fn games_group() -> u32 {
 }
 
 fn one_of(tag: &str) -> Call<'_> {
-    Call::Segment { tag, count: 1, timeout_ms: 0 }
+    segment(tag, 1)
 }
-
-const SNOWFLAKE: Call<'static> = Call::Snowflake { count: 1, timeout_ms: 0 };
 
 /// Every call that is neither for IDs nor about the daemon as a whole.
 fn administration() -> [Call<'static>; 9] {
@@ -62,12 +60,6 @@ fn given(reply: Reply) {
     assert!(matches!(reply, Reply::Ids { .. }), "{reply:?}");
 }
 
-fn let_in(someone: &OtherUser, home: &Home) -> leafd_tests::other_user::UserConnection {
-    let (theirs, answer) = someone.greets(&home.socket());
-    assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
-    theirs
-}
-
 /// Connects, is told why not, and finds the connection closed.
 #[track_caller]
 fn kept_out(someone: &OtherUser, home: &Home, because: &str) {
@@ -85,17 +77,17 @@ fn shown(raw: &mut Raw, id: u64, tag: &str) -> TagStatus {
 }
 
 #[test]
-fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_call_of_administration() {
+fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_administrative_call() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path(), "[]");
     let _daemon = home.start();
     let mut root = Raw::greeted(&home.socket());
     given(root.ask(2, one_of("orders")));
     let before = shown(&mut root, 3, "orders");
-    let mut theirs = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
+    let mut theirs = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     let raw = &mut theirs.raw;
     given(raw.ask(2, one_of("orders")));
-    given(raw.ask(3, SNOWFLAKE));
+    given(raw.ask(3, snowflakes(1)));
     assert!(matches!(raw.ask(4, Call::Time), Reply::Time { .. }));
     assert!(matches!(raw.ask(5, Call::Status), Reply::Status(_)));
     for (id, call) in (10..).zip(administration()) {
@@ -112,7 +104,7 @@ fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_call_of_administr
 }
 
 #[test]
-fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone() {
+fn a_user_given_by_name_or_number_gets_only_the_tags_and_schemes_of_its_rule() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(
         folder.path(),
@@ -123,16 +115,16 @@ fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone
     );
     let _daemon = home.start();
     let uid = daemon_user();
-    let mut shop = let_in(&OtherUser::new(uid, UNKNOWN), &home);
+    let mut shop = OtherUser::new(uid, UNKNOWN).let_in(&home.socket());
     given(shop.raw.ask(2, one_of("orders")));
     given(shop.raw.ask(3, one_of("bill.2026")));
     for (id, tag) in [(4, "order"), (5, "orders2"), (6, "bills"), (7, "*"), (8, "ORDERS")] {
         forbidden(shop.raw.ask(id, one_of(tag)), uid, "rule \"shop\" does not list it");
     }
-    forbidden(shop.raw.ask(9, SNOWFLAKE), uid, "rule \"shop\"");
+    forbidden(shop.raw.ask(9, snowflakes(1)), uid, "rule \"shop\"");
     given(shop.raw.ask(10, one_of("orders")));
-    let mut flakes = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
-    given(flakes.raw.ask(2, SNOWFLAKE));
+    let mut flakes = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
+    given(flakes.raw.ask(2, snowflakes(1)));
     forbidden(flakes.raw.ask(3, one_of("orders")), UNKNOWN, "rule 2 does not list it");
     // A name that is none is told as such, and forbidden tags take no place in memory.
     let long = "x".repeat(200);
@@ -154,7 +146,7 @@ fn membership_in_a_group_counts_whether_primary_or_supplementary() {
         OtherUser::new(UNKNOWN, UNKNOWN)
             .in_groups(&(1000..1200).chain([games]).collect::<Vec<_>>()),
     ] {
-        given(let_in(&member, &home).raw.ask(2, one_of("orders")));
+        given(member.let_in(&home.socket()).raw.ask(2, one_of("orders")));
     }
     for stranger in [
         OtherUser::new(UNKNOWN, UNKNOWN),
@@ -167,7 +159,7 @@ fn membership_in_a_group_counts_whether_primary_or_supplementary() {
 }
 
 #[test]
-fn the_first_rule_counts_and_may_shut_out() {
+fn the_first_matching_rule_applies_and_may_forbid_connecting() {
     let folder = tempfile::tempdir().unwrap();
     let games = games_group();
     let home = home(
@@ -175,7 +167,7 @@ fn the_first_rule_counts_and_may_shut_out() {
         "[{ name = 'no games', groups = ['games'], connect = false }, { users = ['*'] }]",
     );
     let _daemon = home.start();
-    given(let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home).raw.ask(2, one_of("orders")));
+    given(OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket()).raw.ask(2, one_of("orders")));
     let player = OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[games]);
     kept_out(&player, &home, "rule \"no games\" forbids it");
     let output = player.leafctl(folder.path(), &home.socket(), &["next", "orders"]);
@@ -185,7 +177,7 @@ fn the_first_rule_counts_and_may_shut_out() {
 }
 
 #[test]
-fn who_may_administer_is_said_by_a_rule_and_root_always_may() {
+fn a_rule_says_who_may_administer_and_root_always_may() {
     let folder = tempfile::tempdir().unwrap();
     let rules = format!(
         "[{{ users = [{UNKNOWN}], tags = [], snowflake = false, administer = true }}, \
@@ -193,19 +185,19 @@ fn who_may_administer_is_said_by_a_rule_and_root_always_may() {
     );
     let home = home(folder.path(), &rules);
     let _daemon = home.start();
-    let mut admin = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
+    let mut admin = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     let call = Call::TagCreate { tag: "orders", step: 5, first: 1, description: "" };
     assert!(matches!(admin.raw.ask(2, call), Reply::Tags(_)));
     assert_eq!(shown(&mut admin.raw, 3, "orders").row_step, 5);
     forbidden(admin.raw.ask(4, one_of("orders")), UNKNOWN, "rule 1");
-    forbidden(admin.raw.ask(5, SNOWFLAKE), UNKNOWN, "rule 1");
+    forbidden(admin.raw.ask(5, snowflakes(1)), UNKNOWN, "rule 1");
     let mut root = Raw::greeted(&home.socket());
     given(root.ask(2, one_of("orders")));
     assert_eq!(shown(&mut root, 3, "orders").row_step, 5);
 }
 
 #[test]
-fn leafds_own_user_administers_and_others_do_not() {
+fn leafds_own_user_may_administer_and_others_may_not() {
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path());
     let own = daemon_user();
@@ -246,12 +238,12 @@ fn leafds_own_user_administers_and_others_do_not() {
 }
 
 #[test]
-fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
+fn many_refusals_fill_neither_the_log_nor_the_connection_limit() {
     let folder = tempfile::tempdir().unwrap();
     let rules = format!("[{{ name = 'shop', users = [{UNKNOWN}], tags = ['orders'] }}]");
     let home = home(folder.path(), &rules).with("SOCKET_MAX_CONNECTIONS", "8");
     let daemon = home.start();
-    let mut shop = let_in(&OtherUser::new(UNKNOWN, UNKNOWN), &home);
+    let mut shop = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     let bytes: Vec<_> = (2..10_002).flat_map(|id| frame(id, one_of("bills"))).collect();
     let sender = std::thread::spawn({
         let mut stream = shop.raw.stream().try_clone().unwrap();
@@ -279,7 +271,7 @@ fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
 }
 
 #[test]
-fn an_ordinary_user_sees_how_the_daemon_is_and_is_told_that_tags_are_not_for_it() {
+fn an_ordinary_user_sees_the_status_without_the_tags_and_is_told_why() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path(), "[]");
     let _daemon = home.start();

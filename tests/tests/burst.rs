@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::TagStatus;
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Proxy};
+use leafd_tests::{Daemon, Database, PATIENCE, Proxy};
 use serde_json::Value;
 
 const STEP: u64 = 10;
@@ -15,9 +15,6 @@ const MAX_STEP: u64 = 1_000_000;
 
 /// What each statement takes longer, and a lease has several.
 const DELAY: Duration = Duration::from_millis(20);
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As many leases as the step rule needs for so many IDs, and two ahead: the one that was about to
 /// begin, and the next.

@@ -8,20 +8,13 @@ use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
 use leafd_tests::UniqueIds;
+use leafd_tests::clock_host::How;
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::load::{Load, SNOWFLAKE};
 
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
-
-/// What leafd does while its clock is stepped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    Running,
-    Killed,
-    Stopped,
-}
 
 /// The refusal of a snowflake request, as code and detail.
 fn refusal(client: &mut blocking::Client, seen: &UniqueIds) -> Option<(ErrorCode, u64)> {
@@ -45,7 +38,7 @@ fn wait_served(client: &mut blocking::Client, seen: &UniqueIds) {
 }
 
 #[test]
-fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
+fn no_id_comes_twice_however_the_clock_is_stepped_while_leafd_runs_or_is_down() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path())
@@ -100,7 +93,7 @@ fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
 }
 
 #[test]
-fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance() {
+fn requests_wait_for_a_clock_set_back_by_3_ms_and_learn_the_distance_of_a_larger_step() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let daemon = Home::new(folder.path()).with_clock(&clock).start();
@@ -127,7 +120,7 @@ fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance(
 }
 
 #[test]
-fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_caught_up() {
+fn a_start_with_the_clock_far_behind_refuses_snowflakes_until_the_clock_has_caught_up() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
@@ -148,7 +141,7 @@ fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_c
 }
 
 #[test]
-fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
+fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
@@ -180,7 +173,7 @@ fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
 }
 
 #[test]
-fn requests_go_on_over_a_step_of_the_clock_that_stays() {
+fn requests_are_served_across_permanent_steps_of_the_clock() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
@@ -204,7 +197,7 @@ fn requests_go_on_over_a_step_of_the_clock_that_stays() {
 }
 
 #[test]
-fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when_it_is_right() {
+fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_once_the_clock_is_right() {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now_ms = i64::try_from(now_ms).unwrap();
     for (offset, code, said) in [
@@ -245,7 +238,7 @@ fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when
 }
 
 #[test]
-fn a_clean_stop_and_start_serves_snowflakes_at_once() {
+fn snowflakes_are_served_at_once_after_a_clean_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SNOWFLAKE_START_WAIT", "20ms");
     let seen = UniqueIds::default();

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use leafd_tests::binaries::workspace;
 use leafd_tests::daemon::Home;
+use leafd_tests::manual;
 
 /// Runs leafd with nothing in its environment but what `home` says. Returns its exit code, what it
 /// printed, and what it complained of.
@@ -28,16 +29,7 @@ fn file(folder: &Path, content: impl AsRef<[u8]>) -> PathBuf {
 /// Every key of the printed default configuration, as `section.key`.
 fn keys(home: &Home) -> BTreeSet<String> {
     let (_, text, _) = leafd(home, &["default-config"]);
-    let mut section = String::new();
-    let mut keys = BTreeSet::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']').to_owned();
-        } else if let Some((key, _)) = line.split_once(" = ") {
-            keys.insert(format!("{section}.{key}"));
-        }
-    }
-    keys
+    manual::keys_of_file(&text).into_iter().map(|key| key.name).collect()
 }
 
 /// A value that each key refuses, as it is written in the file, and how the refusal tells it.
@@ -116,7 +108,7 @@ const WRONG: [(&str, &str, &str); 68] = [
 const FREE: [&str; 4] = ["socket.path", "socket.group", "state.dir", "store.path"];
 
 #[test]
-fn every_key_refuses_a_wrong_value_in_the_file_with_78_and_tells_key_and_value() {
+fn a_wrong_value_of_any_key_in_the_file_is_refused_with_78_and_named_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut met: BTreeSet<_> = FREE.map(str::to_owned).into();
@@ -136,7 +128,7 @@ fn every_key_refuses_a_wrong_value_in_the_file_with_78_and_tells_key_and_value()
 }
 
 #[test]
-fn every_key_refuses_a_wrong_value_in_the_environment_with_78_and_tells_key_and_value() {
+fn a_wrong_value_of_any_key_in_the_environment_is_refused_with_78_and_named_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
     for (name, value, told) in WRONG {
         let variable = name.to_uppercase().replace(['.', '-'], "_");
@@ -150,7 +142,7 @@ fn every_key_refuses_a_wrong_value_in_the_environment_with_78_and_tells_key_and_
 }
 
 #[test]
-fn several_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[socket]\nmax-count = 0\n[worker]\nid = 1024\n[log]\nlevel = \"loud\"\n";
     let path = file(folder.path(), text);
@@ -163,7 +155,7 @@ fn several_problems_are_told_at_once() {
 }
 
 #[test]
-fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
+fn unknown_keys_and_unreadable_files_are_refused_with_78_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for (content, told) in [
@@ -200,7 +192,7 @@ fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
 }
 
 #[test]
-fn a_variable_that_is_not_text_is_refused_by_name_and_not_passed_over() {
+fn a_variable_that_is_not_utf_8_is_refused_by_name_and_not_ignored() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     let value = std::ffi::OsStr::from_bytes(b"/data/\xff");
@@ -212,7 +204,7 @@ fn a_variable_that_is_not_text_is_refused_by_name_and_not_passed_over() {
 }
 
 #[test]
-fn a_refused_configuration_touches_nothing() {
+fn a_refused_configuration_changes_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(&folder.path().join("home")).with("WORKER_ID", "1024");
     let output = home.command("leafd").output().unwrap();
@@ -221,7 +213,7 @@ fn a_refused_configuration_touches_nothing() {
 }
 
 #[test]
-fn a_path_that_leads_to_no_regular_file_ends_the_start_at_once_and_is_named_with_the_remedy() {
+fn a_path_that_is_not_a_regular_file_ends_the_start_at_once_with_its_name_and_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -256,7 +248,7 @@ fn a_path_that_leads_to_no_regular_file_ends_the_start_at_once_and_is_named_with
 }
 
 #[test]
-fn the_file_counts_and_the_environment_outranks_it() {
+fn the_environment_overrides_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "[worker]\nid = 3\n[socket]\nmax-in-flight = 5\n");
     let home = Home::new(folder.path()).with("CONFIG", path.to_str().unwrap());
@@ -272,7 +264,7 @@ fn the_file_counts_and_the_environment_outranks_it() {
 }
 
 #[test]
-fn the_default_configuration_that_it_prints_is_right_and_starts_it() {
+fn the_printed_default_configuration_is_valid_and_starts_leafd() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let (code, text, _) = leafd(&home, &["default-config"]);
@@ -288,7 +280,7 @@ fn the_default_configuration_that_it_prints_is_right_and_starts_it() {
 }
 
 #[test]
-fn the_schema_that_it_prints_makes_a_table_that_it_serves_from() {
+fn leafd_serves_from_a_table_made_with_the_schema_that_it_prints() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let (code, schema, _) = leafd(&home, &["schema", "sqlite"]);
@@ -314,7 +306,7 @@ fn the_schema_that_it_prints_makes_a_table_that_it_serves_from() {
 }
 
 #[test]
-fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_given() {
+fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for arguments in [&["--bogus"][..], &["bogus"], &["check", "bogus"], &["--config"]] {
@@ -367,7 +359,7 @@ fn shipped(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_configuration_that_is_shipped_is_right() {
+fn every_shipped_configuration_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut found = Vec::new();
@@ -381,7 +373,7 @@ fn every_configuration_that_is_shipped_is_right() {
 }
 
 #[test]
-fn a_check_without_secrets_does_not_miss_them_and_finds_all_else() {
+fn a_check_without_secrets_ignores_missing_secrets_and_finds_every_other_problem() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let path = folder.path().join("leafd.toml");

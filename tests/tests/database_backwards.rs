@@ -16,11 +16,11 @@ const REFILL: &str = "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('or
 
 on_every_database! {
     a_row_set_back_by_hand_under_load_gives_no_id_twice,
-    a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing,
+    tags_of_a_cleared_table_end_and_a_refilled_table_repeats_no_id,
     a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice,
-    the_refresh_alone_moves_a_row_forward_and_never_back,
-    what_another_daemon_leased_is_protected_by_whoever_saw_it,
-    ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names,
+    the_refresh_moves_a_row_forward_without_a_lease_and_never_back,
+    a_daemon_protects_what_it_saw_another_daemon_lease,
+    ids_issued_twice_after_a_restore_lie_below_the_value_in_the_log_line,
 }
 
 const SAID: &str = "went backwards";
@@ -61,7 +61,7 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
     assert_eq!(ended.count(SAID), 5, "once each\n{ended}");
 }
 
-fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: Kind) {
+fn tags_of_a_cleared_table_end_and_a_refilled_table_repeats_no_id(kind: Kind) {
     // Found by the refresh, and by the next lease when that comes first.
     for refresh in ["200ms", "1h"] {
         let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
     assert_eq!(ended.count(SAID), 3, "once each\n{ended}");
 }
 
-fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
+fn the_refresh_moves_a_row_forward_without_a_lease_and_never_back(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_REFRESH", "200ms");
@@ -152,7 +152,7 @@ fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
     daemon.stop();
 }
 
-fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
+fn a_daemon_protects_what_it_saw_another_daemon_lease(kind: Kind) {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let database = Database::with_tag(kind, "orders", 100);
     let homes = [0, 1].map(|worker| {
@@ -199,7 +199,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     }
 }
 
-fn ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names(kind: Kind) {
+fn ids_issued_twice_after_a_restore_lie_below_the_value_in_the_log_line(kind: Kind) {
     const RESTORED: u64 = 1001;
     let database = Database::with_tag(kind, "orders", 100);
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

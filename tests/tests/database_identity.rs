@@ -13,8 +13,8 @@ use leafd_tests::fixture::{Fixture, LaidOut};
 use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 
 on_every_database! {
-    another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first,
-    a_database_that_is_replaced_under_a_running_daemon_gives_no_lease,
+    another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first,
+    a_database_that_is_replaced_while_leafd_runs_gives_no_lease,
     the_status_says_that_a_database_has_no_identity_until_it_has_one,
 }
 
@@ -34,12 +34,6 @@ fn refused(daemon: &Daemon, tag: &str) -> WireError {
     outcome.expect_err("a refusal")
 }
 
-/// A start that ends at once: its exit code, and what it says.
-fn start_fails(home: &Home) -> (Option<i32>, String) {
-    let output = home.command("leafd").output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
-}
-
 fn remove(home: &Home, suffixes: &[&str]) {
     for suffix in suffixes {
         let _ = std::fs::remove_file(home.state().join(format!("leafd.db{suffix}")));
@@ -51,7 +45,7 @@ fn at(home: &Home, database: &Path) -> Home {
 }
 
 #[test]
-fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_first() {
+fn hosts_that_switch_between_embedded_databases_repeat_no_id_of_either() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a.db", "b.db"].map(|name| folder.path().join(name));
     let [first, second] = ["1", "2"].map(|name| Home::new(&folder.path().join(name)));
@@ -94,7 +88,7 @@ fn another_embedded_database_is_not_taken_for_the_one_of_version_0_1_0() {
 }
 
 #[test]
-fn a_database_file_that_is_swapped_under_a_running_daemon_gives_no_lease_and_memory_serves() {
+fn a_database_file_that_is_swapped_while_leafd_runs_gives_no_lease_and_memory_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let [ours, other] = ["ours", "other"].map(|name| Home::new(&folder.path().join(name)));
     let seen = UniqueIds::default();
@@ -124,13 +118,13 @@ fn a_copy_of_the_database_is_refused_until_it_is_adopted() {
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
-    let (path, backup) = (home.state().join("leafd.db"), folder.path().join("backup"));
+    let (path, backup) = (home.database(), folder.path().join("backup"));
     std::fs::copy(&path, &backup).unwrap();
     let daemon = home.start();
     takes(&daemon, &seen, "orders", MANY);
     daemon.stop();
     std::fs::rename(&backup, &path).unwrap();
-    let (code, text) = start_fails(&home);
+    let (code, _, text) = home.run("leafd", &[]);
     assert_eq!(code, Some(78), "{text}");
     assert!(text.contains("the file is a copy") && text.contains("leafd adopt"), "{text}");
 }
@@ -165,7 +159,7 @@ fn a_created_tag_does_not_begin_at_one_when_the_databases_log_is_lost() {
 }
 
 #[test]
-fn a_created_tag_whose_database_is_lost_is_refused_with_the_remedy_and_then_begins_above() {
+fn a_created_tag_whose_database_is_lost_is_refused_and_begins_above_its_first_id_once_adopted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -209,7 +203,7 @@ fn an_emptied_database_is_not_taken_for_a_new_one_with_or_without_a_journal() {
 }
 
 #[test]
-fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are_given_up() {
+fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::of("0.1.0", "embedded-killed");
     let (seen, LaidOut { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
@@ -241,7 +235,7 @@ fn replace(database: &Database) {
     database.sql("UPDATE leaf_alloc SET max_id = 1");
 }
 
-fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first(kind: Kind) {
+fn another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
     identify(&database);
@@ -263,7 +257,7 @@ fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_fir
     daemon.stop();
 }
 
-fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind) {
+fn a_database_that_is_replaced_while_leafd_runs_gives_no_lease(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();

@@ -26,16 +26,16 @@ const LONG: &str = "60s";
 type Fault<T> = (&'static str, fn(&T));
 
 on_every_database! {
-    a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve,
-    a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down,
-    a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_longer,
-    a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_when_it_is_back,
+    a_frozen_server_delays_no_request_that_memory_can_serve,
+    a_server_frozen_for_longer_than_the_timeout_is_reported_as_down,
+    a_killed_or_restarted_server_fails_no_call_with_a_longer_deadline,
+    memory_is_served_while_the_network_hangs_or_breaks_and_leases_resume_once_it_is_back,
     connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each,
-    a_slow_network_delays_leases_and_nobody_whom_memory_can_serve,
-    the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more,
+    a_slow_network_delays_leases_but_no_request_that_memory_can_serve,
+    the_status_shows_what_each_tag_has_left_and_why_its_leases_fail,
 }
 
-fn a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve(kind: Kind) {
+fn a_frozen_server_delays_no_request_that_memory_can_serve(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
@@ -55,7 +55,7 @@ fn a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve(kind: Kind) 
     daemon.stop();
 }
 
-fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(kind: Kind) {
+fn a_server_frozen_for_longer_than_the_timeout_is_reported_as_down(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
@@ -77,7 +77,7 @@ fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(ki
     daemon.stop();
 }
 
-fn a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_longer(kind: Kind) {
+fn a_killed_or_restarted_server_fails_no_call_with_a_longer_deadline(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
@@ -110,7 +110,7 @@ fn a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_long
     daemon.stop();
 }
 
-fn a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_when_it_is_back(
+fn memory_is_served_while_the_network_hangs_or_breaks_and_leases_resume_once_it_is_back(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
@@ -172,7 +172,7 @@ fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Ki
     daemon.stop();
 }
 
-fn a_slow_network_delays_leases_and_nobody_whom_memory_can_serve(kind: Kind) {
+fn a_slow_network_delays_leases_but_no_request_that_memory_can_serve(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let proxy = Proxy::to(database.port());
@@ -194,7 +194,7 @@ fn a_slow_network_delays_leases_and_nobody_whom_memory_can_serve(kind: Kind) {
     daemon.stop();
 }
 
-fn the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more(kind: Kind) {
+fn the_status_shows_what_each_tag_has_left_and_why_its_leases_fail(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     database.insert_tag("users", 1, 1000);

@@ -18,15 +18,15 @@ const SOON: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(700);
 
 on_every_database! {
-    a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing,
-    a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks,
-    a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing,
-    a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do,
-    a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it_is_adopted,
-    ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen,
+    a_restart_without_the_database_serves_what_is_left_without_waiting,
+    a_recently_used_tag_is_leased_at_the_start_before_any_request,
+    a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id,
+    a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_to_do,
+    a_restored_directory_serves_ids_above_those_it_saw_and_no_snowflakes_until_it_is_adopted,
+    ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen,
 }
 
-fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind: Kind) {
+fn a_restart_without_the_database_serves_what_is_left_without_waiting(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 10_000);
     let proxy = Proxy::to(database.port());
     let seen = UniqueIds::default();
@@ -64,7 +64,7 @@ fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind
     }
 }
 
-fn a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks(kind: Kind) {
+fn a_recently_used_tag_is_leased_at_the_start_before_any_request(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     database.insert_tag("never used here", 1, 1000);
@@ -117,7 +117,7 @@ fn twins(kind: Kind, folder: &Path, database: &Database, seen: &UniqueIds) -> (D
     (original.start(), clone)
 }
 
-fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: Kind) {
+fn a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let seen = UniqueIds::default();
@@ -145,7 +145,7 @@ fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: K
     clone.stop();
 }
 
-fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do(kind: Kind) {
+fn a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_to_do(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let seen = UniqueIds::default();
@@ -164,7 +164,7 @@ fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_t
     original.stop();
 }
 
-fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it_is_adopted(
+fn a_restored_directory_serves_ids_above_those_it_saw_and_no_snowflakes_until_it_is_adopted(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it
     daemon.stop();
 }
 
-fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(kind: Kind) {
+fn ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Home::new(folder.path());
     let databases = [(); 2].map(|()| Database::with_tag(kind, "orders", 1000));

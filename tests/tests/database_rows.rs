@@ -21,16 +21,14 @@ const SHORT: Duration = Duration::from_millis(700);
 type Fault<T> = (&'static str, fn(&T));
 
 on_every_database! {
-    a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at_a_time,
-    a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended,
-    rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back,
-    a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id,
-    a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told,
+    a_locked_row_stops_only_its_own_tag_with_one_lease_in_flight_at_a_time,
+    a_row_with_an_absurd_value_is_reported_and_works_again_once_it_is_repaired,
+    revoked_rights_are_reported_in_the_databases_words_and_leases_resume_once_they_are_granted,
+    a_dropped_table_stops_only_leases_and_a_recreated_one_repeats_no_id,
+    a_changed_password_does_not_affect_open_connections_and_is_never_shown,
 }
 
-fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at_a_time(
-    kind: Kind,
-) {
+fn a_locked_row_stops_only_its_own_tag_with_one_lease_in_flight_at_a_time(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     database.insert_tag("users", 1, 10);
@@ -90,7 +88,7 @@ fn waiting_for_locks(kind: Kind, watcher: &mut leafd_tests::database::Session) -
     watcher.query(query).len()
 }
 
-fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
+fn a_row_with_an_absurd_value_is_reported_and_works_again_once_it_is_repaired(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
@@ -127,7 +125,7 @@ fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
     assert_eq!(ended.count("the row cannot be used"), 4, "once each\n{ended}");
 }
 
-fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back(
+fn revoked_rights_are_reported_in_the_databases_words_and_leases_resume_once_they_are_granted(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
@@ -154,7 +152,7 @@ fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_
     assert_eq!(ended.count("secret"), 0, "{ended}");
 }
 
-fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(kind: Kind) {
+fn a_dropped_table_stops_only_leases_and_a_recreated_one_repeats_no_id(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
@@ -183,7 +181,7 @@ fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(k
     assert_eq!(ended.count("went backwards"), 1, "{ended}");
 }
 
-fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(kind: Kind) {
+fn a_changed_password_does_not_affect_open_connections_and_is_never_shown(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();

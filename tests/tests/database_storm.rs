@@ -21,7 +21,7 @@ const STORM: usize = 50;
 const LONG_MS: u32 = 300_000;
 
 on_every_database! {
-    a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_served_afterwards,
+    a_thousand_drained_tags_do_not_storm_a_database_that_is_down_and_are_all_served_afterwards,
 }
 
 fn name(number: u64) -> String {
@@ -49,7 +49,7 @@ fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &UniqueIds) {
     }
 }
 
-fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_served_afterwards(
+fn a_thousand_drained_tags_do_not_storm_a_database_that_is_down_and_are_all_served_afterwards(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();

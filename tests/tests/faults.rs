@@ -11,14 +11,11 @@ use std::time::{Duration, Instant};
 use leaf_client::Error;
 use leaf_client::blocking::Client;
 use leaf_client::wire::ErrorCode;
-use leafd_tests::UniqueIds;
 use leafd_tests::daemon::{Daemon, Home};
+use leafd_tests::{PATIENCE, UniqueIds};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The files whose system calls are counted and hit.
 const FILES: [&str; 10] = [
@@ -95,7 +92,7 @@ fn served_before_its_end(daemon: &mut Daemon, seen: &UniqueIds) -> bool {
 }
 
 #[test]
-fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised() {
+fn after_a_kill_at_any_step_of_its_creation_a_tag_never_begins_below_its_promised_first_id() {
     const FIRST: u64 = 5_000_001;
     let mut deaths = 0;
     for call in ["write", "pwrite64", "fdatasync", "fsync"] {
@@ -153,7 +150,7 @@ fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised()
 }
 
 #[test]
-fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
+fn a_kill_at_any_write_sync_or_rename_of_the_state_repeats_no_id() {
     let (mut deaths, mut ids) = (0, 0);
     for call in ["write", "pwrite64", "fdatasync", "fsync", "rename", "ftruncate"] {
         for nth in 1..=40 {
@@ -195,7 +192,7 @@ fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
 }
 
 #[test]
-fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers() {
+fn a_disk_that_fails_for_a_while_causes_errors_but_no_duplicate_and_leafd_recovers() {
     for (call, error) in
         [("fdatasync", "EIO"), ("fsync", "EIO"), ("write", "ENOSPC"), ("rename", "EROFS")]
     {
@@ -241,8 +238,7 @@ fn renames_after_the_lock(trace: &str) -> usize {
 }
 
 #[test]
-fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes_nothing_unlocked()
-{
+fn a_stop_with_a_slow_disk_and_an_unread_log_ends_and_writes_nothing_without_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SHUTDOWN_GRACE", "100ms")
@@ -287,7 +283,7 @@ fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes
 }
 
 #[test]
-fn every_directory_that_a_first_start_makes_is_on_disk_before_anything_is_issued() {
+fn a_first_start_syncs_every_directory_that_it_makes_before_it_issues_an_id() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, state) = (folder.path().join("trace"), folder.path().join("a/b/c"));
     let mut home = Home::new(folder.path()).with("STATE_DIR", state.to_str().unwrap());

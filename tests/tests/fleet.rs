@@ -24,7 +24,7 @@ const FAULTS: usize = 9;
 /// in how much of a moment is left between an end and the next, and calls do not wait for ever.
 const FAULTS_ON_END: usize = 3;
 
-/// How long it may go on. No test measures time by it.
+/// How long the test may take before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn pause(most_ms: u64) {
@@ -109,11 +109,11 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
 }
 
 #[test]
-fn a_fleet_on_mariadb_gives_no_id_twice_whoever_is_killed() {
+fn a_fleet_on_mariadb_gives_no_id_twice_whatever_is_killed() {
     a_fleet_gives_no_id_twice(Kind::MariaDb);
 }
 
 #[test]
-fn a_fleet_on_postgres_gives_no_id_twice_whoever_is_killed() {
+fn a_fleet_on_postgres_gives_no_id_twice_whatever_is_killed() {
     a_fleet_gives_no_id_twice(Kind::Postgres);
 }

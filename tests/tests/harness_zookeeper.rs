@@ -4,41 +4,24 @@
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leafd_tests::processes::processes_in;
+use leafd_tests::processes::{has_ended, processes_in};
+use leafd_tests::stores::wait_until;
 use leafd_tests::zookeeper::java_leaf::{Refusal, forever, records};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
-use leafd_tests::{Ensemble, Proxy};
+use leafd_tests::{Ensemble, PATIENCE, Proxy};
 use nix::unistd::Pid;
 use zookeeper_client::{Acls, Error};
 
-/// How long something that must not happen is waited for.
+/// How long a test waits to see that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// As short as a session may be.
+/// The shortest session timeout that the servers allow.
 const A_SECOND: Duration = Duration::from_secs(1);
 
 /// The name of the Leaf fleet.
 const NAME: &str = "leaf";
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// It has ended, and has only to be buried.
-fn has_ended(pid: Pid) -> bool {
-    // pid (name) state …
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
-}
 
 fn text(tree: &Tree, path: &str) -> Option<String> {
     tree.get(path).map(|node| String::from_utf8(node.data).unwrap())
@@ -76,7 +59,7 @@ fn a_single_server_and_three_serve_one_tree() {
 }
 
 #[test]
-fn trees_on_the_shared_server_know_nothing_of_each_other() {
+fn trees_on_the_shared_server_share_nothing() {
     let ensemble = Ensemble::shared();
     let [one, other] = [ensemble.fresh_chroot(), ensemble.fresh_chroot()];
     Tree::at(&one).create("/snowflake", b"one");
@@ -85,7 +68,7 @@ fn trees_on_the_shared_server_know_nothing_of_each_other() {
 }
 
 #[test]
-fn nodes_that_a_user_keeps_for_himself_are_closed_to_others() {
+fn nodes_with_an_acl_for_their_creator_are_closed_to_others() {
     let servers = Ensemble::shared().fresh_chroot();
     let owner = Tree::at(&servers).with_auth("leaf:secret");
     owner.create("/kept", b"mine");
@@ -267,21 +250,21 @@ fn java_leaf_reports_its_clock_and_skips_while_it_is_behind() {
     let leaf = JavaLeaf::at(&servers, NAME, "10.0.0.1", 8080);
     let running = leaf.with_interval(Duration::from_millis(30)).start().unwrap();
     let began = timestamp(&servers, 0);
-    wait_until("no report", || timestamp(&servers, 0) > began);
+    wait_until("a report", || timestamp(&servers, 0) > began);
     // Whatever else has been written to the node, and whatever its version.
     let tree = Tree::at(&servers);
     tree.set(running.node(), b"anything");
-    wait_until("no report", || text(&tree, running.node()).unwrap() != "anything");
+    wait_until("a report", || text(&tree, running.node()).unwrap() != "anything");
     running.set_clock(-60_000);
     // One may be under way.
-    wait_until("it still reports", || {
+    wait_until("reports stop", || {
         let reports = running.reports();
         std::thread::sleep(A_WHILE);
         running.reports() == reports
     });
     let last = timestamp(&servers, 0);
     running.set_clock(60_000);
-    wait_until("no report", || timestamp(&servers, 0) >= last + 60_000);
+    wait_until("a report", || timestamp(&servers, 0) >= last + 60_000);
 }
 
 #[test]
@@ -355,7 +338,7 @@ fn nothing_is_left_of_servers_when_their_process_ends_or_is_killed() {
             drop(child.stdin.take());
         }
         assert_eq!(child.wait().expect("its end").success(), !killed);
-        wait_until("a server runs", || pids.iter().all(|pid| has_ended(*pid)));
-        wait_until("a folder is there", || !folders.iter().any(|folder| folder.exists()));
+        wait_until("the servers end", || pids.iter().all(|pid| has_ended(*pid)));
+        wait_until("the folders are removed", || !folders.iter().any(|folder| folder.exists()));
     }
 }

@@ -10,7 +10,7 @@ use leaf_client::wire::{
 };
 use leafd_tests::daemon::Home;
 use leafd_tests::malformed::{self, Malformed};
-use leafd_tests::raw::{Raw, frame, frame_of, hello};
+use leafd_tests::raw::{Raw, frame, frame_of, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
 
 /// None of this may cost memory. At rest it is 15 MiB.
@@ -28,10 +28,6 @@ fn beside_others(act: impl FnOnce(&Path)) {
     println!("peak of {peak} MiB");
     assert!(peak < MOST_MIB, "{peak} MiB");
     daemon.stop();
-}
-
-fn segment(tag: &str, count: u32) -> Call<'_> {
-    Call::Segment { tag, count, timeout_ms: 0 }
 }
 
 /// The call is refused with `code` and `detail`, and the connection goes on.
@@ -126,7 +122,7 @@ fn a_frame_as_long_as_allowed_is_read_and_a_configured_lower_limit_holds() {
 }
 
 #[test]
-fn a_peer_that_ends_within_a_frame_is_closed_and_what_it_asked_before_is_answered() {
+fn a_connection_that_ends_inside_a_frame_is_closed_after_its_earlier_requests_are_answered() {
     beside_others(|socket| {
         let whole = [hello(), frame(2, segment("orders", 1))].concat();
         for cut in 0..whole.len() {
@@ -179,8 +175,7 @@ fn a_count_of_0_or_above_the_limit_is_refused_with_the_limit_and_the_connection_
         let mut raw = Raw::greeted(socket);
         for count in [0, 100_001, u32::MAX] {
             is_refused(&mut raw, segment("orders", count), ErrorCode::BadCount, 100_000);
-            let call = Call::Snowflake { count, timeout_ms: 0 };
-            is_refused(&mut raw, call, ErrorCode::BadCount, 100_000);
+            is_refused(&mut raw, snowflakes(count), ErrorCode::BadCount, 100_000);
         }
         for limit in [0, MAX_TAGS_PER_PAGE + 1, u32::MAX] {
             let call = Call::TagList { after: "", limit };
@@ -213,7 +208,7 @@ fn a_name_that_no_tag_can_have_is_refused_in_every_call_and_the_connection_goes_
 }
 
 #[test]
-fn values_that_no_tag_can_have_are_refused_by_type_and_the_connection_goes_on() {
+fn values_that_no_tag_can_have_get_typed_refusals_and_the_connection_goes_on() {
     beside_others(|socket| {
         let mut raw = Raw::greeted(socket);
         let long = "x".repeat(257);

@@ -9,13 +9,13 @@ use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
 use leafd_tests::other_user::{OtherUser, open_to_all};
-use leafd_tests::raw::{Raw, frame, hello};
+use leafd_tests::raw::{Raw, frame, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
 use leafd_tests::{Daemon, UniqueIds};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 fn one_id() -> Call<'static> {
-    Call::Segment { tag: "orders", count: 1, timeout_ms: 0 }
+    segment("orders", 1)
 }
 
 /// Whether there was a place for a new connection: it said hello, or was refused because of the
@@ -123,7 +123,7 @@ fn ten_thousand_connections_at_once_are_served_and_cost_little_memory() {
 }
 
 #[test]
-fn a_connection_above_the_limit_is_refused_by_type_and_a_place_that_is_free_is_used_again() {
+fn a_connection_above_the_limit_gets_a_typed_refusal_and_freed_places_are_reused() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "20");
     let daemon = home.start();
@@ -151,7 +151,7 @@ fn a_connection_above_the_limit_is_refused_by_type_and_a_place_that_is_free_is_u
 }
 
 #[test]
-fn with_few_descriptors_it_takes_fewer_connections_and_still_writes_its_state() {
+fn with_few_descriptors_leafd_accepts_fewer_connections_and_still_writes_its_state() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
     let home = home.through(&["sh", "-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
@@ -170,10 +170,8 @@ fn with_few_descriptors_it_takes_fewer_connections_and_still_writes_its_state() 
     // New leases, and new ceilings in the journal and in the worker file.
     for number in 0..100 {
         let tag = format!("tag {number}");
-        let call = Call::Segment { tag: &tag, count: 5000, timeout_ms: 0 };
-        assert!(matches!(raw.ask(number + 2, call), Reply::Ids { .. }));
-        let call = Call::Snowflake { count: 20_000, timeout_ms: 0 };
-        assert!(matches!(raw.ask(number + 2, call), Reply::Ids { .. }));
+        assert!(matches!(raw.ask(number + 2, segment(&tag, 5000)), Reply::Ids { .. }));
+        assert!(matches!(raw.ask(number + 2, snowflakes(20_000)), Reply::Ids { .. }));
     }
     drop(inside);
     wait_for_place(&home);
@@ -188,7 +186,7 @@ fn limit_descriptors(daemon: &Daemon, limit: usize) {
 }
 
 #[test]
-fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_some() {
+fn without_free_descriptors_open_connections_are_served_and_new_ones_are_accepted_later() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_DEFAULT_STEP", "1000000");
     let daemon = home.start();
@@ -239,7 +237,7 @@ sys.stdin.read()
 ";
 
 #[test]
-fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() {
+fn another_users_many_connections_that_never_read_do_not_delay_a_new_connection() {
     const CROWD_SIZE: u64 = 1000;
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path());

@@ -7,17 +7,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, MAGIC, Reply, Response, WireError};
-use leafd_tests::Daemon;
 use leafd_tests::daemon::Home;
 use leafd_tests::other_user::{OtherUser, open_to_all};
 use leafd_tests::raw::{Raw, frame, hello};
 use leafd_tests::watch::Bystanders;
+use leafd_tests::{Daemon, PATIENCE};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 const GREEDY: u32 = 61_001;
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The refusal as a naive client sees it that writes `late` before it reads: its write must not fail.
 /// leafd waits for such a client for 250 ms, which a busy machine may exceed; so there are some tries.

@@ -22,7 +22,7 @@ const STEP: u64 = 50;
 /// 6400 by then, and more would let it lease ever more rarely.
 const LOADS: u64 = 9;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What a Java Leaf did in all its lives.
@@ -252,7 +252,7 @@ fn shown(daemon: &Daemon, leases: u64, mut meanwhile: impl FnMut()) -> TagStatus
 }
 
 #[test]
-fn a_step_that_is_changed_in_the_row_counts_from_the_next_lease_on() {
+fn a_step_changed_in_the_row_applies_from_the_next_lease_on() {
     for kind in Kind::ALL {
         let database = Database::shared(kind).fresh();
         database.create_table();

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use leafd_tests::manifest::{SECRETS, SHIPPED, check, containers, find, objects, path, pods};
+use leafd_tests::manual;
 use serde_json::{Value, json};
 
 fn shipped() -> Vec<Value> {
@@ -71,7 +72,7 @@ fn the_sidecar_and_its_application_keep_to_pod_security_restricted() {
 }
 
 #[test]
-fn the_daemon_of_a_node_leaves_restricted_only_where_its_comments_say_so() {
+fn the_daemonset_departs_from_restricted_only_where_its_comments_say_so() {
     let objects = objects(&path("daemonset.yaml"));
     let pods = pods(&objects);
     let found: Vec<_> = pods.iter().map(|(name, pod)| (name.as_str(), violations(pod))).collect();
@@ -87,7 +88,7 @@ fn the_daemon_of_a_node_leaves_restricted_only_where_its_comments_say_so() {
 }
 
 #[test]
-fn a_pod_that_is_less_confined_does_not_go_unnoticed() {
+fn a_pod_that_is_less_confined_is_found() {
     let (_, pod) = pods(&objects(&path("sidecar.yaml"))).remove(0);
     let sidecar = "/initContainers/0/securityContext";
     for (at, value, what) in [
@@ -107,7 +108,7 @@ fn a_pod_that_is_less_confined_does_not_go_unnoticed() {
 }
 
 #[test]
-fn every_container_has_a_read_only_root_and_says_what_it_needs() {
+fn every_container_has_a_read_only_root_and_declares_its_resources() {
     for (_, pod) in pods(&shipped()) {
         assert_eq!(pod["automountServiceAccountToken"], false);
         for container in containers(&pod) {
@@ -149,7 +150,7 @@ fn applications_are_in_the_sockets_group_and_are_not_leafds_user() {
 }
 
 #[test]
-fn leafd_takes_the_configuration_of_every_config_map() {
+fn leafd_accepts_the_configuration_of_every_config_map() {
     for name in SHIPPED {
         let objects = objects(&path(name));
         let folder = tempfile::tempdir().unwrap();
@@ -176,16 +177,9 @@ fn leafd_takes_the_configuration_of_every_config_map() {
 
 #[test]
 fn variables_of_leafds_containers_are_keys_of_its_configuration() {
-    let default = std::fs::read_to_string(path("../daemon/src/config/default.toml")).unwrap();
-    let mut section = String::new();
-    let mut keys = BTreeSet::from(["LEAFD_SOCKET".to_owned()]);
-    for line in default.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']').to_owned();
-        } else if let Some((key, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
-            keys.insert(format!("LEAFD_{section}_{key}").replace('-', "_").to_uppercase());
-        }
-    }
+    let default = manual::keys_of_file(leafd::config::DEFAULT).into_iter();
+    let mut keys: BTreeSet<_> = default.map(|key| key.variable).collect();
+    keys.insert("LEAFD_SOCKET".to_owned());
     assert!(keys.contains("LEAFD_WORKER_IDENTITY"), "{keys:?}");
     let mut set = BTreeSet::new();
     for (_, pod) in pods(&shipped()) {

@@ -10,9 +10,7 @@ use leafd_tests::raw::{Raw, hello};
 use leafd_tests::{Caller, Database, UniqueIds};
 
 fn health(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = home.command("leafctl").arg("health").args(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    home.run("leafctl", &[&["health"], arguments].concat())
 }
 
 /// Ready, or not with these words among the reasons; alive in any case.
@@ -56,7 +54,7 @@ fn a_daemon_that_answers_is_healthy_and_one_that_hangs_or_is_gone_is_not() {
 }
 
 #[test]
-fn a_daemon_that_is_to_give_no_snowflake_ids_is_ready_and_one_that_cannot_is_not() {
+fn a_daemon_with_snowflakes_disabled_is_ready_and_one_that_cannot_issue_them_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     home.start().stop();
@@ -80,7 +78,7 @@ fn a_daemon_that_has_no_worker_id_yet_is_not_ready() {
 }
 
 #[test]
-fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_it() {
+fn a_database_that_is_down_makes_a_daemon_unready_only_while_requests_wait_for_it() {
     let database = Database::start(Kind::MariaDb);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
@@ -107,7 +105,7 @@ fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_i
 }
 
 #[test]
-fn a_daemon_whose_places_are_all_taken_is_alive_and_not_ready() {
+fn a_daemon_at_its_connection_limit_is_alive_but_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "2");
     let _daemon = home.start();

@@ -12,7 +12,7 @@ use leafd_tests::raw::{Raw, frame};
 use nix::sys::signal::Signal;
 
 #[test]
-fn sigterm_and_sigint_end_it_with_0_and_clients_are_told_goodbye() {
+fn sigterm_and_sigint_end_leafd_with_0_and_clients_receive_goodbye() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -48,7 +48,7 @@ fn sigusr1_and_sigusr2_change_nothing() {
 }
 
 #[test]
-fn signals_again_and_again_do_not_make_the_stop_unclean() {
+fn repeated_signals_do_not_make_the_stop_unclean() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let seen = UniqueIds::default();
@@ -116,12 +116,12 @@ fn a_clean_stop_loses_no_segment_id() {
 }
 
 #[test]
-fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
+fn requests_that_wait_for_the_store_do_not_delay_the_stop_and_clients_receive_goodbye() {
     let folder = tempfile::tempdir().unwrap();
     // Requests may wait for much longer than this test does.
     let home =
         Home::new(folder.path()).with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "300ms");
-    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    home.break_store();
     let mut daemon = home.start();
     let mut waiting: Vec<_> = (0..50).map(|_| Raw::greeted(&home.socket())).collect();
     for raw in &mut waiting {
@@ -153,7 +153,7 @@ fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
 }
 
 #[test]
-fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop() {
+fn clients_that_do_not_read_or_finish_a_request_do_not_delay_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SHUTDOWN_GRACE", "300ms")
@@ -174,7 +174,7 @@ fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop(
 }
 
 #[test]
-fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() {
+fn clients_that_ask_without_a_pause_receive_goodbye_and_do_not_delay_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SHUTDOWN_GRACE", "20s");
     let mut daemon = home.start();

@@ -13,14 +13,14 @@ use leafd_tests::watch::{Bystanders, resident_kib};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid};
 
-/// Runs leafd where it cannot stay. Returns its exit code and its last words.
+/// Starts a leafd that ends by itself. Returns its exit code and what it printed as an error.
 fn refused(home: &Home) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } = home.command("leafd").output().unwrap();
-    (status.code(), String::from_utf8(stderr).unwrap())
+    let (code, _, errors) = home.run("leafd", &[]);
+    (code, errors)
 }
 
 #[test]
-fn a_second_daemon_on_the_same_state_is_refused_with_75_and_told_who_holds_it() {
+fn a_second_daemon_on_the_same_state_is_refused_with_75_and_the_holder_is_named() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -52,7 +52,7 @@ fn a_second_daemon_on_the_same_socket_is_refused_with_75_and_the_first_goes_on()
 }
 
 #[test]
-fn of_daemons_that_start_at_once_on_one_folder_one_serves_and_the_others_are_refused() {
+fn when_several_daemons_start_at_once_on_one_folder_one_serves_and_the_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut all: Vec<_> = (0..8).map(|_| home.spawn()).collect();
@@ -85,7 +85,7 @@ fn a_socket_that_a_killed_daemon_left_behind_is_replaced() {
 }
 
 #[test]
-fn what_is_not_a_socket_in_its_place_is_refused_with_73_and_kept() {
+fn anything_but_a_socket_at_the_sockets_path_is_refused_with_73_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     std::fs::write(home.socket(), "precious").unwrap();
@@ -150,7 +150,7 @@ fn the_socket_has_mode_0660_or_the_one_configured_whatever_the_umask_is() {
 }
 
 #[test]
-fn the_log_tells_the_socket_and_a_command_that_works_when_it_is_typed() {
+fn the_log_names_the_socket_and_a_command_that_works_as_printed() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -204,7 +204,7 @@ fn a_json_log_is_one_object_per_line_from_the_first_to_the_last() {
 }
 
 #[test]
-fn without_a_standard_error_it_serves() {
+fn leafd_serves_without_a_standard_error() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("LOG_LEVEL", "trace");
     let home = home.through(&["sh", "-c", "exec \"$0\" \"$@\" 2>&- >&- <&-"]);
@@ -224,7 +224,7 @@ impl Drop for Guarded {
 }
 
 #[test]
-fn a_reader_of_the_log_that_never_reads_holds_up_neither_serving_nor_the_stop() {
+fn an_unread_log_delays_neither_requests_nor_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("LOG_LEVEL", "trace");
     let child = home.command("leafd").stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
@@ -254,7 +254,7 @@ fn a_reader_of_the_log_that_never_reads_holds_up_neither_serving_nor_the_stop() 
 }
 
 #[test]
-fn at_rest_it_is_small() {
+fn an_idle_daemon_takes_at_most_15_mib() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();

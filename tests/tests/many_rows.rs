@@ -1,19 +1,18 @@
 //! A table with very many rows costs a daemon that uses a few of them nothing: it keeps none of
 //! the others, and reads them only for whoever asks for the list.
 
-use std::fs;
-
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, TagStatus, blocking};
 use leafd::store::NewTag;
-use leafd_tests::daemon::{Daemon, Home};
+use leafd_tests::daemon::Home;
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::stores::{TestStore, run, tag};
+use leafd_tests::watch::peak_mib;
 use leafd_tests::{on_every_server, on_every_store};
 
 on_every_store! {
     pages_are_in_byte_order_and_complete_whatever_their_size,
-    tags_are_found_together_as_they_are_one_by_one,
+    looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one,
 }
 
 on_every_server! {
@@ -75,7 +74,7 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Te
     assert_pages(bench, &names);
 }
 
-fn tags_are_found_together_as_they_are_one_by_one(bench: &TestStore) {
+fn looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     for name in NAMES {
@@ -111,15 +110,8 @@ fn names(tags: &[TagStatus]) -> Vec<&str> {
     tags.iter().map(|tag| tag.tag.as_str()).collect()
 }
 
-/// The most memory that the daemon ever had, in MB.
-fn most_memory(daemon: &Daemon) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
-}
-
 #[test]
-fn many_rows_that_nobody_uses_take_no_memory_and_are_listed_in_pages() {
+fn unused_rows_take_no_memory_and_are_listed_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_REFRESH", "100ms");
     let daemon = home.start();
@@ -144,13 +136,13 @@ fn many_rows_that_nobody_uses_take_no_memory_and_are_listed_in_pages() {
     }
     assert_eq!(names(&seen(&mut client)), ["orders"]);
     assert_eq!(client.status().unwrap().segments.tags, 1);
-    let memory = most_memory(&daemon);
-    println!("{memory} MB");
-    assert!(memory < 100, "{memory} MB");
+    let memory = peak_mib(&daemon);
+    println!("peak of {memory} MiB");
+    assert!(memory < 100, "{memory} MiB");
 }
 
 #[test]
-fn the_status_tells_of_tags_in_use_and_asks_no_store() {
+fn the_status_shows_tags_in_use_without_asking_the_store() {
     let database = Database::with_tag(Kind::MariaDb, "orders", 1000);
     database.insert_tag("unused", 1, 1000);
     let folder = tempfile::tempdir().unwrap();

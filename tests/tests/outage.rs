@@ -1,7 +1,6 @@
 //! The embedded store is made unavailable: what is leased is served, restart or not; what is not
 //! gets a clear error at the deadline, and it goes on by itself when the store is back.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leaf_client::Error;
@@ -11,11 +10,7 @@ use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::Raw;
 use leafd_tests::watch::main_thread_sleeps;
-use leafd_tests::{Daemon, UniqueIds};
-
-fn database(home: &Home) -> PathBuf {
-    home.state().join("leafd.db")
-}
+use leafd_tests::{Daemon, StoreLock, UniqueIds};
 
 /// Takes the database away while leafd is down.
 fn hide(home: &Home) {
@@ -51,7 +46,7 @@ fn wait_served(daemon: &Daemon, seen: &UniqueIds) {
 }
 
 #[test]
-fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_or_not() {
+fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_after_a_stop_or_a_crash() {
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path());
@@ -94,34 +89,23 @@ fn a_first_start_with_a_store_that_cannot_be_opened_serves_snowflakes_and_recove
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let seen = UniqueIds::default();
-    // A directory stands in the place of the database.
-    std::fs::create_dir_all(database(&home)).unwrap();
+    home.break_store();
     let daemon = home.start();
     let error = next(&daemon, &seen, 1).unwrap_err();
     assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
     daemon.client().snowflake().unwrap();
-    std::fs::remove_dir(database(&home)).unwrap();
+    home.repair_store();
     wait_served(&daemon, &seen);
 }
 
 #[test]
-fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_can_serve() {
+fn a_store_locked_by_another_process_delays_leases_but_no_request_that_memory_can_serve() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("STORE_TIMEOUT", "300ms");
     let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
-    // Holds the write lock until its standard input ends.
-    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
-                  c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read()";
-    let mut locker = std::process::Command::new("python3")
-        .args(["-c", script, database(&home).to_str().unwrap()])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut word = [0; 6];
-    std::io::Read::read_exact(locker.stdout.as_mut().unwrap(), &mut word).unwrap();
+    let lock = StoreLock::hold(&home);
     let mut served = 0;
     let error = loop {
         match next(&daemon, &seen, 1) {
@@ -131,8 +115,7 @@ fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_ca
     };
     assert_eq!(served, 999, "all that memory had");
     assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
-    drop(locker.stdin.take());
-    locker.wait().unwrap();
+    drop(lock);
     wait_served(&daemon, &seen);
     assert_eq!(seen.highest("orders"), Some(1001), "nothing was lost in between");
 }
@@ -168,11 +151,11 @@ fn an_older_copy_of_the_database_gives_no_id_twice() {
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
     daemon.stop();
-    let backup = std::fs::read(database(&home)).unwrap();
+    let backup = std::fs::read(home.database()).unwrap();
     let daemon = home.start();
     next(&daemon, &seen, 50_000).unwrap();
     daemon.stop();
-    std::fs::write(database(&home), backup).unwrap();
+    std::fs::write(home.database(), backup).unwrap();
     let daemon = home.start();
     for _ in 0..10 {
         next(&daemon, &seen, 50_000).unwrap();
@@ -181,7 +164,7 @@ fn an_older_copy_of_the_database_gives_no_id_twice() {
 }
 
 #[test]
-fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_is_mended() {
+fn an_unusable_row_gives_an_error_with_its_value_and_works_again_once_it_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let seen = UniqueIds::default();
@@ -212,7 +195,7 @@ fn wake_ups(daemon: &Daemon, requests: u64, tag: &str, answered: impl Fn(&Reply)
 }
 
 #[test]
-fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outage_or_without() {
+fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outage_or_not() {
     const REQUESTS: u64 = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_AUTO_CREATE", "false");

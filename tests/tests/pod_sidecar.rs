@@ -118,7 +118,7 @@ fn nobody_in_the_pod_has_more_rights_than_the_manifest_says() {
 }
 
 #[test]
-fn a_sidecar_that_is_told_to_stop_ends_well_and_frees_its_worker_id() {
+fn a_sidecar_that_is_stopped_ends_with_0_and_releases_its_worker_id() {
     let sidecar = Sidecar::play();
     sidecar.application().goes_on("the application gets IDs");
     let free = format!("{}/free", sidecar.tree);

@@ -11,14 +11,11 @@ use leaf_client::wire::{Call, ErrorCode, Reply, Response, WireError};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
 use leafd_tests::other_user::{OtherUser, UserConnection, open_to_all};
-use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::{Daemon, UniqueIds};
+use leafd_tests::raw::{Raw, frame, hello, segment};
+use leafd_tests::{Daemon, PATIENCE, UniqueIds};
 use nix::sys::signal::Signal;
 
 const THEIRS: u32 = 61_003;
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A daemon with a configuration file that a test changes.
 struct Host {
@@ -65,14 +62,8 @@ impl Host {
     }
 
     fn let_in(&self) -> UserConnection {
-        let (theirs, answer) = OtherUser::new(THEIRS, THEIRS).greets(&self.home.socket());
-        assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
-        theirs
+        OtherUser::new(THEIRS, THEIRS).let_in(&self.home.socket())
     }
-}
-
-fn of(tag: &str, count: u32) -> Call<'_> {
-    Call::Segment { tag, count, timeout_ms: 0 }
 }
 
 fn outcome(reply: Reply) -> Result<(), WireError> {
@@ -91,53 +82,53 @@ fn refused(reply: Reply, code: ErrorCode) -> WireError {
 }
 
 #[test]
-fn new_rules_hold_for_connections_that_are_open_and_none_of_them_ends() {
+fn new_rules_apply_to_open_connections_and_end_none_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let rules = |tags: &str| format!("[[access.rules]]\nusers = [{THEIRS}]\ntags = {tags}\n");
     let mut host = Host::start(folder.path(), &rules("['orders']"));
     let mut theirs = host.let_in();
-    assert_eq!(outcome(theirs.raw.ask(2, of("orders", 1))), Ok(()));
-    refused(theirs.raw.ask(3, of("bills", 1)), ErrorCode::Forbidden);
+    assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
+    refused(theirs.raw.ask(3, segment("bills", 1)), ErrorCode::Forbidden);
     host.reload(&rules("['bills']"));
-    refused(theirs.raw.ask(4, of("orders", 1)), ErrorCode::Forbidden);
-    assert_eq!(outcome(theirs.raw.ask(5, of("bills", 1))), Ok(()));
+    refused(theirs.raw.ask(4, segment("orders", 1)), ErrorCode::Forbidden);
+    assert_eq!(outcome(theirs.raw.ask(5, segment("bills", 1))), Ok(()));
     refused(theirs.raw.ask(6, Call::TagShow { tag: "bills" }), ErrorCode::Forbidden);
     host.reload(&format!("{}administer = true\n", rules("['*']")));
-    assert_eq!(outcome(theirs.raw.ask(7, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(theirs.raw.ask(7, segment("orders", 1))), Ok(()));
     assert_eq!(outcome(theirs.raw.ask(8, Call::TagShow { tag: "bills" })), Ok(()));
     host.home.log().wait_for("configuration reloaded: access.rules;");
 }
 
 #[test]
-fn who_is_no_longer_named_is_told_so_at_its_next_call_and_let_go() {
+fn a_user_whom_no_rule_names_any_more_is_refused_at_its_next_call_and_disconnected() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
     let mut theirs = host.let_in();
     let mut root = host.connect();
-    assert_eq!(outcome(theirs.raw.ask(2, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
     host.reload("[[access.rules]]\nname = 'apps'\nusers = [1]\n");
-    let error = refused(theirs.raw.ask(3, of("orders", 1)), ErrorCode::Forbidden);
+    let error = refused(theirs.raw.ask(3, segment("orders", 1)), ErrorCode::Forbidden);
     assert!(error.message.contains("may not connect: no rule names"), "{error}");
     assert_eq!(theirs.raw.receive(), None, "it is let go");
-    assert_eq!(outcome(root.ask(2, of("orders", 1))), Ok(()), "root needs no rule");
+    assert_eq!(outcome(root.ask(2, segment("orders", 1))), Ok(()), "root needs no rule");
     let (_, answer) = OtherUser::new(THEIRS, THEIRS).greets(&host.home.socket());
     refused(answer.reply, ErrorCode::Forbidden);
     host.reload("");
-    assert_eq!(outcome(host.let_in().raw.ask(2, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(host.let_in().raw.ask(2, segment("orders", 1))), Ok(()));
 }
 
 #[test]
-fn quotas_and_limits_change() {
+fn a_reload_changes_quotas_and_limits() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
     let mut raw = host.connect();
-    assert_eq!(outcome(raw.ask(2, of("orders", 500))), Ok(()));
+    assert_eq!(outcome(raw.ask(2, segment("orders", 500))), Ok(()));
     host.reload("[quota]\nids-per-second = 100\ntags = [{ tags = ['b*'], ids-per-second = 5 }]\n");
-    assert_eq!(refused(raw.ask(3, of("orders", 500)), ErrorCode::BadCount).detail, 100);
-    assert_eq!(refused(raw.ask(4, of("bills", 6)), ErrorCode::BadCount).detail, 5);
+    assert_eq!(refused(raw.ask(3, segment("orders", 500)), ErrorCode::BadCount).detail, 100);
+    assert_eq!(refused(raw.ask(4, segment("bills", 6)), ErrorCode::BadCount).detail, 5);
     host.reload("[quota]\nmax-connections = 1\n[socket]\nmax-count = 10\n");
     // What the hello has told this one goes on to hold for it.
-    assert_eq!(outcome(raw.ask(5, of("orders", 500))), Ok(()));
+    assert_eq!(outcome(raw.ask(5, segment("orders", 500))), Ok(()));
     let mut second = Raw::connect(&host.home.socket());
     second.is_closed_with(&hello(), ErrorCode::TooManyConnections);
     host.reload("[socket]\nmax-count = 10\n");
@@ -147,7 +138,7 @@ fn quotas_and_limits_change() {
         Some(Response { reply: Reply::Hello { max_count, .. }, .. }) => assert_eq!(max_count, 10),
         other => panic!("{other:?}"),
     }
-    assert_eq!(refused(second.ask(2, of("orders", 11)), ErrorCode::BadCount).detail, 10);
+    assert_eq!(refused(second.ask(2, segment("orders", 11)), ErrorCode::BadCount).detail, 10);
     host.reload("[socket]\nmax-connections = 2\n");
     let mut third = Raw::connect(&host.home.socket());
     third.is_closed_with(&hello(), ErrorCode::TooManyConnections);
@@ -158,21 +149,21 @@ fn quotas_and_limits_change() {
 }
 
 #[test]
-fn the_list_of_tags_is_read_again() {
+fn a_reload_reads_the_list_of_tags_again() {
     let folder = tempfile::tempdir().unwrap();
     let config = "[segment]\nauto-create = false\nunknown-for = '1h'\nrefresh = '1h'\n";
     let mut host = Host::start(folder.path(), config);
     let mut raw = host.connect();
-    refused(raw.ask(2, of("orders", 1)), ErrorCode::UnknownTag);
+    refused(raw.ask(2, segment("orders", 1)), ErrorCode::UnknownTag);
     host.home.sql(
         "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
                    VALUES ('orders', 1, 100, '')",
     );
-    refused(raw.ask(3, of("orders", 1)), ErrorCode::UnknownTag);
+    refused(raw.ask(3, segment("orders", 1)), ErrorCode::UnknownTag);
     host.reload(config);
     let began = Instant::now();
     for id in 4.. {
-        match outcome(raw.ask(id, of("orders", 1))) {
+        match outcome(raw.ask(id, segment("orders", 1))) {
             Ok(()) => break,
             Err(error) => assert_eq!(error.code(), ErrorCode::UnknownTag, "{error}"),
         }
@@ -182,13 +173,13 @@ fn the_list_of_tags_is_read_again() {
 }
 
 #[test]
-fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
+fn a_wrong_configuration_changes_nothing_and_keys_that_need_a_restart_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let right = "[quota]\nids-per-second = 100\n";
     let mut host = Host::start(folder.path(), right);
     let mut raw = host.connect();
     let mut limit_is_100 = |id| {
-        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
     };
     limit_is_100(2);
     host.refuses("[quota]\nids-per-second = 50\n[socket]\nmax-count = 0\n", "socket.max-count: 0");
@@ -209,7 +200,7 @@ fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
 }
 
 #[test]
-fn reloads_without_end_fail_no_call() {
+fn many_reloads_under_load_fail_no_call() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
     let seen = UniqueIds::default();
@@ -227,7 +218,7 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
     let mut raw = host.connect();
-    assert_eq!(outcome(raw.ask(2, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(raw.ask(2, segment("orders", 1))), Ok(()));
     // More than a store gives in one lease: it waits, and is answered after the reload.
     raw.send(&frame(3, Call::Segment { tag: "orders", count: 100_000, timeout_ms: 60_000 }));
     raw.send(&frame(4, Call::Snowflake { count: 100_000, timeout_ms: 60_000 }));
@@ -239,7 +230,7 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
 }
 
 #[test]
-fn the_level_of_the_log_changes() {
+fn a_reload_changes_the_log_level() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "[log]\nlevel = 'error'\n");
     std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
@@ -247,7 +238,7 @@ fn the_level_of_the_log_changes() {
     let before = host.home.log().wait_for("configuration reloaded: log.level;");
     let told = before.matches(" INFO ").count();
     assert!(told <= 1 && !before.contains("get an ID"), "{before}");
-    assert_eq!(outcome(host.connect().ask(2, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(host.connect().ask(2, segment("orders", 1))), Ok(()));
     host.home.log().wait_for("DEBUG leased a range");
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
 }
@@ -289,7 +280,7 @@ impl Drop for Lease {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() {
+fn a_configuration_file_that_hangs_delays_neither_requests_nor_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let mut host = Host::start(folder.path(), "");
     let mut lease = Lease::on(&host.file);
@@ -311,7 +302,7 @@ fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() 
 }
 
 #[test]
-fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_works() {
+fn a_reload_of_anything_but_a_regular_file_is_refused_and_the_next_reload_works() {
     let folder = tempfile::tempdir().unwrap();
     let right = "[quota]\nids-per-second = 100\n";
     let mut host = Host::start(folder.path(), right);
@@ -337,12 +328,12 @@ fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_
             path.display()
         );
         host.home.log().wait_for(&told);
-        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
         std::fs::remove_file(&path).unwrap();
         host.reload(right);
     }
     host.reload("[quota]\nids-per-second = 50\n");
-    assert_eq!(refused(raw.ask(9, of("orders", 101)), ErrorCode::BadCount).detail, 50);
+    assert_eq!(refused(raw.ask(9, segment("orders", 101)), ErrorCode::BadCount).detail, 50);
     host.daemon.stop();
 }
 
@@ -355,7 +346,7 @@ fn a_configuration_from_a_pipe_is_read_at_the_start_and_a_reload_does_not_take_i
     let daemon = home.start();
     let mut raw = Raw::greeted(&home.socket());
     for id in 2..4 {
-        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
         daemon.send(Signal::SIGHUP);
         home.log().wait_times("it is a pipe, which leafd can read only once", id as usize - 1);
     }

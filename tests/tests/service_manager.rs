@@ -5,22 +5,18 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use leaf_client::blocking;
 use leaf_client::wire::{Call, Reply, Response};
-use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::raw::{Raw, frame, hello};
 use leafd_tests::service_manager::ServiceManager;
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use leafd_tests::{PATIENCE, UniqueIds};
 
 #[test]
-fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
+fn leafd_reports_ready_when_it_answers_calls_and_stopping_before_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().spawn();
@@ -39,23 +35,23 @@ fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
 }
 
 #[test]
-fn the_status_tells_what_is_served_and_that_the_store_is_gone() {
+fn the_reported_status_says_what_is_served_and_that_the_store_fails() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::new(folder.path());
-    std::fs::create_dir_all(manager.home().state().join("leafd.db")).unwrap();
+    manager.home().break_store();
     let daemon = manager.home().with("SNOWFLAKE_ENABLED", "false").start();
     let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
     let waiting = std::thread::spawn(move || client.next("orders").unwrap());
     let heard = manager.hears("STATUS=Serving from memory: the embedded store fails (");
     assert!(heard.last().unwrap().contains("no snowflake IDs: "), "{heard:?}");
-    std::fs::remove_dir(manager.home().state().join("leafd.db")).unwrap();
+    manager.home().repair_store();
     assert_eq!(waiting.join().unwrap(), 1);
     let _ = manager.hears("STATUS=Serving; 1 tag from the embedded store; ");
     daemon.stop();
 }
 
 #[test]
-fn a_start_that_fails_tells_why_and_never_says_ready() {
+fn a_start_that_fails_reports_why_and_never_reports_ready() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::listening(folder.path());
     let missing = folder.path().join("credentials").display().to_string();
@@ -83,7 +79,7 @@ fn a_start_that_fails_tells_why_and_never_says_ready() {
 }
 
 #[test]
-fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
+fn a_service_manager_that_is_gone_or_does_not_read_delays_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone");
     let home = Home::new(folder.path()).with_variable("WATCHDOG_USEC", "3000");
@@ -102,7 +98,7 @@ fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
 }
 
 #[test]
-fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
+fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_frozen() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().with_variable("WATCHDOG_USEC", "300000").start();
@@ -180,12 +176,11 @@ fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
 }
 
 #[test]
-fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_successor() {
+fn requests_that_wait_for_a_dead_store_delay_no_restart_and_are_served_by_the_successor() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::listening(folder.path());
     let home = manager.home().with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "10m");
-    let database = home.state().join("leafd.db");
-    std::fs::create_dir_all(&database).unwrap();
+    home.break_store();
     let daemon = home.start();
     let options = home.options().timeout(PATIENCE);
     let mut waiting: Vec<_> = (0..4)
@@ -213,7 +208,7 @@ fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_succe
     let load = Load::start(&options, &seen, &[SNOWFLAKE], 100);
     // Much sooner than after the grace time, since clients hang up and ask again.
     daemon.stop();
-    std::fs::remove_dir(&database).unwrap();
+    home.repair_store();
     let daemon = home.start();
     let mut ids: Vec<_> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
     ids.sort_unstable();
@@ -236,11 +231,10 @@ fn waiting_requests(home: &Home, expected: u64) {
     }
 }
 
-/// Runs leafd where it cannot stay. Returns its exit code and its last words.
+/// Starts a leafd that ends by itself. Returns its exit code and what it printed as an error.
 fn refused(home: &Home) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } =
-        home.command("leafd").stderr(Stdio::piped()).output().unwrap();
-    (status.code(), String::from_utf8(stderr).unwrap())
+    let (code, _, errors) = home.run("leafd", &[]);
+    (code, errors)
 }
 
 fn tcp() -> OwnedFd {
@@ -248,7 +242,7 @@ fn tcp() -> OwnedFd {
 }
 
 #[test]
-fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
+fn unsuitable_sockets_end_the_start_with_78_and_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let unix = || -> OwnedFd {
         let path = folder.path().join(format!("{}.sock", fastrand::u64(..)));
@@ -279,7 +273,7 @@ fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
 }
 
 #[test]
-fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
+fn keys_that_do_not_apply_to_an_inherited_socket_cause_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let manager = ServiceManager::listening(folder.path());
     let other = folder.path().join("other.sock");

@@ -2,7 +2,6 @@
 //! be, nothing is taken for new that is not, and the operator is told what to do.
 
 use std::path::Path;
-use std::process::Output;
 use std::time::Duration;
 
 use leaf_client::Error;
@@ -28,9 +27,8 @@ fn used(folder: &Path, seen: &UniqueIds) -> Home {
 }
 
 fn run(home: &Home, arguments: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = home.command("leafd").args(arguments).output().unwrap();
-    let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    (status.code(), text)
+    let (code, out, errors) = home.run("leafd", arguments);
+    (code, out + &errors)
 }
 
 fn set_aside(home: &Home, name: &str) -> usize {
@@ -106,7 +104,7 @@ fn a_directory_copied_to_another_machine_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was_issued() {
+fn a_lost_database_is_not_silently_replaced_and_adopting_starts_above_what_was_issued() {
     let folder = tempfile::tempdir().unwrap();
     let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
@@ -131,8 +129,7 @@ fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was
 }
 
 #[test]
-fn a_restored_database_is_adopted_only_with_a_word_where_the_journal_does_not_know_all_that_was_issued()
- {
+fn a_restored_database_without_its_journal_is_adopted_only_with_the_highest_issued_id() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let seen = UniqueIds::default();
@@ -185,7 +182,7 @@ fn another_layout_on_the_same_state_is_refused_with_both_layouts_named() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_or_another_users_is_not_adopted() {
+fn a_missing_directory_or_one_of_another_user_is_not_adopted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     // With the embedded store, that it is lost does not say what was issued.
@@ -273,7 +270,7 @@ fn a_restored_state_directory_repeats_nothing_with_the_embedded_store_however_it
 }
 
 #[test]
-fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_begins_at_1() {
+fn a_lost_state_directory_is_adopted_with_the_highest_issued_ids_and_no_tag_begins_at_1() {
     for lost in ["rm -rf STATE", "rm -f STATE/*", "rm -f STATE/*.properties STATE/*.journal"] {
         let folder = tempfile::tempdir().unwrap();
         let home = used(folder.path(), &UniqueIds::default());

@@ -9,15 +9,15 @@ use leafd_tests::stores::{ASK, TestStore, run, span, tag};
 on_every_store! {
     a_lease_follows_leafs_convention,
     a_lease_is_as_large_as_asked_and_never_smaller_than_the_step,
-    a_row_below_what_was_seen_is_moved_forward_and_says_from_where,
+    a_row_below_the_high_water_mark_is_moved_forward_and_the_lease_says_from_where,
     a_lease_changes_the_time_of_its_row_and_nothing_else,
     a_tag_is_made_once_and_shown_as_it_was_made,
-    a_row_is_raised_forward_only,
-    a_step_is_changed_for_the_next_lease,
-    a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on,
-    an_absurd_row_is_named_left_alone_and_mended_by_an_operator,
-    a_value_of_another_type_is_named_and_does_not_hide_the_other_rows,
-    a_value_that_does_not_fit_its_column_is_the_rows_fault_alone,
+    raising_a_row_only_moves_it_forward,
+    a_changed_step_applies_to_the_next_lease,
+    a_missing_tag_has_an_error_of_its_own_and_the_handle_keeps_working,
+    an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it,
+    a_value_of_another_type_is_reported_and_does_not_hide_the_other_rows,
+    a_value_that_does_not_fit_its_column_affects_only_its_row,
 }
 
 fn row(name: &str, max_id: i64, step: i64, description: &str) -> Row {
@@ -65,7 +65,9 @@ fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &TestStor
     assert_eq!(bench.max_id("ends"), i64::MAX.unsigned_abs());
 }
 
-fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &TestStore) {
+fn a_row_below_the_high_water_mark_is_moved_forward_and_the_lease_says_from_where(
+    bench: &TestStore,
+) {
     bench.create_table();
     bench.insert("orders", "700", "10");
     let store = bench.open();
@@ -135,7 +137,7 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &TestStore) {
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), row("orders", 3, 4, ""));
 }
 
-fn a_row_is_raised_forward_only(bench: &TestStore) {
+fn raising_a_row_only_moves_it_forward(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "100", "10");
     bench.insert("negative", "-5", "10");
@@ -154,7 +156,7 @@ fn a_row_is_raised_forward_only(bench: &TestStore) {
     assert_eq!(bench.max_id("orders"), i64::MAX.unsigned_abs());
 }
 
-fn a_step_is_changed_for_the_next_lease(bench: &TestStore) {
+fn a_changed_step_applies_to_the_next_lease(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     bench.insert("idle", "1", "0");
@@ -170,7 +172,7 @@ fn a_step_is_changed_for_the_next_lease(bench: &TestStore) {
     assert_eq!(span(&run(store.lease(&tag("idle"), ASK)).unwrap()), (1, 21));
 }
 
-fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &TestStore) {
+fn a_missing_tag_has_an_error_of_its_own_and_the_handle_keeps_working(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -191,7 +193,7 @@ fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &TestStor
     assert_eq!(run(store.page("", 1000)).unwrap(), [row("orders", 51, 10, "")]);
 }
 
-fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &TestStore) {
+fn an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it(bench: &TestStore) {
     bench.create_table();
     bench.insert("good", "1", "10");
     bench.insert("bad", "1", "10");
@@ -222,7 +224,7 @@ fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &TestStore
 /// that.
 type Odd = (&'static str, &'static [(&'static str, &'static str)]);
 
-fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &TestStore) {
+fn a_value_of_another_type_is_reported_and_does_not_hide_the_other_rows(bench: &TestStore) {
     const PAST: &str = "9223372036854775808";
     const IS_PAST: (&str, &str) = (PAST, "is 9223372036854775808");
     const NULL: (&str, &str) = ("NULL", "is NULL");
@@ -276,7 +278,7 @@ fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Tes
     assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (1, 11));
 }
 
-fn a_value_that_does_not_fit_its_column_is_the_rows_fault_alone(bench: &TestStore) {
+fn a_value_that_does_not_fit_its_column_affects_only_its_row(bench: &TestStore) {
     let (max_id, step) = bench.by_kind(
         ("int CHECK (max_id <= 32767)", "int CHECK (step <= 32767)"),
         ("smallint", "smallint"),

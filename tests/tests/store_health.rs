@@ -13,20 +13,18 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 on_every_database! {
-    a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_work_again,
+    an_outage_that_no_request_meets_is_noticed_and_so_is_its_end,
 }
 
 type Fault = (&'static str, fn(&Database), fn(&Database));
 
 /// What probes hear of a daemon.
 fn readiness(home: &Home) -> (Option<i32>, String) {
-    let output = home.command("leafctl").args(["health", "--ready"]).output().unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    let (code, out, _) = home.run("leafctl", &["health", "--ready"]);
+    (code, out)
 }
 
-fn a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_work_again(
-    kind: Kind,
-) {
+fn an_outage_that_no_request_meets_is_noticed_and_so_is_its_end(kind: Kind) {
     let database = Database::start(kind);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
@@ -91,7 +89,7 @@ impl Drop for FullDisk {
 }
 
 #[test]
-fn a_full_disk_is_not_taken_for_a_store_that_works() {
+fn a_store_on_a_full_disk_is_not_taken_for_one_that_works() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();

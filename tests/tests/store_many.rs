@@ -11,8 +11,8 @@ use leafd_tests::stores::{TestStore, run, span, spawn, tag};
 
 on_every_store! {
     many_hosts_on_one_row_get_every_id_once,
-    whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice,
-    a_missing_tag_is_made_by_one_of_those_who_try_together,
+    no_id_is_leased_twice_while_rows_are_created_raised_and_changed,
+    exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds,
 }
 
 const HOSTS: usize = 8;
@@ -89,7 +89,7 @@ fn many_hosts_on_one_row_get_every_id_once(bench: &TestStore) {
     lease_from_many_hosts(bench, 100);
 }
 
-fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &TestStore) {
+fn no_id_is_leased_twice_while_rows_are_created_raised_and_changed(bench: &TestStore) {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const TIMES: u64 = 20;
     bench.create_table();
@@ -138,7 +138,7 @@ fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &TestStor
     assert_eq!(run(bench.open().page("", 1000)).unwrap().len(), made + NAMES.len());
 }
 
-fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &TestStore) {
+fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestStore) {
     const TAGS: usize = 20;
     bench.create_table();
     let tasks: Vec<_> = (0..HOSTS)
@@ -199,7 +199,7 @@ fn postgresqls_default_isolation_and_commit_do_not_matter() {
 }
 
 #[test]
-fn a_server_that_is_not_strict_does_not_cut_off_what_does_not_fit() {
+fn a_server_without_strict_mode_does_not_truncate_values() {
     let bench = TestStore::on(Database::start(Kind::MariaDb));
     bench.sql("SET GLOBAL sql_mode = ''");
     bench.create_table_of("varchar(10)", "smallint", "smallint");

@@ -14,9 +14,9 @@ on_every_store! {
 }
 
 on_every_server! {
-    a_probe_asks_for_what_a_lease_needs,
-    a_password_is_in_no_text,
-    a_password_from_elsewhere_overrules_that_of_the_address,
+    a_probe_fails_whenever_a_lease_would,
+    the_password_appears_in_no_description_and_no_error,
+    a_separate_password_overrides_that_of_the_address,
 }
 
 fn assert_down<T: std::fmt::Debug>(outcome: Result<T, StoreError>, words: &str) {
@@ -58,7 +58,7 @@ fn assert_both_work(bench: &TestStore, store: &Arc<dyn Store>) {
     }
 }
 
-fn a_probe_asks_for_what_a_lease_needs(bench: &TestStore) {
+fn a_probe_fails_whenever_a_lease_would(bench: &TestStore) {
     let database = bench.database();
     let store = bench.open();
     assert_both_down(bench, &store, bench.by_kind("", "doesn't exist", "does not exist"));
@@ -149,7 +149,7 @@ fn an_embedded_store_that_is_gone_or_broken_is_down() {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (1, 11));
 }
 
-fn a_password_is_in_no_text(bench: &TestStore) {
+fn the_password_appears_in_no_description_and_no_error(bench: &TestStore) {
     bench.create_table();
     let database = bench.database();
     let nobody_listens = database.url_at(1);
@@ -177,7 +177,7 @@ fn a_password_is_in_no_text(bench: &TestStore) {
     }
 }
 
-fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &TestStore) {
+fn a_separate_password_overrides_that_of_the_address(bench: &TestStore) {
     bench.create_table();
     for (who, password, works) in [
         ("leaf", Some("secret"), true),

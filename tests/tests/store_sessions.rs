@@ -12,16 +12,16 @@ use leafd_tests::{PATIENCE, on_every_server, on_every_store};
 on_every_store! {
     a_locked_row_is_busy_until_it_is_free,
     a_call_that_changed_nothing_leaves_no_lock,
-    a_call_that_is_given_up_leaves_nothing_behind,
-    calls_that_are_given_up_anywhere_lose_nothing,
-    a_closed_handle_has_no_connection_and_says_so,
+    a_cancelled_call_leaves_nothing_behind,
+    calls_cancelled_at_any_moment_repeat_no_id_and_leave_no_session,
+    a_closed_handle_has_no_connection_and_reports_that_it_is_down,
 }
 
 on_every_server! {
-    a_locked_row_holds_up_no_other,
-    a_locked_table_is_busy_for_every_call_and_no_session_piles_up,
-    no_more_connections_than_allowed_are_opened_and_idle_ones_go,
-    a_connection_that_the_server_ended_while_it_was_idle_costs_no_error,
+    a_locked_row_delays_no_other_row,
+    a_locked_table_is_busy_for_every_call_and_sessions_do_not_pile_up,
+    no_more_connections_than_allowed_are_opened_and_idle_ones_are_closed,
+    a_connection_that_the_server_ended_while_it_was_idle_causes_no_error,
 }
 
 /// So long that a slow machine does not take the database's word for silence.
@@ -94,7 +94,7 @@ fn a_locked_row_is_busy_until_it_is_free(bench: &TestStore) {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (11, 21));
 }
 
-fn a_locked_row_holds_up_no_other(bench: &TestStore) {
+fn a_locked_row_delays_no_other_row(bench: &TestStore) {
     // On the columns of old tables the servers compare in other letters than leafd speaks.
     let columns: &[&str] = bench.by_kind(
         &[],
@@ -132,7 +132,7 @@ fn a_locked_row_holds_up_no_other(bench: &TestStore) {
     }
 }
 
-fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &TestStore) {
+fn a_locked_table_is_busy_for_every_call_and_sessions_do_not_pile_up(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(Limits { timeout: Duration::from_secs(2), connections: 4 });
@@ -203,7 +203,7 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &TestStore) {
     assert_eq!(bench.kind().map(|_| bench.connections()), bench.kind().map(|_| 1));
 }
 
-fn a_call_that_is_given_up_leaves_nothing_behind(bench: &TestStore) {
+fn a_cancelled_call_leaves_nothing_behind(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(Limits { connections: 1, ..LONG });
@@ -235,7 +235,7 @@ fn a_call_that_is_given_up_leaves_nothing_behind(bench: &TestStore) {
     impatient(bench).execute("UPDATE leaf_alloc SET step = 20 WHERE biz_tag = 'orders'");
 }
 
-fn calls_that_are_given_up_anywhere_lose_nothing(bench: &TestStore) {
+fn calls_cancelled_at_any_moment_repeat_no_id_and_leave_no_session(bench: &TestStore) {
     const ROUNDS: u64 = 150;
     bench.create_table();
     bench.insert("orders", "1", "10");
@@ -264,7 +264,7 @@ fn calls_that_are_given_up_anywhere_lose_nothing(bench: &TestStore) {
     bench.sql("UPDATE leaf_alloc SET step = 7");
 }
 
-fn a_closed_handle_has_no_connection_and_says_so(bench: &TestStore) {
+fn a_closed_handle_has_no_connection_and_reports_that_it_is_down(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let (store, other) = (bench.open(), bench.open());
@@ -284,7 +284,7 @@ fn a_closed_handle_has_no_connection_and_says_so(bench: &TestStore) {
     wait_until("the other's is gone", || bench.connections() == 0);
 }
 
-fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &TestStore) {
+fn no_more_connections_than_allowed_are_opened_and_idle_ones_are_closed(bench: &TestStore) {
     const MOST: usize = 3;
     bench.create_table();
     bench.insert("orders", "1", "10");
@@ -314,7 +314,7 @@ fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &TestStor
     run(store.lease(&tag("orders"), ASK)).unwrap();
 }
 
-fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &TestStore) {
+fn a_connection_that_the_server_ended_while_it_was_idle_causes_no_error(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();

@@ -10,7 +10,7 @@ use leafd_tests::stores::{ASK, TestStore, run, span, tag};
 
 on_every_store! {
     every_tag_that_differs_in_a_byte_is_a_tag_of_its_own,
-    a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row,
+    a_tag_that_the_collation_equates_with_another_is_never_served_from_its_row,
     a_tag_that_the_table_cannot_hold_harms_no_other,
 }
 
@@ -172,7 +172,7 @@ fn tell_all_tags_apart(bench: &TestStore) {
     }
 }
 
-fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench: &TestStore) {
+fn a_tag_that_the_collation_equates_with_another_is_never_served_from_its_row(bench: &TestStore) {
     if bench.kind() == Some(Kind::Postgres) {
         bench.sql(
             "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",

@@ -104,7 +104,7 @@ fn insist(bench: &TestStore) {
 }
 
 #[test]
-fn only_the_right_server_is_spoken_to() {
+fn only_a_server_with_a_trusted_certificate_is_used() {
     let (authority, another) = (Authority::new(), Authority::new());
     for kind in Kind::ALL {
         let bench = authority.start(kind);
@@ -125,7 +125,7 @@ fn only_the_right_server_is_spoken_to() {
 }
 
 #[test]
-fn a_server_without_encryption_is_not_spoken_to_by_who_asks_for_it() {
+fn a_server_without_tls_is_refused_if_tls_is_required() {
     for bench in [TestStore::mariadb(), TestStore::postgres()] {
         bench.create_table();
         bench.insert("orders", "1", "10");

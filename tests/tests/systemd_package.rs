@@ -73,7 +73,7 @@ fn an_upgrade_starts_nothing_that_was_stopped_or_disabled() {
 }
 
 #[test]
-fn a_removal_keeps_everything_a_purge_the_state_and_a_purge_that_was_told_so_nothing() {
+fn a_removal_keeps_everything_a_purge_keeps_the_state_and_a_confirmed_purge_keeps_nothing() {
     let container = Container::boot();
     let before = container.ok(LEFTOVERS);
     assert_eq!(before, "", "there is something of leafd before it is installed");
@@ -174,7 +174,7 @@ fn every_link_of_an_installed_document_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn a_container_goes_with_its_test_and_leaves_nothing() {
+fn a_dropped_container_leaves_nothing_behind() {
     let container = Container::boot();
     let folder = container.folder().to_owned();
     let proc = container.path("/");

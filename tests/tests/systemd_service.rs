@@ -101,7 +101,7 @@ fn restarts_under_load_fail_no_call_and_give_no_id_twice() {
 }
 
 #[test]
-fn a_service_that_is_killed_under_load_is_back_by_itself_and_gives_no_id_twice() {
+fn a_service_that_is_killed_under_load_is_restarted_and_gives_no_id_twice() {
     const KILLS: u32 = 5;
     let container = Container::with_leafd();
     let clients = Clients::of(&container);
@@ -118,7 +118,7 @@ fn a_service_that_is_killed_under_load_is_back_by_itself_and_gives_no_id_twice()
 }
 
 #[test]
-fn a_service_that_hangs_is_ended_by_the_watchdog_and_is_back_without_a_failed_call() {
+fn the_watchdog_restarts_a_service_that_hangs_without_a_failed_call() {
     let container = Container::with_leafd();
     let clients = Clients::of(&container);
     let frozen = container.main_pid();
@@ -151,7 +151,7 @@ fn a_stop_by_hand_lasts_until_the_next_connection() {
 }
 
 #[test]
-fn whoever_is_in_the_group_may_ask_and_whoever_is_not_may_not_connect() {
+fn members_of_the_group_may_ask_for_ids_and_others_may_not_connect() {
     let container = Container::with_leafd();
     container.ok("useradd app --groups leafd; useradd stranger");
     assert_eq!(container.ok("runuser -u app -- leafctl next orders"), "1\n");
@@ -186,7 +186,7 @@ fn a_reload_takes_new_access_rules_without_dropping_a_connection() {
 }
 
 #[test]
-fn a_reload_of_a_wrong_configuration_fails_and_leafd_serves_on() {
+fn a_reload_of_a_wrong_configuration_fails_and_leafd_keeps_serving() {
     let container = Container::with_leafd();
     assert_eq!(container.ok("leafctl next orders"), "1\n");
     let pid = container.main_pid();
@@ -222,7 +222,7 @@ fn what_leafd_logs_is_in_the_journal_with_its_level_and_its_fields() {
 }
 
 #[test]
-fn the_port_for_other_instances_can_be_systemds_as_well() {
+fn systemd_can_hold_the_peer_port_too() {
     let container = Container::with_leafd();
     // There is no ensemble: what matters here is who listens.
     container.write(

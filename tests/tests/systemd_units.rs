@@ -23,7 +23,7 @@ fn analyze(arguments: &[&str], units: &[PathBuf]) -> (bool, String) {
 }
 
 #[test]
-fn the_service_is_as_hardened_as_ever() {
+fn the_service_is_hardened_at_least_to_the_threshold() {
     let security =
         |unit: &Path| analyze(&["security", "--offline=true", THRESHOLD], &[unit.into()]);
     let service = shipped("leafd.service");
@@ -42,7 +42,7 @@ fn the_service_is_as_hardened_as_ever() {
 }
 
 #[test]
-fn systemd_finds_no_fault_with_the_units() {
+fn systemd_verifies_the_units_without_complaint() {
     let folder = tempfile::tempdir().unwrap();
     let leafd = program("leafd").display().to_string();
     let units = UNITS.map(|name| {
@@ -70,7 +70,7 @@ fn check(configuration: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_shipped_configuration_says_nothing_but_the_defaults() {
+fn the_shipped_configuration_changes_no_default() {
     let shipped = std::fs::read_to_string(shipped("leafd.toml")).unwrap();
     for line in shipped.lines() {
         assert!(line.is_empty() || line.starts_with('#'), "{line}");
@@ -80,7 +80,7 @@ fn the_shipped_configuration_says_nothing_but_the_defaults() {
 }
 
 #[test]
-fn each_example_in_the_shipped_configuration_is_right() {
+fn each_example_in_the_shipped_configuration_is_valid() {
     let shipped = std::fs::read_to_string(shipped("leafd.toml")).unwrap();
     // What can be commented in has no space after the mark.
     let examples = shipped.split("\n\n").map(|paragraph| {

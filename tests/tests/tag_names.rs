@@ -78,14 +78,12 @@ fn names_that_a_quota_refuses_take_no_place() {
 fn names_asked_for_in_an_outage_take_no_place() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
-    // A directory stands in the place of the database.
-    let database = home.state().join("leafd.db");
-    std::fs::create_dir_all(&database).unwrap();
+    home.break_store();
     let daemon = home.start();
     let refused = ask_for_names(&home, 1);
     assert!(refused.contains(&ErrorCode::StoreUnavailable), "{refused:?}");
     assert!(!refused.contains(&ErrorCode::TooManyTags));
-    std::fs::remove_dir(&database).unwrap();
+    home.repair_store();
     let mut client = daemon.client();
     wait_until(&home, "a tag is made", || client.tag_create("users", 10, 1, "").is_ok());
     Caller::of(&daemon, "users", &UniqueIds::default()).gets(1);
@@ -94,7 +92,7 @@ fn names_asked_for_in_an_outage_take_no_place() {
 }
 
 #[test]
-fn removed_tags_give_their_places_up_and_go_on_above_their_ids_when_they_are_made_again() {
+fn removed_tags_free_their_places_and_go_on_above_their_ids_when_they_are_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path()).with("SEGMENT_MAX_TAGS", "3").with("SEGMENT_REFRESH", "100ms");
     let seen = UniqueIds::default();

@@ -35,7 +35,7 @@ fn a_new_user_gets_1_then_2_then_3_to_7() {
 }
 
 #[test]
-fn an_unknown_tag_is_refused_unless_tags_are_made_on_first_use_and_found_when_it_appears() {
+fn without_auto_create_an_unknown_tag_is_refused_until_it_appears() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SEGMENT_AUTO_CREATE", "false")
@@ -53,7 +53,7 @@ fn an_unknown_tag_is_refused_unless_tags_are_made_on_first_use_and_found_when_it
 }
 
 #[test]
-fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_repeats_nothing() {
+fn tags_of_a_cleared_table_end_at_the_next_refresh_and_a_refilled_table_repeats_no_id() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SEGMENT_AUTO_CREATE", "false")
@@ -88,7 +88,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
 }
 
 #[test]
-fn a_changed_step_is_used_from_the_next_lease_on() {
+fn a_changed_step_applies_from_the_next_lease_on() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).start();
     let mut client = daemon.client();
@@ -101,7 +101,7 @@ fn a_changed_step_is_used_from_the_next_lease_on() {
 }
 
 #[test]
-fn a_burst_against_a_step_of_10_serves_everybody_with_few_leases() {
+fn a_burst_against_a_step_of_10_is_served_with_few_leases() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).start();
     let mut client = daemon.client();
@@ -147,7 +147,7 @@ fn the_list_of_many_tags_comes_in_pages_and_in_order() {
 }
 
 #[test]
-fn a_tag_at_rest_is_seen_to_be_at_rest() {
+fn the_status_stops_estimating_how_long_an_unused_tag_lasts() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).with("SEGMENT_REFRESH", "200ms").start();
     let mut client = daemon.client();
@@ -180,7 +180,7 @@ fn odd_names_are_tags_of_their_own() {
 }
 
 #[test]
-fn a_tag_that_cannot_be_made_leaves_nothing_behind_that_moves_a_tag_later() {
+fn a_tag_that_cannot_be_created_affects_no_later_tag() {
     const FAR: u64 = 9_000_000_000_000_000_000;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());

@@ -12,16 +12,16 @@ use leafd_tests::stores::{ASK, TestStore, run, span, spawn, tag};
 use leafd_tests::{UniqueIds, on_every_server, on_every_store};
 
 on_every_store! {
-    a_tag_made_again_begins_where_the_deleted_one_ended,
-    a_tombstone_only_rises_and_is_that_of_one_name,
-    a_tag_without_room_above_its_tombstone_is_not_made,
-    a_row_that_does_not_tell_what_was_issued_is_not_deleted,
+    a_tag_created_again_begins_where_the_deleted_one_ended,
+    a_tombstone_only_rises_and_belongs_to_one_name,
+    a_tag_without_room_above_its_tombstone_is_not_created,
+    a_row_that_does_not_show_what_was_issued_is_not_deleted,
     deletions_and_creations_of_many_hosts_lease_no_id_twice,
 }
 
 on_every_server! {
-    without_the_table_nothing_is_deleted_and_tags_are_made,
-    without_the_rights_nothing_is_deleted_and_the_store_is_not_down,
+    without_the_tombstone_table_tags_can_be_created_and_not_deleted,
+    without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down,
 }
 
 /// Makes the tables, with the rights that deleting tags needs.
@@ -40,7 +40,7 @@ fn make(store: &Arc<dyn Store>, name: &str, first: u64) -> u64 {
     run(store.create(&tag(name), NewTag::new(first, 10, ""))).unwrap().first
 }
 
-fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &TestStore) {
+fn a_tag_created_again_begins_where_the_deleted_one_ended(bench: &TestStore) {
     ready(bench);
     let (one, other) = (bench.open(), bench.open());
     assert_eq!(make(&one, "orders", 1), 1);
@@ -57,7 +57,7 @@ fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &TestStore) {
     assert_eq!(make(&one, "orders", 5000), 5000);
 }
 
-fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &TestStore) {
+fn a_tombstone_only_rises_and_belongs_to_one_name(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     for name in ["orders", "Orders", "orders "] {
@@ -74,7 +74,7 @@ fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &TestStore) {
     }
 }
 
-fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &TestStore) {
+fn a_tag_without_room_above_its_tombstone_is_not_created(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     let end = i64::MAX.unsigned_abs();
@@ -89,7 +89,7 @@ fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &TestStore) {
     assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
 }
 
-fn a_row_that_does_not_tell_what_was_issued_is_not_deleted(bench: &TestStore) {
+fn a_row_that_does_not_show_what_was_issued_is_not_deleted(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     bench.insert("orders", "-5", "10");
@@ -140,7 +140,7 @@ fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &TestStore) {
     assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two leases overlap");
 }
 
-fn without_the_table_nothing_is_deleted_and_tags_are_made(bench: &TestStore) {
+fn without_the_tombstone_table_tags_can_be_created_and_not_deleted(bench: &TestStore) {
     ready(bench);
     bench.sql("DROP TABLE leafd_tombstone");
     let store = bench.open();
@@ -161,7 +161,7 @@ fn refused_deletion(store: &Arc<dyn Store>, name: &str) -> String {
     }
 }
 
-fn without_the_rights_nothing_is_deleted_and_the_store_is_not_down(bench: &TestStore) {
+fn without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     make(&store, "orders", 1);
@@ -206,7 +206,7 @@ fn refusal(outcome: Result<TagStatus, Error>) -> (ErrorCode, String) {
 }
 
 #[test]
-fn a_host_that_never_saw_the_tag_repeats_no_id_when_it_makes_it_again() {
+fn a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again() {
     let database = Database::shared(Kind::MariaDb).fresh();
     database.create_table();
     database.grant_deleting();
@@ -226,7 +226,7 @@ fn a_host_that_never_saw_the_tag_repeats_no_id_when_it_makes_it_again() {
 }
 
 #[test]
-fn the_host_that_used_a_tag_makes_it_again_above_what_it_saw_though_its_row_was_deleted_by_hand() {
+fn a_host_creates_a_tag_again_above_what_it_saw_even_if_the_row_was_deleted_by_hand() {
     let database = Database::shared(Kind::MariaDb).fresh();
     database.create_table();
     let (one, other) = (host(&database, "false"), host(&database, "false"));
@@ -243,7 +243,7 @@ fn the_host_that_used_a_tag_makes_it_again_above_what_it_saw_though_its_row_was_
 }
 
 #[test]
-fn a_tag_made_on_first_use_begins_above_its_tombstone_and_is_said_where_none_are_kept() {
+fn a_tag_made_on_first_use_begins_above_its_tombstone_and_a_missing_tombstone_table_is_logged() {
     let database = Database::shared(Kind::Postgres).fresh();
     database.create_table();
     database.grant_deleting();
@@ -306,7 +306,7 @@ fn a_first_id_without_room_for_a_range_is_refused_when_the_tag_is_made() {
 }
 
 #[test]
-fn leafctl_deletes_a_tag_only_when_told_so_and_says_where_a_new_one_begins() {
+fn leafctl_deletes_a_tag_only_with_yes_and_says_where_a_new_one_begins() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).start();
     daemon.client().tag_create("orders", 10, 500, "").unwrap();
