@@ -1,5 +1,5 @@
-//! Who may do what: by the kernel's word on the user and the groups of whoever connects, with real
-//! other users.
+//! Access rules, with real other users: leafd learns the user and the groups of a client from the
+//! kernel.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use leafd_tests::other_user::{OtherUser, open_to_all};
 use leafd_tests::raw::{Raw, frame, segment, snowflakes};
 use nix::unistd::{Group, User};
 
-/// Nobody has this number, and no list of users has a name for it.
+/// A user ID that no list of users has a name for.
 const UNKNOWN: u32 = 61_234;
 
 fn home(folder: &Path, rules: &str) -> Home {
@@ -17,11 +17,12 @@ fn home(folder: &Path, rules: &str) -> Home {
     Home::new(folder).with("SOCKET_MODE", "0666").with("ACCESS_RULES", rules)
 }
 
-/// A user and a group that every Debian has, with their numbers here.
+/// The ID of a user that every Debian has.
 fn daemon_user() -> u32 {
     User::from_name("daemon").unwrap().unwrap().uid.as_raw()
 }
 
+/// The ID of a group that every Debian has.
 fn games_group() -> u32 {
     Group::from_name("games").unwrap().unwrap().gid.as_raw()
 }
@@ -30,7 +31,7 @@ fn one_of(tag: &str) -> Call<'_> {
     segment(tag, 1)
 }
 
-/// Every call that is neither for IDs nor about the daemon as a whole.
+/// All calls that only administrators may make.
 fn administration() -> [Call<'static>; 9] {
     [
         Call::TagList { after: "", limit: 10 },
@@ -47,7 +48,7 @@ fn administration() -> [Call<'static>; 9] {
 
 #[track_caller]
 fn forbidden(reply: Reply, uid: u32, because: &str) -> WireError {
-    let Reply::Error(error) = reply else { panic!("{reply:?} is no refusal") };
+    let Reply::Error(error) = reply else { panic!("{reply:?} is not a refusal") };
     assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
     assert_eq!(error.detail, u64::from(uid));
     let told = error.message.contains(&format!("uid {uid} ")) && error.message.contains(because);
@@ -60,7 +61,7 @@ fn given(reply: Reply) {
     assert!(matches!(reply, Reply::Ids { .. }), "{reply:?}");
 }
 
-/// Connects, is told why not, and finds the connection closed.
+/// Connects, and expects a refusal for this reason and the end of the connection.
 #[track_caller]
 fn kept_out(someone: &OtherUser, home: &Home, because: &str) {
     let (mut theirs, answer) = someone.greets(&home.socket());
@@ -126,7 +127,7 @@ fn a_user_given_by_name_or_number_gets_only_the_tags_and_schemes_of_its_rule() {
     let mut flakes = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     given(flakes.raw.ask(2, snowflakes(1)));
     forbidden(flakes.raw.ask(3, one_of("orders")), UNKNOWN, "rule 2 does not list it");
-    // A name that is none is told as such, and forbidden tags take no place in memory.
+    // An invalid name gets its own error, and forbidden tags take no place in memory.
     let long = "x".repeat(200);
     let refused = flakes.raw.ask(4, one_of(&long));
     assert!(matches!(&refused, Reply::Error(e) if e.code() == ErrorCode::BadTag), "{refused:?}");
@@ -150,7 +151,7 @@ fn membership_in_a_group_counts_whether_primary_or_supplementary() {
     }
     for stranger in [
         OtherUser::new(UNKNOWN, UNKNOWN),
-        // A user whose number is that of the group.
+        // A user whose ID equals that of the group.
         OtherUser::new(games, UNKNOWN),
         OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[games + 1]),
     ] {
@@ -207,7 +208,7 @@ fn leafds_own_user_may_administer_and_others_may_not() {
     let run = folder.path().join("run");
     std::fs::create_dir(&run).unwrap();
     std::os::unix::fs::chown(&run, Some(own), Some(own)).unwrap();
-    // The workspace may lie where this user may not look: it may read anything, and no more.
+    // This user may not be able to read the workspace, so it gets the capability to read anything.
     let own_name = own.to_string();
     let home = Home::new(folder.path())
         .with("SOCKET_MODE", "0666")

@@ -1,4 +1,4 @@
-//! `leafd audit` finds IDs that two hosts leased, in what they wrote about their leases.
+//! `leafd audit` finds IDs that two hosts leased by comparing their lease logs.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet(kind: 
     let (code, text) = audit(&[], &honest);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("of 1 tags by 2 hosts") && text.contains("leased twice"), "{text}");
-    // A failover that lost writes, and a host that has never seen the tag.
+    // Simulates a failover that lost writes. The next lease is by a host that has never seen the tag.
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     lease(carol);
     let log = states[2].join("leases.log");
@@ -53,7 +53,7 @@ fn an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet(kind: 
     let report: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(report["hosts"], 3);
     assert_eq!(report["overlaps"][0]["start"], 1, "{report}");
-    // Backups of one log, beside it, are not two hosts.
+    // A log and its backup do not count as two hosts.
     let copy = folder.path().join("copy");
     std::fs::copy(states[1].join("leases.log"), &copy).unwrap();
     let (code, text) = audit(&[], &[&copy, &states[1]]);

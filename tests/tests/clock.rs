@@ -1,6 +1,6 @@
-//! The clock is stepped while leafd runs and while it is down: no snowflake ID comes twice, the
-//! caller is told how far the clock is behind, segments are served all the while, and it goes on
-//! by itself when the clock has caught up.
+//! Steps of the clock while leafd runs and while it is down. No snowflake ID comes twice, refusals say
+//! how far the clock is behind, segments are served meanwhile, and snowflakes resume once the clock
+//! has caught up.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use leafd_tests::load::{Load, SNOWFLAKE};
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
 
-/// The refusal of a snowflake request, as code and detail.
+/// Asks for snowflakes once. Returns the code and the detail of a refusal.
 fn refusal(client: &mut blocking::Client, seen: &UniqueIds) -> Option<(ErrorCode, u64)> {
     match client.snowflake_many(10) {
         Ok(ids) => {
@@ -28,7 +28,7 @@ fn refusal(client: &mut blocking::Client, seen: &UniqueIds) -> Option<(ErrorCode
     }
 }
 
-/// Asks until it is served.
+/// Asks for snowflakes until they come.
 fn wait_served(client: &mut blocking::Client, seen: &UniqueIds) {
     let began = Instant::now();
     while let Some(refused) = refusal(client, seen) {
@@ -76,7 +76,7 @@ fn no_id_comes_twice_however_the_clock_is_stepped_while_leafd_runs_or_is_down() 
             seen.add("orders", &daemon.client().next_many("orders", 1).unwrap());
             assert!(!load.is_broken(), "{how:?}, {step} ms\n{}", home.log());
         }
-        // The clock catches up with the furthest that it was ahead.
+        // Moves the clock to the furthest that it has been ahead.
         offset = highest;
         clock.set_offset_ms(offset);
         wait_served(&mut daemon.client(), &seen);
@@ -108,7 +108,7 @@ fn requests_wait_for_a_clock_set_back_by_3_ms_and_learn_the_distance_of_a_larger
         clock.set_offset_ms(-3 - back);
         let (code, behind) = refusal(&mut client, &seen).unwrap();
         assert_eq!(code, ErrorCode::ClockBackwards);
-        // Some of it has passed before the request came.
+        // Some time has passed before the request arrived.
         let back = u64::try_from(back).unwrap();
         assert!(behind <= back && behind > back - 3000, "{behind} of {back}");
         let status = client.status().unwrap().snowflake;
@@ -150,7 +150,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time() {
     for ahead in [HOUR, 13 * HOUR] {
         wait_served(&mut daemon.client(), &seen);
         clock.set_offset_ms(ahead);
-        // Enough for several raises of the ceiling, had anybody asked.
+        // Long enough for several raises of the ceiling, if anybody asked for IDs.
         std::thread::sleep(Duration::from_millis(1500));
         clock.set_offset_ms(0);
         assert_eq!(refusal(&mut daemon.client(), &seen), None);
@@ -160,7 +160,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time() {
         clock.set_offset_ms(0);
         daemon = home.start();
         assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());
-        // Also one that starts with such a clock.
+        // The same for a daemon that starts with such a clock.
         daemon.kill();
         clock.set_offset_ms(ahead);
         daemon = home.start();
@@ -209,7 +209,7 @@ fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_once_the_c
         let home = Home::new(folder.path()).with_clock(&clock);
         let seen = UniqueIds::default();
         clock.set_offset_ms(offset);
-        // As on a host that has never run it, and on one that has issued IDs.
+        // First on a host that has never run leafd, then on one that has issued IDs.
         for _ in 0..2 {
             let mut daemon = home.start();
             let mut client = daemon.client();

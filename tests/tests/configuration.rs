@@ -1,5 +1,5 @@
-//! What leafd is told: what it prints itself is right, what is wrong is refused with the key and
-//! the value before anything is touched, and the files that are shipped are right.
+//! The configuration. What leafd prints and what is shipped is valid, and leafd refuses wrong values with
+//! the key and the value before it changes anything.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,8 +10,8 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::daemon::Home;
 use leafd_tests::manual;
 
-/// Runs leafd with nothing in its environment but what `home` says. Returns its exit code, what it
-/// printed, and what it complained of.
+/// Runs leafd with only the settings of `home`, and without its default paths. Returns the exit code,
+/// standard output and standard error.
 fn leafd(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = home.command("leafd");
     command.env_remove("LEAFD_SOCKET").env_remove("LEAFD_STATE_DIR").args(arguments);
@@ -32,7 +32,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
     manual::keys_of_file(&text).into_iter().map(|key| key.name).collect()
 }
 
-/// A value that each key refuses, as it is written in the file, and how the refusal tells it.
+/// For each key a value that it refuses, as written in the file, and a part of the error message.
 const WRONG: [(&str, &str, &str); 68] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
@@ -104,7 +104,7 @@ const WRONG: [(&str, &str, &str); 68] = [
     ("log.format", "\"xml\"", "xml"),
 ];
 
-/// Whose every value is right, or is looked at when leafd starts.
+/// Keys that accept any value, or whose value leafd checks only when it starts.
 const FREE: [&str; 4] = ["socket.path", "socket.group", "state.dir", "store.path"];
 
 #[test]
@@ -124,7 +124,7 @@ fn a_wrong_value_of_any_key_in_the_file_is_refused_with_78_and_named_with_its_ke
         }
         met.insert(name.to_owned());
     }
-    assert_eq!(met, keys(&home), "a key is not tried");
+    assert_eq!(met, keys(&home), "a key is missing in this test");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_path_that_is_not_a_regular_file_ends_the_start_at_once_with_its_name_and_a_
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // What would hang ends with another number.
+    // If leafd hung on a path, `timeout` would end it with another exit code.
     let home = Home::new(folder.path()).through(&["timeout", "--signal=KILL", "60"]);
     let database = "mysql://leaf@127.0.0.1:1/leaf";
     let tls = format!("{database}?ssl-mode=REQUIRED&ssl-ca=");
@@ -330,7 +330,7 @@ fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_printed() {
     }
 }
 
-/// TOML files that configure other programs.
+/// TOML files that are not leafd's.
 const OTHERS: [&str; 7] = [
     "Cargo.toml",
     "Cross.toml",
@@ -368,7 +368,7 @@ fn every_shipped_configuration_is_valid() {
     for path in found {
         let (code, _, text) = leafd(&home, &["check", "--config", path.to_str().unwrap()]);
         assert_eq!(code, Some(0), "{}: {text}", path.display());
-        println!("{} is right", path.display());
+        println!("{} is valid", path.display());
     }
 }
 

@@ -1,5 +1,5 @@
-//! A row goes back behind what was leased from it: edited by hand, made anew, restored from a
-//! backup. No ID is issued twice, the log tells, and the row is moved forward, never back.
+//! A row goes back behind what was leased from it: it is edited by hand, recreated, or restored from a
+//! backup. No ID is issued twice, leafd logs it, and moves the row forward, never back.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 
-/// A deadline of callers who may be refused.
+/// The deadline of requests that may be refused.
 const SHORT: Duration = Duration::from_millis(700);
 
 const REFILL: &str = "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)";
@@ -62,7 +62,7 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
 }
 
 fn tags_of_a_cleared_table_end_and_a_refilled_table_repeats_no_id(kind: Kind) {
-    // Found by the refresh, and by the next lease when that comes first.
+    // The refresh notices it, or the next lease if that comes first.
     for refresh in ["200ms", "1h"] {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::with_tag(kind, "orders", 100);
@@ -141,10 +141,10 @@ fn the_refresh_moves_a_row_forward_without_a_lease_and_never_back(kind: Kind) {
         assert_eq!(database.max_id("orders"), max_id);
         home.log().wait_times(SAID, number);
     }
-    // A row that others have moved on stays where it is.
+    // A row that others moved forward stays there.
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {}", max_id + 5000));
     let ahead = u64::try_from(max_id).unwrap() + 5000;
-    orders.wait_status("it is seen", |status| status.max_id == ahead);
+    orders.wait_status("the refresh sees it", |status| status.max_id == ahead);
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     wait_until(&home, "the row is moved forward", || database.max_id("orders") != 1);
     assert_eq!(database.max_id("orders"), max_id + 5000);
@@ -173,7 +173,7 @@ fn a_daemon_protects_what_it_saw_another_daemon_lease(kind: Kind) {
     let max_id = database.max_id("orders");
     let there_to = u64::try_from(max_id).unwrap();
     here.wait_status("what the other leased is seen", |status| status.max_id >= there_to);
-    // The other one notices nothing and does nothing meanwhile.
+    // The other daemon must not react meanwhile.
     daemons[1].freeze();
     let leases = here.status().unwrap().leases;
     for (number, back) in [(1, 1), (2, 300)] {
@@ -183,7 +183,7 @@ fn a_daemon_protects_what_it_saw_another_daemon_lease(kind: Kind) {
         homes[0].log().wait_times(SAID, number);
     }
     assert_eq!(here.status().unwrap().leases, leases, "by the refresh alone");
-    // And by a lease, when that comes first.
+    // Or by a lease, if that comes first.
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     here.gets(5000);
     daemons[1].thaw();
@@ -212,10 +212,10 @@ fn ids_issued_twice_after_a_restore_lie_below_the_value_in_the_log_line(kind: Ki
     };
     let before = start(&folders[0]);
     let mut first: Vec<u64> = (0..10).flat_map(|_| takes(&before)).collect();
-    // A lease that is under way would be the first to see the restored row.
+    // Otherwise a lease in flight might see the restored row first.
     Caller::of(&before, "orders", &UniqueIds::default()).fills_memory();
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {RESTORED}"));
-    // A host that knows nothing of the tag leases from there on.
+    // A host that has never seen the tag leases from the restored row.
     let since = start(&folders[1]);
     let second: Vec<u64> = (0..3).flat_map(|_| takes(&since)).collect();
     let said =

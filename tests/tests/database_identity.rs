@@ -1,5 +1,5 @@
-//! A database is recognised by what was written into it, not by its path or URL. Another one, a
-//! copy, or an empty one in the place of the right one repeats nothing.
+//! leafd recognises a database by an identity written into it, not by its path or URL. Another database,
+//! a copy, or an empty one in its place repeats no ID.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ on_every_database! {
     the_status_says_that_a_database_has_no_identity_until_it_has_one,
 }
 
-/// More than any range that is left.
+/// More IDs than are left of any range.
 const MANY: u32 = 5000;
 
 fn takes(daemon: &Daemon, seen: &UniqueIds, tag: &str, count: u32) {
@@ -49,7 +49,7 @@ fn hosts_that_switch_between_embedded_databases_repeat_no_id_of_either() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a.db", "b.db"].map(|name| folder.path().join(name));
     let [first, second] = ["1", "2"].map(|name| Home::new(&folder.path().join(name)));
-    // In B, 1 to 500 are issued, and a range is left in the second host's memory.
+    // IDs 1 to 500 of B are issued, and the second host keeps the rest of a range.
     let of_b = UniqueIds::default();
     let daemon = at(&second, &b).start();
     takes(&daemon, &of_b, "orders", 500);
@@ -64,7 +64,7 @@ fn hosts_that_switch_between_embedded_databases_repeat_no_id_of_either() {
     let daemon = at(&second, &b).start();
     takes(&daemon, &of_b, "orders", MANY);
     daemon.stop();
-    // And back again.
+    // Back to the first database.
     let of_a = UniqueIds::default();
     of_a.add_run("orders", 1, 10);
     let daemon = at(&first, &a).start();
@@ -99,13 +99,13 @@ fn a_database_file_that_is_swapped_while_leafd_runs_gives_no_lease_and_memory_is
     let daemon = ours.start();
     takes(&daemon, &seen, "orders", 10);
     std::fs::rename(other.state().join("leafd.db"), ours.state().join("leafd.db")).unwrap();
-    // What was leased is this host's, and no more is.
+    // What was leased before is still served, but there is no new lease.
     takes(&daemon, &seen, "orders", 10);
     let error = refused(&daemon, "orders");
     assert_eq!(error.code(), ErrorCode::StoreUnavailable);
     assert!(error.message.contains("was replaced while leafd ran"), "{error}");
     daemon.stop();
-    // A restart is the operator's word that it is meant to be so.
+    // leafd takes a restart as the operator's confirmation.
     let daemon = ours.start();
     takes(&daemon, &seen, "orders", MANY);
     daemon.stop();
@@ -139,7 +139,7 @@ fn a_database_that_is_moved_or_renamed_is_the_same_one() {
     let moved = folder.path().join("moved.db");
     std::fs::rename(home.state().join("leafd.db"), &moved).unwrap();
     let daemon = at(&home, &moved).start();
-    // What was left is still there: no gap.
+    // The rest of the range is still used, so there is no gap.
     takes(&daemon, &seen, "orders", 10);
     assert_eq!(seen.highest("orders"), Some(20));
     daemon.stop();
@@ -209,7 +209,7 @@ fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are
     let (seen, LaidOut { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
     let recorded = || std::fs::read_to_string(home.state().join("database.properties")).unwrap();
     let daemon = home.start();
-    // Nothing tells whether the range that is left was leased from this database.
+    // Nothing proves that the rest of the range was leased from this database.
     takes(&daemon, &seen, "invoices", 1);
     assert_eq!(seen.highest("invoices"), Some(1001));
     daemon.stop();
@@ -229,7 +229,7 @@ fn identify(database: &Database) {
     database.sql("INSERT INTO leafd_identity VALUES (1, '00000000000000000000000000000001')");
 }
 
-/// As if the URL now led to another database, with rows of its own.
+/// Changes the database as if the URL now led to another one with rows of its own.
 fn replace(database: &Database) {
     database.sql("UPDATE leafd_identity SET identity = '00000000000000000000000000000002'");
     database.sql("UPDATE leaf_alloc SET max_id = 1");
@@ -247,7 +247,7 @@ fn another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first(k
     replace(&database);
     let daemon = home.start();
     home.log().wait_for("this is another database");
-    // The range of the first database is given up, and this host stays above it.
+    // The range of the first database is dropped, and this host stays above it.
     takes(&daemon, &seen, "orders", 100);
     assert!(database.max_id("orders") > 101, "{}", database.max_id("orders"));
     home.log().wait_for("dropped=");
@@ -267,7 +267,7 @@ fn a_database_that_is_replaced_while_leafd_runs_gives_no_lease(kind: Kind) {
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     replace(&database);
-    // Its connections end as in a failover.
+    // Connections end, as in a failover.
     database.restart();
     wait_until(&home, "leases stop", || {
         let limit = Duration::from_secs(2);
@@ -295,7 +295,7 @@ fn the_status_says_that_a_database_has_no_identity_until_it_has_one(kind: Kind) 
     let store = || daemon.client().status().unwrap().segments.store;
     assert!(store().contains("without the table leafd_identity"), "{}", store());
     identify(&database);
-    // The next connection finds it; idle ones are closed after some seconds.
+    // The next connection finds it, and idle connections are closed after some seconds.
     wait_until(&home, "the identity is found", || {
         takes(&daemon, &seen, "orders", 1000);
         std::thread::sleep(Duration::from_millis(20));

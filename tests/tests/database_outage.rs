@@ -1,6 +1,6 @@
-//! The database server, or the network before it, is away, stands still, forgets or is slow: what
-//! memory has is served as if nothing were, who needs more is told why at the deadline, and all
-//! goes on by itself.
+//! The database server or the network is down, frozen or slow, or loses connections. IDs in memory are
+//! served as usual, requests that need a lease get an error with the reason at their deadline, and
+//! leafd recovers by itself.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use leafd_tests::database::Kind;
 use leafd_tests::load::Load;
 use leafd_tests::{Database, Proxy, UniqueIds, on_every_database};
 
-/// Longer than memory needs, and far shorter than a database that does not answer takes.
+/// A deadline that memory always meets, and that a database which does not answer always misses.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Shorter than a lease through the slow network.
+/// A deadline that a lease through the slow network misses.
 const MEMORY: Duration = Duration::from_millis(900);
 
-/// A deadline that passes while the database is away.
+/// A deadline that passes during the outage.
 const SHORT: Duration = Duration::from_millis(700);
 
-/// `store.timeout` of tests in which a call to the database must not count as failed.
+/// A `store.timeout` with which a slow call to the database does not fail.
 const LONG: &str = "60s";
 
-/// Its name, and how it begins.
+/// The name of a fault, and the function that begins it.
 type Fault<T> = (&'static str, fn(&T));
 
 on_every_database! {
@@ -66,7 +66,7 @@ fn a_server_frozen_for_longer_than_the_timeout_is_reported_as_down(kind: Kind) {
     let left = orders.fills_memory();
     database.freeze();
     assert_eq!(orders.drain(SOON), left);
-    wait_until(&home, "it is known to be down", || store_error(&home).contains("2000 ms"));
+    wait_until(&home, "the status reports it", || store_error(&home).contains("2000 ms"));
     let error = orders.is_refused(SHORT);
     assert!(error.message.contains("store.timeout"), "{error}");
     let waiter = orders.waits();
@@ -84,7 +84,7 @@ fn a_killed_or_restarted_server_fails_no_call_with_a_longer_deadline(kind: Kind)
     for tag in ["orders", "users", "items"] {
         database.insert_tag(tag, 1, 500);
     }
-    // Small steps, so that the database is asked all the time.
+    // Small steps, so that there are leases all the time.
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
     let daemon = home.start();
     let seen = UniqueIds::default();
@@ -93,20 +93,20 @@ fn a_killed_or_restarted_server_fails_no_call_with_a_longer_deadline(kind: Kind)
     let status = || daemon.client().status().unwrap().segments;
     for (what, kills) in [("killed", true), ("restarted", false)] {
         let before = status().leases;
-        wait_until(&home, "it is under load", || status().leases > before + 20);
+        wait_until(&home, "leases go on", || status().leases > before + 20);
         if kills {
             database.kill();
         } else {
             database.stop();
         }
-        wait_until(&home, "all of them wait", || status().waiting == 4);
+        wait_until(&home, "all requests wait", || status().waiting == 4);
         database.start_again();
         let returned = Instant::now();
-        wait_until(&home, "they go on", || status().waiting < 4);
+        wait_until(&home, "a request is served", || status().waiting < 4);
         in_bounds(what, returned.elapsed());
     }
     assert_eq!(load.finish(), 0, "calls failed\n{}", home.log());
-    println!("{} IDs over both ends of the server", seen.total());
+    println!("{} IDs across a kill and a restart of the server", seen.total());
     daemon.stop();
 }
 
@@ -126,7 +126,7 @@ fn memory_is_served_while_the_network_hangs_or_breaks_and_leases_resume_once_it_
         assert_eq!(orders.drain(SOON), left);
         orders.is_refused(SHORT);
         let home = daemon.home();
-        wait_until(home, "it is known to be down", || !store_error(home).is_empty());
+        wait_until(home, "the status reports it", || !store_error(home).is_empty());
         let waiter = orders.waits();
         proxy.pass();
         waiter.is_served(what, Instant::now());
@@ -139,7 +139,7 @@ fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Ki
     let database = Database::with_tag(kind, "orders", 1000);
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
-    // Of four connections one after the other, it would be too much.
+    // Waiting for the timeout of four connections in turn would take too long.
     let daemon = home.with("STORE_TIMEOUT", "3s").start();
     let seen = UniqueIds::default();
     let left = Caller::of(&daemon, "orders", &seen).fills_memory();
@@ -148,7 +148,7 @@ fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Ki
         database.insert_tag(tag, 1, 1000);
         Caller::of(&daemon, tag, &seen).gets(1);
     }
-    // Leases at the same time, and so connections.
+    // Simultaneous leases, so that leafd opens several connections.
     proxy.delay(Duration::from_millis(50));
     std::thread::scope(|scope| {
         for tag in &tags {
@@ -185,7 +185,7 @@ fn a_slow_network_delays_leases_but_no_request_that_memory_can_serve(kind: Kind)
     println!("300 ms per round trip: the first ID after {:.1?}", began.elapsed());
     let left = orders.fills_memory();
     let leases = orders.status().unwrap().leases;
-    // What memory has is there at once, and the next range is leased meanwhile.
+    // IDs in memory are served at once, and the next range is leased meanwhile.
     for _ in 0..left / 10 {
         assert_eq!(orders.ask(10, MEMORY), Ok(()));
     }
@@ -209,7 +209,7 @@ fn the_status_shows_what_each_tag_has_left_and_why_its_leases_fail(kind: Kind) {
     orders.drain(SOON);
     let waiter = orders.waits();
     let mut client = daemon.client();
-    wait_until(&home, "orders tells why", || {
+    wait_until(&home, "the status of orders has an error", || {
         let status = client.tag_show("orders").unwrap();
         assert_eq!((status.remaining, status.seconds_left), (0, Some(0)), "{status:?}");
         !status.lease_error.is_empty()

@@ -1,4 +1,4 @@
-//! What is written for people holds together.
+//! The documentation is consistent with itself and with the code.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -35,8 +35,12 @@ fn steps_and_assumptions_of_the_uniqueness_argument_are_numbered_without_gaps_or
         else {
             continue;
         };
-        let count: u32 = number[1..].parse().unwrap_or_else(|_| panic!("{number:?} is no number"));
-        assert!(count == 1 || last.contains(&(kind, count - 1)), "{number} follows no other");
+        let count: u32 =
+            number[1..].parse().unwrap_or_else(|_| panic!("{number:?} is not a number"));
+        assert!(
+            count == 1 || last.contains(&(kind, count - 1)),
+            "{number} does not follow the number before it"
+        );
         assert!(last.insert((kind, count)), "{number} is there twice");
     }
     assert!(!last.is_empty());
@@ -56,8 +60,8 @@ fn every_decision_has_a_unique_number_that_its_heading_and_links_repeat() {
         let text = document(&format!("docs/decisions/{name}"));
         assert!(text.starts_with(&format!("# {number}: ")), "{name} has another heading");
     }
-    // A link to `decisions/012-….md` that reads [011] misleads. That there is such a file is checked
-    // with the links.
+    // The text of a link to `decisions/012-….md` must not be [011]. Another test checks that the file
+    // exists.
     let root = workspace().canonicalize().unwrap();
     for path in links::documents(&root) {
         let text = std::fs::read_to_string(root.join(&path)).unwrap();
@@ -122,7 +126,7 @@ fn the_runbook_lists_every_warn_and_error_line_under_its_level() {
     let missing = logged.iter().filter(|line| {
         let section = if line.level == "error" { ERRORS } else { WARNINGS };
         let entries = manual::entries(&runbook, section);
-        // A line that is nothing but a value has its text from elsewhere.
+        // The text of a line that is only a value comes from elsewhere.
         line.text != "…" && !entries.iter().any(|entry| literals::fits(&line.text, entry))
     });
     let missing: Vec<_> = missing.collect();
@@ -131,7 +135,7 @@ fn the_runbook_lists_every_warn_and_error_line_under_its_level() {
 
 #[test]
 fn every_line_that_the_runbook_explains_is_one_that_leafd_prints() {
-    // From the database's library.
+    // This line is from the database library.
     let elsewhere = "slow statement: execution time exceeded alert threshold";
     let runbook = document("docs/operations/runbook.md");
     let texts = literals::texts(&workspace().join("daemon/src"));

@@ -1,4 +1,4 @@
-//! The harness itself: real database servers, with real faults. What the tests of leafd rest on.
+//! Tests of the harness itself: its database servers, their faults, and its cleanup.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use nix::unistd::Pid;
 /// How long a test waits to see that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// The server's message that it does not do something, as a refusal and not as a broken connection.
+/// The message of an error that the server returned. A broken connection is not such an error.
 fn refusal<T>(result: sqlx::Result<T>) -> String {
     match result {
         Err(sqlx::Error::Database(error)) => error.message().to_owned(),
-        Err(error) => panic!("no refusal: {error}"),
-        Ok(_) => panic!("it is allowed"),
+        Err(error) => panic!("not a refusal: {error}"),
+        Ok(_) => panic!("the server allowed it"),
     }
 }
 
@@ -62,7 +62,7 @@ fn the_user_leaf_has_exactly_the_granted_rights_on_the_table() {
         let write = "UPDATE leaf_alloc SET step = 2";
         let read = "SELECT step FROM leaf_alloc WHERE biz_tag = 'new'";
 
-        // Those who are connected notice, and those who come.
+        // A change of rights applies to open sessions and to new ones.
         database.revoke_writing();
         for session in [&mut leaf, &mut database.leaf_session()] {
             let message = refusal(session.try_query(write));
@@ -110,7 +110,7 @@ fn statements_wait_for_a_row_that_a_session_holds_until_it_commits() {
         holder.execute("UPDATE leaf_alloc SET max_id = 500");
         holder.execute("COMMIT");
         database.leaf_session().execute(statement);
-        // Whether the first update ends with its connection is the server's business.
+        // The server may or may not execute the first update after its connection has ended.
         assert!([1500, 2500].contains(&database.max_id("orders")));
         holder.execute("BEGIN");
         holder.execute("UPDATE leaf_alloc SET max_id = 7");

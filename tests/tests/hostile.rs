@@ -1,5 +1,5 @@
-//! Messages that are wrong: each is answered with the error that says what is wrong with it, ends
-//! no more than its own connection, and is not noticed by anybody else.
+//! Malformed and invalid messages. Each gets the error that names its fault, ends at most its own
+//! connection, and affects no other client.
 
 use std::net::Shutdown;
 use std::path::Path;
@@ -13,10 +13,10 @@ use leafd_tests::malformed::{self, Malformed};
 use leafd_tests::raw::{Raw, frame, frame_of, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
 
-/// None of this may cost memory. At rest it is 15 MiB.
+/// The highest peak of memory. An idle daemon has 15 MiB.
 const MOST_MIB: u64 = 40;
 
-/// Runs `act` on a daemon that serves others meanwhile.
+/// Runs `act` on a daemon that serves other clients meanwhile.
 fn beside_others(act: impl FnOnce(&Path)) {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
@@ -30,7 +30,7 @@ fn beside_others(act: impl FnOnce(&Path)) {
     daemon.stop();
 }
 
-/// The call is refused with `code` and `detail`, and the connection goes on.
+/// Asserts that the call is refused with `code` and `detail`, and that the connection goes on.
 fn is_refused(raw: &mut Raw, call: Call<'_>, code: ErrorCode, detail: u64) {
     let asked = format!("{call:?}");
     match raw.ask(7, call) {
@@ -45,7 +45,7 @@ fn is_refused(raw: &mut Raw, call: Call<'_>, code: ErrorCode, detail: u64) {
 /// Sends a malformed request and checks the answer.
 fn is_refused_as_stated(raw: &mut Raw, entry: &Malformed) {
     let Malformed { name, answer, bytes, .. } = entry;
-    // Names the entry if the test hangs.
+    // Shows which entry it is if the test hangs.
     eprintln!("sending {name}");
     raw.send(bytes);
     let (id, error) = raw.refusal();
@@ -150,7 +150,7 @@ fn a_request_that_comes_byte_by_byte_is_answered() {
             raw.send(byte);
             std::thread::yield_now();
         }
-        // In any order: the first of a tag waits for its lease.
+        // In any order, since the first request for a tag waits for a lease.
         let mut ids: Vec<_> = (0..3).filter_map(|_| Some(raw.receive()?.id)).collect();
         ids.sort_unstable();
         assert_eq!(ids, [1, 2, 3]);

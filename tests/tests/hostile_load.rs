@@ -1,5 +1,5 @@
-//! Peers that ask for too much: of one connection, of the names, of the store, or with random
-//! bytes. Each gets an error that says which limit it met, and nobody else notices.
+//! Clients that ask for too much: on one connection, of many tags, of the store, or with random bytes.
+//! Each gets an error that names the limit it hit, and no other client is affected.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn more_waiting_requests_than_a_connection_may_have_are_refused_and_the_others_a
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_MAX_IN_FLIGHT", "32");
     let daemon = home.start();
-    // What others ask for is in memory already.
+    // The IDs of this tag are in memory.
     daemon.client().next_many("others", 1).unwrap();
     let lock = StoreLock::hold(&home);
     let mut raw = Raw::greeted(&home.socket());
@@ -34,7 +34,7 @@ fn more_waiting_requests_than_a_connection_may_have_are_refused_and_the_others_a
         assert_eq!(error.detail, LIMIT);
         assert!(error.retry_after_ms > 0);
     }
-    // What memory has needs no place; another connection has places of its own.
+    // A request that memory serves needs no place, and another connection has places of its own.
     assert!(matches!(raw.ask(100, segment("others", 1, 0)), Reply::Ids { .. }));
     assert!(matches!(raw.ask(101, Call::Time), Reply::Time { .. }));
     let mut other = Raw::greeted(&home.socket());
@@ -117,7 +117,7 @@ fn requests_for_ever_new_unknown_tags_are_refused_and_fill_no_memory() {
         sizes.push(resident_kib(&daemon));
     }
     println!("resident after each 1,000 names: {sizes:?} KiB");
-    // If each were kept, these would take 20 MiB.
+    // Keeping each of the names would take 20 MiB.
     assert!(sizes[19] < sizes[4] + 8192, "{sizes:?}");
     assert!(matches!(raw.ask(10, segment("known", 1, 0)), Reply::Ids { .. }));
     others.noticed_nothing();
@@ -149,7 +149,7 @@ fn tags_above_the_limit_are_refused_with_the_limit_and_known_tags_are_served() {
     daemon.stop();
 }
 
-/// A few frames that could be right, with a few bytes that are not.
+/// Some valid frames with some bytes changed.
 fn noise(seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut bytes = if rng.u8(..) < 200 { hello() } else { Vec::new() };
@@ -204,7 +204,7 @@ fn two_thousand_connections_with_random_bytes_do_no_harm() {
             })
             .collect();
         for (number, mut raw) in connections.into_iter().enumerate() {
-            // Every other one waits for its end; the rest just go away.
+            // Half of the connections read to the end; the others are just dropped.
             while number % 2 == 0
                 && let Some(answer) = raw.receive()
             {
@@ -258,7 +258,8 @@ fn clients_that_ask_as_fast_as_they_can_do_not_starve_a_modest_one() {
     });
     let bytes: u64 = bytes.sum();
     println!("{served} requests served beside {bytes} bytes of answers to the greedy");
-    // Each of the greedy had some hundred of its requests answered at a time, not all of them.
+    // leafd answers some hundred requests of a connection at a time, so the modest client is served
+    // in between.
     assert!(served > 10, "{served}");
     let peak = peak_mib(&daemon);
     assert!(peak < 60, "{peak} MiB");
@@ -300,7 +301,7 @@ fn a_client_that_asks_for_more_snowflakes_than_can_be_made_does_not_delay_others
     let daemon = home.start();
     let others = Bystanders::of(&home);
     let mut raw = Raw::greeted(&home.socket());
-    // A quarter of a minute's worth for one connection, if it were served in order of arrival.
+    // In order of arrival, these would take a quarter of a minute.
     let call = Call::Snowflake { count: 100_000, timeout_ms: 3000 };
     raw.send(&frame(5, call).repeat(600));
     let (mut served, mut refused) = (0, 0);

@@ -1,5 +1,5 @@
-//! Peers that are slow: they do not finish what they began, do not read what they asked for, or do
-//! nothing at all. Each is closed when its time is over, and nobody else waits for them.
+//! Slow clients, which do not finish a request, do not read their answers, or do nothing at all. leafd
+//! closes each at a timeout, and no other client waits for them.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use leafd_tests::daemon::Home;
 use leafd_tests::raw::{Raw, frame, frame_of, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
 
-/// Runs `act` on a daemon with this setting that serves others meanwhile. Returns the most memory
-/// that it had, in MiB.
+/// Runs `act` on a daemon with this setting that serves other clients meanwhile. Returns the daemon's
+/// peak memory, in MiB.
 fn beside_others(setting: (&str, &str), act: impl FnOnce(&Home, &Daemon)) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with(setting.0, setting.1);
@@ -52,7 +52,7 @@ fn a_connection_with_an_unfinished_request_is_closed_at_the_request_timeout() {
 #[test]
 fn sending_single_bytes_does_not_extend_the_request_timeout() {
     beside_others(("SOCKET_REQUEST_TIMEOUT", "400ms"), |home, _| {
-        // A frame of 4096 bytes would last for minutes.
+        // At this pace a frame of 4096 bytes takes minutes.
         let long = [&4096_u32.to_be_bytes()[..], &[0; 4096]].concat();
         for mut raw in [Raw::connect(&home.socket()), Raw::greeted(&home.socket())] {
             let drip = raw.stream().try_clone().unwrap();
@@ -119,13 +119,13 @@ fn clients_that_never_read_are_closed_at_the_write_timeout_and_cost_little_memor
             thread.join().unwrap();
         }
     });
-    // Each has up to 1 MiB of requests that wait and answers that nobody reads.
+    // Each connection may hold up to 1 MiB of waiting requests and unread answers.
     assert!(peak < 96, "{peak} MiB");
 }
 
 #[test]
 fn waiting_requests_are_answered_even_behind_more_answers_than_one_write_holds() {
-    // Much longer than the test waits: nothing may depend on a timer.
+    // The timeout is much longer than the test, so that no timer can help.
     beside_others(("SOCKET_REQUEST_TIMEOUT", "10m"), |home, daemon| {
         let mut raw = Raw::greeted(&home.socket());
         let unknown = frame_of(&[7, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]);
@@ -133,10 +133,10 @@ fn waiting_requests_are_answered_even_behind_more_answers_than_one_write_holds()
         let answer = Response { id: 7, reply: Reply::Error(raw.refusal().1) };
         let mut bytes = Vec::new();
         encode_response(&answer, &mut bytes);
-        // So many answers are what is written at once.
+        // The number of answers that leafd writes at once.
         let enough = (8 * 1024_usize).div_ceil(bytes.len());
         for (round, count) in (enough - 1..=enough + 1).enumerate() {
-            // Stopped, so that it finds all of it at once.
+            // Frozen, so that the daemon finds everything at once.
             daemon.freeze();
             let fresh = format!("fresh {round}");
             raw.send(&[unknown.repeat(count), frame(8, segment(&fresh, 1))].concat());

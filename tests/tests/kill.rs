@@ -1,4 +1,4 @@
-//! Killed at any moment, under load, with state and store kept: no ID comes twice.
+//! Kills at any moment under load. State and store are kept, and no ID comes twice.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use leafd_tests::load::{Load, SNOWFLAKE};
 fn two_hundred_kills_under_load_give_no_id_twice() {
     const KILLS: u32 = 200;
     let folder = tempfile::tempdir().unwrap();
-    // A short lead, so that lives of milliseconds issue snowflake IDs as well.
+    // A ceiling close ahead, so that even lives of milliseconds issue snowflake IDs.
     let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
     let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(20));
@@ -18,7 +18,7 @@ fn two_hundred_kills_under_load_give_no_id_twice() {
     let load = Load::start(&options, &seen, &spaces, 3000);
     for kill in 0..KILLS {
         let daemon = home.spawn();
-        // Also in the middle of the start.
+        // Sometimes in the middle of the start.
         std::thread::sleep(Duration::from_millis(fastrand::u64(1..350)));
         daemon.kill();
         assert!(!load.is_broken(), "after {kill} kills\n{}", home.log());

@@ -1,5 +1,5 @@
-//! The manifests that are shipped: their configuration is one that leafd takes, their pods are as
-//! confined as they promise, and the two containers of a pod fit together.
+//! The shipped Kubernetes manifests. leafd accepts their configuration, their pods are as confined as
+//! promised, and the containers of a pod fit together.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ fn strings(value: &Value) -> BTreeSet<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What Pod Security "restricted" forbids of this pod, as Kubernetes' documentation lists it.
+/// The fields of this pod that violate Pod Security "restricted", as Kubernetes' documentation lists
+/// them.
 fn violations(pod: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut must = |holds: bool, what: String| {
@@ -144,7 +145,8 @@ fn applications_are_in_the_sockets_group_and_are_not_leafds_user() {
             }
         }
         users.remove(&0);
-        // Not 65532, which images without a shell have by custom: who shares it may administer.
+        // Not 65532, which distroless images use by convention: any process with leafd's user ID may
+        // administer it.
         assert_eq!(users, BTreeSet::from([10001, 48735]), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! `leafctl` as people type it.
+//! `leafctl` on the command line.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -116,7 +116,7 @@ fn the_status_estimates_how_long_memory_lasts_under_load_and_not_for_an_unused_t
     };
     let mut client = daemon.client();
     let began = Instant::now();
-    // A machine that stops for long between the two would make the tag look idle.
+    // A long pause of the machine between the two calls would make the tag look idle.
     let (remaining, seconds_left) = loop {
         client.next_many("orders", 1000).unwrap();
         let (remaining, seconds_left) = orders();
@@ -126,7 +126,7 @@ fn the_status_estimates_how_long_memory_lasts_under_load_and_not_for_an_unused_t
         assert!(began.elapsed() < Duration::from_secs(60), "no figure under load");
     };
     println!("{remaining} IDs last {seconds_left} s");
-    // At least one a second was asked for.
+    // The load was at least one ID per second.
     assert!(seconds_left <= remaining, "{seconds_left} s for {remaining} IDs");
     daemon.stop();
     let _daemon = home.start();
@@ -215,7 +215,7 @@ fn a_result_that_cannot_be_written_is_an_error() {
             assert_eq!(output.status.code(), Some(74), "{arguments:?} {redirection}: {told}");
             assert!(told.contains(why), "{arguments:?} {redirection}: {told}");
         }
-        // Whoever reads it has seen enough.
+        // A reader that closes the pipe is not an error.
         let home =
             home.clone().through(&["bash", "-c", "\"$0\" \"$@\" | exit; exit ${PIPESTATUS[0]}"]);
         let output = home.command(program).args(arguments).output().unwrap();

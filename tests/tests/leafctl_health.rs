@@ -1,5 +1,5 @@
-//! `leafctl health` as probes ask it: what keeps a daemon alive in their eyes, what makes it ready,
-//! and what must not count against it.
+//! `leafctl health` as a probe: what makes a daemon alive, what makes it ready, and what must not count
+//! against it.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn health(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
     home.run("leafctl", &[&["health"], arguments].concat())
 }
 
-/// Ready, or not with these words among the reasons; alive in any case.
+/// Asserts that the daemon is alive, and ready unless there is a reason, which the output must contain.
 fn is_ready(home: &Home, reason: Option<&str>) {
     let (code, out, errors) = health(home, &["--ready"]);
     match reason {
@@ -88,13 +88,13 @@ fn a_database_that_is_down_makes_a_daemon_unready_only_while_requests_wait_for_i
     let caller = Caller::of(&daemon, "orders", &UniqueIds::default());
     caller.gets(1);
     database.kill();
-    // A tag that is not in memory: asking for it is how the outage is noticed.
+    // A request for a tag that is not in memory makes leafd notice the outage.
     let mut client = daemon.client();
     client.next("new").unwrap_err();
     let down = client.status().unwrap().segments;
     assert!(!down.store_error.is_empty() && down.waiting == 0, "{down:?}");
     let (code, ready, _) = health(&home, &["--ready"]);
-    assert_eq!(code, Some(0), "memory serves whoever asks");
+    assert_eq!(code, Some(0), "memory still serves requests");
     assert!(ready.starts_with("leafd is ready, from memory: the store fails: "), "{ready}");
     caller.drain(Duration::from_secs(5));
     let waiter = caller.waits();
@@ -111,7 +111,7 @@ fn a_daemon_at_its_connection_limit_is_alive_but_not_ready() {
     let _daemon = home.start();
     let mut inside = Vec::new();
     while inside.len() < 2 {
-        // The one that found out whether it serves may not have left yet.
+        // The connection that checked whether the daemon is ready may still be open.
         let mut raw = Raw::connect(&home.socket());
         raw.send(&hello());
         if let Some(Response { reply: Reply::Hello { .. }, .. }) = raw.receive() {

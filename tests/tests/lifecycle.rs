@@ -1,5 +1,5 @@
-//! leafd is stopped and started again, under load and at rest: no call fails, no ID is lost by a
-//! clean stop, and nobody can hold it up.
+//! Stops and restarts of leafd, idle and under load. No call fails, a clean stop loses no ID, and no
+//! client can delay a stop.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -102,7 +102,7 @@ fn a_clean_stop_loses_no_segment_id() {
     for life in 1..=5 {
         let daemon = home.start();
         let mut client = daemon.client();
-        // Within a lease, over the end of one, and in the middle of the next.
+        // Inside a lease, across its end, and in the middle of the next one.
         for count in [1, 499, 1, 800, 2500, 3] {
             for tag in ["orders", "a/b c%d\u{e9}"] {
                 seen.add(tag, &client.next_many(tag, count).unwrap());
@@ -118,7 +118,7 @@ fn a_clean_stop_loses_no_segment_id() {
 #[test]
 fn requests_that_wait_for_the_store_do_not_delay_the_stop_and_clients_receive_goodbye() {
     let folder = tempfile::tempdir().unwrap();
-    // Requests may wait for much longer than this test does.
+    // Requests may wait much longer than this test lasts.
     let home =
         Home::new(folder.path()).with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "300ms");
     home.break_store();
@@ -149,7 +149,7 @@ fn requests_that_wait_for_the_store_do_not_delay_the_stop_and_clients_receive_go
             assert_eq!(raw.receive(), None);
         }
     }
-    println!("{told} of {} got an answer, the others the end", waiting.len());
+    println!("{told} of {} requests were answered before the end", waiting.len());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn clients_that_do_not_read_or_finish_a_request_do_not_delay_the_stop() {
     let unread = Raw::greeted(&home.socket());
     unread.stream().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let many = frame(3, Call::Time).repeat(1000);
-    // Until nothing more fits in.
+    // Until the socket is full.
     while unread.stream().write_all(&many).is_ok() {}
     daemon.send(Signal::SIGTERM);
     let ended = daemon.wait();
@@ -178,7 +178,7 @@ fn clients_that_ask_without_a_pause_receive_goodbye_and_do_not_delay_the_stop() 
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SHUTDOWN_GRACE", "20s");
     let mut daemon = home.start();
-    // Together they use up their user's share, so that the stop finds some of them in the queue.
+    // Together they exceed their user's share, so that some of them are queued when leafd stops.
     let greedy: Vec<_> = (0..8).map(|_| ask_without_a_pause(&home)).collect();
     std::thread::sleep(Duration::from_millis(300));
     daemon.send(Signal::SIGTERM);
@@ -192,15 +192,15 @@ fn clients_that_ask_without_a_pause_receive_goodbye_and_do_not_delay_the_stop() 
     }
 }
 
-/// A client that writes requests from two threads and reads all answers. Gives the last of what it
-/// has read.
+/// Starts a client that writes requests from two threads and reads all answers. Returns the last bytes
+/// that it read.
 fn ask_without_a_pause(home: &Home) -> std::thread::JoinHandle<Vec<u8>> {
     let client = Raw::greeted(&home.socket());
     let stream = || client.stream().try_clone().unwrap();
     let many = frame(2, Call::Time).repeat(20_000);
     for _ in 0..2 {
         let (mut stream, many) = (stream(), many.clone());
-        // Until nobody takes it any more.
+        // Until leafd closes the connection.
         std::thread::spawn(move || while stream.write_all(&many).is_ok() {});
     }
     let mut answers = stream();

@@ -1,5 +1,5 @@
-//! A table with very many rows costs a daemon that uses a few of them nothing: it keeps none of
-//! the others, and reads them only for whoever asks for the list.
+//! A table with very many rows. A daemon that uses a few of them keeps none of the others in memory, and
+//! reads them only when a client asks for the list.
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, TagStatus, blocking};
@@ -19,7 +19,7 @@ on_every_server! {
     pages_are_in_byte_order_and_complete_in_a_table_with_another_order,
 }
 
-/// In byte order. Many collations have another.
+/// Tags in byte order. Many collations have another order.
 const NAMES: [&str; 9] = [" a", "A", "Z", "a", "a ", "a b", "b", "é", "🦀"];
 
 #[track_caller]
@@ -37,7 +37,7 @@ fn assert_pages(bench: &TestStore, names: &[&str]) {
         }
         assert_eq!(listed, names, "{size} at a time");
     }
-    // From a name that no row has.
+    // A page may start after a name that no row has.
     let page = run(store.page("a!", 100)).unwrap();
     assert_eq!(page.iter().filter(|row| row.tag.as_str() <= "a!").count(), 0);
 }
@@ -63,7 +63,7 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Te
         bench.insert(name, "1", "10");
     }
     if bench.kind() == Some(Kind::MariaDb) {
-        // To this collation they are the same.
+        // This collation equates the two names.
         assert!(
             bench
                 .session()
@@ -80,7 +80,7 @@ fn looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one(bench: &TestSt
     for name in NAMES {
         run(store.create(&tag(name), NewTag::new(1, 10, name))).unwrap();
     }
-    // More than one statement looks for, in no order, and most of them not there.
+    // More names than one statement looks up, in no order, and most of them missing.
     let mut asked: Vec<_> = (0..600).map(|number| tag(&format!("none {number}"))).collect();
     asked.extend(NAMES.iter().rev().map(|name| tag(name)));
     asked.push(tag("b "));
@@ -122,13 +122,13 @@ fn unused_rows_take_no_memory_and_are_listed_in_pages() {
          INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
          SELECT printf('row-%07d', i), 1, 1000, printf('description of row %d', i) FROM n",
     );
-    // They are there, in pages, with those of this host between them.
+    // The rows are listed in pages, together with those that this host uses.
     let page = client.tag_list("row-0099999", 100).unwrap();
     assert_eq!((page[0].tag.as_str(), page.len()), ("row-0100000", 100));
     assert_eq!(page[0].description, "description of row 100000");
     assert_eq!(names(&client.tag_list("", 2).unwrap()), ["orders", "row-0000000"]);
     assert_eq!(names(&client.tag_list("row-0299998", 100).unwrap()), ["row-0299999"]);
-    // Several refreshes have come by after this.
+    // Waits until a refresh has read this change.
     home.sql("UPDATE leaf_alloc SET max_id = 5000000 WHERE biz_tag = 'orders'");
     let seen = |client: &mut blocking::Client| client.tags_used("", 100).unwrap();
     while seen(&mut client)[0].max_id < 5_000_000 {
@@ -157,7 +157,7 @@ fn the_status_shows_tags_in_use_without_asking_the_store() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("orders"), "{text}");
     assert!(!text.contains("unused"), "{text}");
-    // What cannot be read is not taken for the end of the list.
+    // A list that cannot be read is an error and not an empty page.
     match client.tag_list("", 100) {
         Err(Error::Refused(error)) => assert_eq!(error.code(), ErrorCode::StoreUnavailable),
         other => panic!("{other:?}"),

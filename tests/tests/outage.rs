@@ -1,5 +1,5 @@
-//! The embedded store is made unavailable: what is leased is served, restart or not; what is not
-//! gets a clear error at the deadline, and it goes on by itself when the store is back.
+//! Outages of the embedded store. Leased IDs are served, even after a restart; requests that need a
+//! lease get a clear error at their deadline; and leafd recovers by itself when the store is back.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use leafd_tests::raw::Raw;
 use leafd_tests::watch::main_thread_sleeps;
 use leafd_tests::{Daemon, StoreLock, UniqueIds};
 
-/// Takes the database away while leafd is down.
+/// Hides the database while leafd is down.
 fn hide(home: &Home) {
     for suffix in ["", "-wal", "-shm"] {
         let path = home.state().join(format!("leafd.db{suffix}"));
@@ -69,7 +69,7 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_after_a_stop
         };
         assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
         assert!(error.retry_after_ms > 0 && error.message.contains("leafd.db"), "{error:?}");
-        // The first lease was 1..=1000: none is lost by a clean stop, a window by a crash.
+        // The first lease was 1..=1000. A clean stop loses none of it, and a crash at most a window.
         let lost = 1000 - 10 - served;
         assert!(if crash { lost <= 100 } else { lost == 0 }, "{lost} lost, crash: {crash}");
         home.log().wait_for("the store fails");
@@ -182,8 +182,7 @@ fn an_unusable_row_gives_an_error_with_its_value_and_works_again_once_it_is_repa
     wait_served(&daemon, &seen);
 }
 
-/// Asks so many times, one request after the other, and returns how often that woke the main
-/// thread.
+/// Sends requests one after the other, and returns how often the main thread woke up meanwhile.
 fn wake_ups(daemon: &Daemon, requests: u64, tag: &str, answered: impl Fn(&Reply) -> bool) -> u64 {
     let mut raw = Raw::greeted(&daemon.home().socket());
     let before = main_thread_sleeps(daemon);
@@ -212,13 +211,14 @@ fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outa
     daemon.stop();
     hide(&home);
     let daemon = home.start();
-    // More than a tenth is used, and the next range cannot be had.
+    // More than a tenth of the range is used, and the next one cannot be leased.
     next(&daemon, &seen, 100_000).unwrap();
     next(&daemon, &seen, 100_000).unwrap();
     home.log().wait_for("the store fails");
     let served = wake_ups(&daemon, REQUESTS, "orders", |reply| matches!(reply, Reply::Ids { .. }));
     println!("{REQUESTS} requests: {refused} wake-ups when refused, {served} when served");
-    // What goes on beside them (probes, writes of the ceiling) is no matter of their number.
+    // The number of other wake-ups, for probes and writes of the ceiling, does not depend on the
+    // requests.
     assert!(refused < REQUESTS / 10, "{refused} wake-ups");
     assert!(served < REQUESTS / 10, "{served} wake-ups");
     daemon.stop();

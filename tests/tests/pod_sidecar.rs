@@ -1,5 +1,5 @@
-//! An application and its leafd in one pod, as kubernetes/sidecar.yaml makes it, with a real
-//! database and a real ZooKeeper.
+//! An application and its leafd in one pod, as in kubernetes/sidecar.yaml, with a real database and a
+//! real ZooKeeper.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -11,18 +11,18 @@ use leafd_tests::pod::{Application, NameServer, Pod, Podman, apart, servers};
 use leafd_tests::{Database, Ensemble};
 use serde_json::{Value, json};
 
-/// A pod of the manifest, and what it is with.
+/// A pod of the manifest, and what it depends on.
 struct Sidecar {
     pod: Pod,
     objects: Vec<Value>,
-    /// The folder of its tree.
+    /// The path of its tree in ZooKeeper.
     tree: String,
     _database: Database,
 }
 
 impl Sidecar {
-    /// Plays the manifest with the addresses of the tests' servers in it, and waits for what
-    /// Kubernetes waits for before it starts the application.
+    /// Runs the manifest with the addresses of the tests' servers, and waits for the startup probe, as
+    /// Kubernetes does before it starts the application.
     fn play() -> Self {
         let podman = Podman::shared(Path::new(env!("CARGO_BIN_EXE_pod_application")));
         let database = Database::with_tag(Kind::MariaDb, "orders", 1000);

@@ -1,5 +1,5 @@
-//! How much of it: IDs per second of a user and of a tag, connections of a user. Others notice
-//! nothing of who is over the limit.
+//! Quotas: IDs per second of a user and of a tag, and connections of a user. A user over a limit does not
+//! affect others.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn let_in(uid: u32, home: &Home) -> UserConnection {
     OtherUser::new(uid, uid).let_in(&home.socket())
 }
 
-/// What the request got, or why it got nothing.
+/// The number of IDs in an answer, or the refusal.
 fn outcome(reply: Reply) -> Result<u64, WireError> {
     match reply {
         Reply::Ids { first, more } => {
@@ -72,14 +72,14 @@ fn a_user_gets_its_ids_per_second_over_all_connections_and_schemes_and_no_more()
         _ => segment("bills", 1),
     });
     assert!(refused > 100, "{refused}");
-    // Connecting again gives nothing back, and another user has a limit of its own.
+    // A new connection does not reset the limit, and another user has a limit of its own.
     let mut again = Raw::greeted(&home.socket());
     let refusals =
         (2..200).filter(|id| outcome(again.ask(*id, segment("orders", 10))).is_err()).count();
     assert!(refusals > 0);
     let mut polite = let_in(POLITE, &home);
     assert_eq!(outcome(polite.raw.ask(2, segment("orders", 1000))), Ok(1000));
-    // More than a second's worth at once never comes, and waiting is no remedy.
+    // More than a second's worth at once can never be served, so the refusal has no retry time.
     let error = outcome(polite.raw.ask(3, segment("orders", 1001))).unwrap_err();
     assert_eq!((error.code(), error.detail), (ErrorCode::BadCount, 1000), "{error}");
     assert_eq!(error.retry_after_ms, 0);
@@ -138,7 +138,7 @@ fn all_users_share_the_ids_per_second_of_a_tag() {
     let error = refusals.next().expect("the tag's limit is for everybody");
     let told = format!("the tag \"orders\" (asked by uid {POLITE}) has had 500 IDs");
     assert!(error.message.contains(&told) && error.message.contains("quota.tags"), "{error}");
-    // Each tag has its own; the first element that fits counts; others have none.
+    // Each tag has its own limit, the first matching element applies, and other tags have none.
     assert_eq!(outcome(theirs.raw.ask(200, segment("users", 500))), Ok(500));
     assert_eq!(outcome(theirs.raw.ask(201, segment("bill.s", 300))), Ok(300));
     assert!(outcome(theirs.raw.ask(202, segment("bill.s", 300))).is_err());
@@ -170,7 +170,7 @@ fn a_users_connections_are_limited_and_a_closed_one_makes_room_for_another() {
         assert!(began.elapsed() < PATIENCE, "no place");
     };
     assert_eq!(outcome(back.raw.ask(2, segment("orders", 1))), Ok(1));
-    // Who never says hello holds a place as well.
+    // A connection without a hello takes a place too.
     let silent: Vec<_> = (0..3).map(|_| Raw::connect(&home.socket())).collect();
     let mut root = Raw::connect(&home.socket());
     let error = root.is_closed_with(&hello(), ErrorCode::TooManyConnections);
@@ -205,7 +205,7 @@ fn a_user_with_many_waiting_requests_takes_no_place_from_others() {
         .with("SOCKET_MAX_IN_FLIGHT", "65536")
         .with("SOCKET_WRITE_TIMEOUT", "1h");
     let _daemon = home.start();
-    // Answers that nobody reads keep the requests behind them waiting.
+    // Requests behind unread answers wait.
     let many = frame(2, Call::TagShow { tag: "orders" }).repeat(65_536);
     let mut greedy: Vec<_> = (0..3).map(|_| let_in(GREEDY, &home)).collect();
     let relayed: Vec<_> = greedy
@@ -227,7 +227,7 @@ fn a_user_with_many_waiting_requests_takes_no_place_from_others() {
                 assert!(error.message.contains(&format!("uid {GREEDY}")), "{error}");
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "it is never too much");
+            assert!(began.elapsed() < PATIENCE, "no request is refused");
         }
     };
     refused(&mut greedy[2]);
@@ -295,7 +295,8 @@ fn what_memory_can_serve_needs_no_waiting_place_and_the_refusal_names_the_limit_
     writer.join().unwrap().unwrap();
     let mut same_user = Raw::greeted(&home.socket());
     for (id, raw) in (3..).zip([&mut full, &mut same_user]) {
-        // The first after a rest needs the disk once, which it may not wait for; the next does not.
+        // After a pause, the first request needs a raise of the ceiling and may not wait for it, so it
+        // is refused.
         let began = Instant::now();
         while let Err(error) = outcome(raw.ask(id, snowflakes(10))) {
             assert_eq!(error.code(), ErrorCode::TooManyInFlight, "{error}");

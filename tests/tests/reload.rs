@@ -1,5 +1,5 @@
-//! SIGHUP: what can change without a restart changes, for connections that are open as well, and
-//! none of them ends. What is wrong changes nothing.
+//! Reloads by SIGHUP. Keys that need no restart change, also for open connections, and no connection
+//! ends. A wrong configuration changes nothing.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -18,16 +18,16 @@ use nix::sys::signal::Signal;
 const THEIRS: u32 = 61_003;
 
 /// A daemon with a configuration file that a test changes.
-struct Host {
+struct ReloadHost {
     home: Home,
     daemon: Daemon,
     file: std::path::PathBuf,
     reloads: usize,
-    /// How often each line was waited for.
+    /// How often each log line was awaited so far.
     waits: HashMap<String, usize>,
 }
 
-impl Host {
+impl ReloadHost {
     fn start(folder: &Path, text: &str) -> Self {
         open_to_all(folder);
         let file = folder.join("leafd.toml");
@@ -38,7 +38,7 @@ impl Host {
         Self { home, daemon, file, reloads: 0, waits: HashMap::new() }
     }
 
-    /// Waits until the daemon has said so once more.
+    /// Reloads with this configuration, and waits until the daemon has logged `line` once more.
     fn reload_logged(&mut self, text: &str, line: &str) {
         std::fs::write(&self.file, text).unwrap();
         self.daemon.send(Signal::SIGHUP);
@@ -85,7 +85,7 @@ fn refused(reply: Reply, code: ErrorCode) -> WireError {
 fn new_rules_apply_to_open_connections_and_end_none_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let rules = |tags: &str| format!("[[access.rules]]\nusers = [{THEIRS}]\ntags = {tags}\n");
-    let mut host = Host::start(folder.path(), &rules("['orders']"));
+    let mut host = ReloadHost::start(folder.path(), &rules("['orders']"));
     let mut theirs = host.let_in();
     assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
     refused(theirs.raw.ask(3, segment("bills", 1)), ErrorCode::Forbidden);
@@ -102,14 +102,14 @@ fn new_rules_apply_to_open_connections_and_end_none_of_them() {
 #[test]
 fn a_user_whom_no_rule_names_any_more_is_refused_at_its_next_call_and_disconnected() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut theirs = host.let_in();
     let mut root = host.connect();
     assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
     host.reload("[[access.rules]]\nname = 'apps'\nusers = [1]\n");
     let error = refused(theirs.raw.ask(3, segment("orders", 1)), ErrorCode::Forbidden);
     assert!(error.message.contains("may not connect: no rule names"), "{error}");
-    assert_eq!(theirs.raw.receive(), None, "it is let go");
+    assert_eq!(theirs.raw.receive(), None, "the connection is closed");
     assert_eq!(outcome(root.ask(2, segment("orders", 1))), Ok(()), "root needs no rule");
     let (_, answer) = OtherUser::new(THEIRS, THEIRS).greets(&host.home.socket());
     refused(answer.reply, ErrorCode::Forbidden);
@@ -120,14 +120,14 @@ fn a_user_whom_no_rule_names_any_more_is_refused_at_its_next_call_and_disconnect
 #[test]
 fn a_reload_changes_quotas_and_limits() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut raw = host.connect();
     assert_eq!(outcome(raw.ask(2, segment("orders", 500))), Ok(()));
     host.reload("[quota]\nids-per-second = 100\ntags = [{ tags = ['b*'], ids-per-second = 5 }]\n");
     assert_eq!(refused(raw.ask(3, segment("orders", 500)), ErrorCode::BadCount).detail, 100);
     assert_eq!(refused(raw.ask(4, segment("bills", 6)), ErrorCode::BadCount).detail, 5);
     host.reload("[quota]\nmax-connections = 1\n[socket]\nmax-count = 10\n");
-    // What the hello has told this one goes on to hold for it.
+    // An open connection keeps the limit that its handshake announced.
     assert_eq!(outcome(raw.ask(5, segment("orders", 500))), Ok(()));
     let mut second = Raw::connect(&host.home.socket());
     second.is_closed_with(&hello(), ErrorCode::TooManyConnections);
@@ -143,16 +143,16 @@ fn a_reload_changes_quotas_and_limits() {
     let mut third = Raw::connect(&host.home.socket());
     third.is_closed_with(&hello(), ErrorCode::TooManyConnections);
     host.reload("[socket]\nidle-timeout = '1s'\n");
-    // Looked at when they next say something, and then they fall silent.
+    // The new timeout applies to a connection after its next request.
     assert!(matches!(second.ask(3, Call::Time), Reply::Time { .. }));
-    assert_eq!(second.receive(), None, "it is closed when it is idle");
+    assert_eq!(second.receive(), None, "an idle connection is closed");
 }
 
 #[test]
 fn a_reload_reads_the_list_of_tags_again() {
     let folder = tempfile::tempdir().unwrap();
     let config = "[segment]\nauto-create = false\nunknown-for = '1h'\nrefresh = '1h'\n";
-    let mut host = Host::start(folder.path(), config);
+    let mut host = ReloadHost::start(folder.path(), config);
     let mut raw = host.connect();
     refused(raw.ask(2, segment("orders", 1)), ErrorCode::UnknownTag);
     host.home.sql(
@@ -176,7 +176,7 @@ fn a_reload_reads_the_list_of_tags_again() {
 fn a_wrong_configuration_changes_nothing_and_keys_that_need_a_restart_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let right = "[quota]\nids-per-second = 100\n";
-    let mut host = Host::start(folder.path(), right);
+    let mut host = ReloadHost::start(folder.path(), right);
     let mut raw = host.connect();
     let mut limit_is_100 = |id| {
         assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
@@ -202,7 +202,7 @@ fn a_wrong_configuration_changes_nothing_and_keys_that_need_a_restart_are_named(
 #[test]
 fn many_reloads_under_load_fail_no_call() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let seen = UniqueIds::default();
     let load = Load::start(&host.home.options(), &seen, &["orders", "bills", "snowflake"], 100);
     for round in 0..100 {
@@ -216,10 +216,10 @@ fn many_reloads_under_load_fail_no_call() {
 #[test]
 fn a_reload_while_requests_wait_leaves_them_waiting() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut raw = host.connect();
     assert_eq!(outcome(raw.ask(2, segment("orders", 1))), Ok(()));
-    // More than a store gives in one lease: it waits, and is answered after the reload.
+    // More IDs than one lease has, so the request waits and is answered after the reload.
     raw.send(&frame(3, Call::Segment { tag: "orders", count: 100_000, timeout_ms: 60_000 }));
     raw.send(&frame(4, Call::Snowflake { count: 100_000, timeout_ms: 60_000 }));
     host.reload("[quota]\nids-per-second = 1000000\n");
@@ -232,7 +232,7 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
 #[test]
 fn a_reload_changes_the_log_level() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "[log]\nlevel = 'error'\n");
+    let mut host = ReloadHost::start(folder.path(), "[log]\nlevel = 'error'\n");
     std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
     host.daemon.send(Signal::SIGHUP);
     let before = host.home.log().wait_for("configuration reloaded: log.level;");
@@ -243,10 +243,11 @@ fn a_reload_changes_the_log_level() {
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
 }
 
-/// Holds a lease on a file, so that whoever opens it waits, as for a file server that hangs.
+/// A kernel lease on a file. It makes anybody who opens the file wait, like a file server that hangs.
 struct Lease(Child);
 
-/// Says so when somebody wants to open the file. The kernel waits for 45 s, and so does this.
+/// Prints a line when a process tries to open the file, and does not give the lease back. The kernel
+/// breaks it after 45 s.
 const LEASE: &str = "
 import fcntl, os, signal, sys
 signal.signal(signal.SIGIO, lambda *_: os.write(1, b'wanted\\n'))
@@ -261,11 +262,11 @@ impl Lease {
         let mut python = Command::new("python3");
         let python = python.args(["-c", LEASE]).arg(file);
         let mut lease = Self(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-        lease.says("held\n");
+        lease.prints("held\n");
         lease
     }
 
-    fn says(&mut self, text: &str) {
+    fn prints(&mut self, text: &str) {
         let mut said = vec![0; text.len()];
         self.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
         assert_eq!(String::from_utf8(said).unwrap(), text);
@@ -282,20 +283,20 @@ impl Drop for Lease {
 #[test]
 fn a_configuration_file_that_hangs_delays_neither_requests_nor_the_stop() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut lease = Lease::on(&host.file);
     host.daemon.send(Signal::SIGHUP);
-    lease.says("wanted\n");
+    lease.prints("wanted\n");
     let client = &mut host.daemon.client();
     assert_eq!(client.next("orders").unwrap(), 1);
-    // This is answered where timers are, the store is waited for, and the watchdog is petted.
+    // The main thread answers this. It also runs the timers, waits for the store and pets the watchdog.
     client.status().unwrap();
     host.home.log().wait_for("it was not read to its end within 10s");
     drop(lease);
     host.reload("[socket]\nmax-count = 7\n");
     let mut lease = Lease::on(&host.file);
     host.daemon.send(Signal::SIGHUP);
-    lease.says("wanted\n");
+    lease.prints("wanted\n");
     host.daemon.send(Signal::SIGTERM);
     let ended = host.daemon.wait();
     assert_eq!(ended.code(), Some(0), "{ended}");
@@ -305,7 +306,7 @@ fn a_configuration_file_that_hangs_delays_neither_requests_nor_the_stop() {
 fn a_reload_of_anything_but_a_regular_file_is_refused_and_the_next_reload_works() {
     let folder = tempfile::tempdir().unwrap();
     let right = "[quota]\nids-per-second = 100\n";
-    let mut host = Host::start(folder.path(), right);
+    let mut host = ReloadHost::start(folder.path(), right);
     let mut raw = host.connect();
     let path = host.file.clone();
     let (fifo, socket) = (folder.path().join("fifo"), folder.path().join("socket"));

@@ -1,5 +1,5 @@
-//! leafd under a service manager: it goes on with the sockets that it is given, says truly when it
-//! serves and how it is, and lives or not by the watchdog. Restarts fail no call.
+//! leafd under a service manager. It uses the sockets that it inherits, reports correctly when it serves
+//! and how it is, and pets the watchdog. Restarts fail no call.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ fn leafd_reports_ready_when_it_answers_calls_and_stopping_before_it_ends() {
     let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().spawn();
     let heard = manager.hears("READY=1");
-    // It serves from this moment on, so it is not tried twice.
+    // No retries, since leafd must serve from this moment on.
     let mut raw = Raw::connect(&manager.home().socket());
     raw.send(&[hello(), frame(2, Call::Time)].concat());
     assert!(matches!(raw.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
@@ -74,7 +74,7 @@ fn a_start_that_fails_reports_why_and_never_reports_ready() {
         assert!(heard[0].starts_with("STATUS=") && heard[0].contains(told), "{heard:?}");
         assert_eq!(manager.hears_within(Duration::from_millis(50)), None, "{told}");
     }
-    // The socket is there for the next one.
+    // The next daemon can still use the socket.
     manager.home().start().stop();
 }
 
@@ -89,7 +89,7 @@ fn a_service_manager_that_is_gone_or_does_not_read_delays_nothing() {
     let full = folder.path().join("full");
     let _hanging = UnixDatagram::bind(&full).unwrap();
     daemon = home.with_variable("NOTIFY_SOCKET", full.to_str().unwrap()).start();
-    // Many more pets than a socket takes.
+    // Long enough for many more watchdog messages than a socket buffer holds.
     let seen = UniqueIds::default();
     let load = Load::start(&daemon.home().options(), &seen, &["orders", SNOWFLAKE], 100);
     std::thread::sleep(Duration::from_secs(2));
@@ -106,13 +106,13 @@ fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_frozen() {
         let _ = manager.hears("WATCHDOG=1");
     }
     daemon.freeze();
-    // Stopped processes send nothing; what was sent before is there.
+    // Discards the messages that were sent before.
     while manager.hears_within(Duration::from_millis(500)).is_some() {}
     assert_eq!(manager.hears_within(Duration::from_secs(2)), None);
     daemon.thaw();
     let _ = manager.hears("WATCHDOG=1");
     daemon.stop();
-    // It is meant for another process.
+    // The variables are meant for another process.
     let other = manager.home().with_variable("WATCHDOG_USEC", "300000");
     let daemon = other.with_variable("WATCHDOG_PID", "1").start();
     let _ = manager.hears("READY=1");
@@ -140,8 +140,8 @@ fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listen
         } else {
             daemon.stop();
         }
-        assert!(home.socket().exists(), "leafd removed what is not its own");
-        // Long enough for clients to find nobody, if that could be.
+        assert!(home.socket().exists(), "leafd removed a socket that is not its own");
+        // Long enough for clients to fail if connections were refused.
         std::thread::sleep(Duration::from_millis(fastrand::u64(0..200)));
         daemon = home.start();
         let began = Instant::now();
@@ -166,7 +166,7 @@ fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
     manager.home().start().stop();
     assert!(matches!(first.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
     assert!(matches!(first.receive(), Some(Response { id: 2, reply: Reply::Time { .. } })));
-    // The first connection starts the service: its call is answered, with no word of an error.
+    // Socket activation: a call before the start of the service is answered without an error.
     let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
     let asking = std::thread::spawn(move || client.next("orders").unwrap());
     std::thread::sleep(Duration::from_millis(200));
@@ -198,15 +198,15 @@ fn requests_that_wait_for_a_dead_store_delay_no_restart_and_are_served_by_the_su
     }));
     let mut gone = Raw::greeted(&home.socket());
     gone.send(&frame(2, Call::Segment { tag: "orders", count: 1, timeout_ms: 3_600_000 }));
-    waiting_requests(&home, 6);
-    // Who only writes no more still waits; who hangs up does not.
+    wait_for_waiting(&home, 6);
+    // A client that only shuts down its writing side still waits; one that hangs up does not.
     gone.stream().shutdown(Shutdown::Write).unwrap();
-    waiting_requests(&home, 6);
+    wait_for_waiting(&home, 6);
     drop(gone);
-    waiting_requests(&home, 5);
+    wait_for_waiting(&home, 5);
     let seen = UniqueIds::default();
     let load = Load::start(&options, &seen, &[SNOWFLAKE], 100);
-    // Much sooner than after the grace time, since clients hang up and ask again.
+    // The stop does not take the whole grace period, since clients hang up and repeat their calls.
     daemon.stop();
     home.repair_store();
     let daemon = home.start();
@@ -218,7 +218,8 @@ fn requests_that_wait_for_a_dead_store_delay_no_restart_and_are_served_by_the_su
     daemon.stop();
 }
 
-fn waiting_requests(home: &Home, expected: u64) {
+/// Waits until this many requests wait for the store.
+fn wait_for_waiting(home: &Home, expected: u64) {
     let began = Instant::now();
     let mut client = blocking::Client::new(home.options());
     loop {
@@ -266,7 +267,7 @@ fn unsuitable_sockets_end_the_start_with_78_and_a_remedy() {
         assert!(manager.hears("STATUS=")[0].contains(told), "{told}");
         assert!(!home.socket().exists() && !home.state().exists(), "{told}");
     }
-    // What is meant for another process is none of ours.
+    // leafd ignores sockets that are meant for another process.
     let other = home().inheriting("web", unix()).through(&["env"]);
     let daemon = other.with_variable("LISTEN_PID", "1").start();
     daemon.stop();
@@ -295,7 +296,7 @@ fn an_inherited_peer_port_answers_with_the_time_and_stays_for_the_successor() {
     let manager = ServiceManager::listening(folder.path());
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = peer.local_addr().unwrap();
-    // Nobody is there, which changes nothing for the port.
+    // ZooKeeper is unreachable, which does not matter for the port.
     let home = manager.home().with_zookeeper("127.0.0.1:1").inheriting("peer", peer);
     for _ in 0..2 {
         let mut asking = TcpStream::connect(address).unwrap();

@@ -1,5 +1,5 @@
-//! What every store promises of its rows: Leaf's convention, administration, and rows that make no
-//! sense.
+//! What every store promises about its rows: leases by Leaf's convention, administration, and invalid
+//! rows.
 
 use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, Row, StoreError};
@@ -98,7 +98,7 @@ fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &TestStore) {
         ))
     };
     let reset = || bench.sql(&format!("UPDATE leaf_alloc SET update_time = '{old}'"));
-    assert_eq!(times(), [texts(["orders"]), texts(["other"])], "made just now");
+    assert_eq!(times(), [texts(["orders"]), texts(["other"])], "both rows were just created");
     let calls: [&dyn Fn(); 3] = [
         &|| assert!(run(store.lease(&tag("orders"), ASK)).is_ok()),
         &|| assert!(run(store.raise(&tag("orders"), 9000)).is_ok()),
@@ -148,7 +148,7 @@ fn raising_a_row_only_moves_it_forward(bench: &TestStore) {
         assert_eq!(run(store.raise(&tag("orders"), floor)).unwrap(), from, "{floor}");
         assert_eq!(bench.max_id("orders"), max_id);
     }
-    // What cannot be right is not mended in silence: a lease says what it is.
+    // An invalid value is not silently repaired: a lease reports it.
     assert_eq!(run(store.raise(&tag("negative"), 30)).unwrap(), None);
     let refused = run(store.lease(&tag("negative"), ASK));
     assert!(matches!(&refused, Err(StoreError::BadRow(why)) if why.contains("-5")), "{refused:?}");
@@ -167,7 +167,7 @@ fn a_changed_step_applies_to_the_next_lease(bench: &TestStore) {
         let leased = run(store.lease(&tag("orders"), ASK)).unwrap();
         assert_eq!((leased.lease.range.count(), leased.lease.row_step), (step, step));
     }
-    // It mends a row as well.
+    // It can also repair a row.
     run(store.set_step(&tag("idle"), 20)).unwrap();
     assert_eq!(span(&run(store.lease(&tag("idle"), ASK)).unwrap()), (1, 21));
 }
@@ -220,8 +220,7 @@ fn an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it(bench: 
     assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (5000, 5010));
 }
 
-/// The type of a column as somebody else has made it; and what stands in it, with what is named of
-/// that.
+/// A column type that leafd does not expect, with values and the part of the error that names each.
 type Odd = (&'static str, &'static [(&'static str, &'static str)]);
 
 fn a_value_of_another_type_is_reported_and_does_not_hide_the_other_rows(bench: &TestStore) {

@@ -1,5 +1,5 @@
-//! Many hosts on the same rows, whatever the server's defaults are: no ID is leased twice, none is
-//! lost, and nobody waits for ever.
+//! Many hosts on the same rows, whatever the server's defaults. No ID is leased twice or lost, and no
+//! host waits forever.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ on_every_store! {
 const HOSTS: usize = 8;
 const AT_ONCE: usize = 2;
 
-/// What one of many did to a row.
+/// One change of a row.
 #[derive(Debug, Clone, Copy)]
 enum Done {
     Leased(Leased),
     Raised { from: u64, to: u64 },
 }
 
-/// Tries until the row is free.
+/// Repeats a call while the row is busy.
 async fn patiently<T, F>(mut call: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -54,7 +54,7 @@ async fn lease_often(
     done
 }
 
-/// Puts together what was done to a row: it leaves no room between, and nothing twice.
+/// Asserts that the changes of a row neither overlap nor leave a gap.
 fn assert_exact(done: &[(&str, Done)], name: &str, first: u64, max_id: u64) {
     let of_row = done.iter().filter(|(of, _)| *of == name);
     let mut spans: Vec<_> = of_row
@@ -66,7 +66,7 @@ fn assert_exact(done: &[(&str, Done)], name: &str, first: u64, max_id: u64) {
     spans.sort_unstable();
     let mut position = first;
     for (start, end) in spans {
-        assert_eq!(start, position, "{name}: leased twice or lost");
+        assert_eq!(start, position, "{name}: IDs were leased twice or lost");
         position = end;
     }
     assert_eq!(position, max_id, "{name}");
@@ -99,7 +99,7 @@ fn no_id_is_leased_twice_while_rows_are_created_raised_and_changed(bench: &TestS
     let mut tasks = Vec::new();
     for host in 0..HOSTS {
         let store = bench.open();
-        // In opposite orders, as those that deadlock.
+        // In opposite orders, which invites deadlocks.
         let mut names = NAMES.to_vec();
         if host % 2 == 0 {
             names.reverse();
@@ -147,7 +147,7 @@ fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestS
             spawn(async move {
                 let mut made = 0;
                 for number in 0..TAGS {
-                    // As a host does on a tag's first use.
+                    // What leafd does at the first use of a tag.
                     let name = tag(&format!("new {number}"));
                     let ask = LeaseAsk { at_least: 0, floor: 0 };
                     let leased = patiently(|| store.lease(&name, ask)).await;

@@ -1,5 +1,4 @@
-//! Whether a store can be reached: what a probe tells, certificates, and passwords that nobody may
-//! read.
+//! Probes of a store, and passwords, which must not show anywhere.
 
 use std::sync::Arc;
 
@@ -43,7 +42,7 @@ fn a_probe_of_a_store_that_works_changes_nothing(bench: &TestStore) {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (7, 17));
 }
 
-/// A probe finds what a lease finds, on a handle that has connections and on a new one.
+/// Asserts that a probe and a lease fail alike, on a handle with open connections and on a new one.
 fn assert_both_down(bench: &TestStore, store: &Arc<dyn Store>, words: &str) {
     for store in [Arc::clone(store), bench.open()] {
         assert_down(run(store.probe()), words);
@@ -104,7 +103,7 @@ fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
         ("tx_read_only = 1", "tx_read_only = 0", "READ ONLY transaction"),
     ] {
         bench.sql(&format!("SET GLOBAL {on}"));
-        // A session keeps the second one as it was when it began.
+        // A session does not notice a change of the second variable.
         let store = bench.open();
         assert_both_down(&bench, &store, words);
         assert_eq!(run(store.page("", 1000)).unwrap().len(), 1);
@@ -171,7 +170,7 @@ fn the_password_appears_in_no_description_and_no_error(bench: &TestStore) {
             texts.push(format!("{error} {error:?}"));
         }
         for text in texts {
-            assert!(text.contains("leaf@127.0.0.1"), "it says who and where: {text}");
+            assert!(text.contains("leaf@127.0.0.1"), "no user and address: {text}");
             assert!(!text.contains("hunter"), "{text}");
         }
     }

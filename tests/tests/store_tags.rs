@@ -1,5 +1,5 @@
-//! Tags that look alike, and tags that are hard to write: on leafd's table each is a tag of its own,
-//! and on a table that takes some for the same none is ever served from the row of another.
+//! Tags that look alike, and tags with odd characters. On leafd's table each is a tag of its own. On a
+//! table that equates some of them, none is ever served from the row of another.
 
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ fn odd_tags() -> BTreeSet<String> {
 fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &TestStore) {
     bench.create_table();
     tell_all_tags_apart(bench);
-    // Columns that tell them apart as well.
+    // Other columns that distinguish them.
     let columns: &[&str] = bench.by_kind(
         &["text COLLATE BINARY"],
         &["varbinary(512)"],
@@ -153,7 +153,7 @@ fn tell_all_tags_apart(bench: &TestStore) {
             "{name:?}"
         );
     }
-    // Each its own number of times, so that one served from another's row would show.
+    // Each tag has a step and a position of its own, so that a mix-up of rows would show.
     for (number, name) in (1..).zip(&tags) {
         run(store.set_step(&tag(name), number)).unwrap();
         let first = number * 1000;

@@ -1,5 +1,4 @@
-//! Encrypted connections to a shared database: whoever asks for one gets it from the right server
-//! or not at all.
+//! TLS to a shared database: where it is required, leafd talks to the right server or to none.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,7 +19,7 @@ keyUsage = critical, keyCertSign
 subjectAltName = IP:127.0.0.1
 ";
 
-/// A certificate authority of one's own, as companies have them.
+/// A private certificate authority.
 struct Authority(TempDir);
 
 impl Authority {
@@ -66,7 +65,7 @@ impl Authority {
     }
 }
 
-/// Asks for a lease at an address with more behind the question mark.
+/// Asks for a lease, with another host and with parameters in the URL.
 fn lease(bench: &TestStore, host: &str, more: &str, verify: bool) -> Result<(), StoreError> {
     let url = bench.database().url().replace("127.0.0.1", host);
     let store = open_at(bench.speaks(), &format!("{url}?{more}"), verify, LIMITS);
@@ -88,7 +87,7 @@ fn assert_refused(outcome: Result<(), StoreError>, words: &str) {
     assert!(why.contains(words) && !why.contains("secret"), "{why}");
 }
 
-/// The server lets the user `leaf` in with encryption only.
+/// Makes the server refuse the user `leaf` without TLS.
 fn insist(bench: &TestStore) {
     match bench.speaks() {
         Server::MySql => bench.sql("ALTER USER leaf REQUIRE SSL"),
@@ -100,7 +99,7 @@ fn insist(bench: &TestStore) {
         }
     }
     let plain = || Session::open(&bench.database().url());
-    wait_until("nobody gets in without encryption", || plain().is_err());
+    wait_until("the server refuses connections without TLS", || plain().is_err());
 }
 
 #[test]
@@ -117,7 +116,7 @@ fn only_a_server_with_a_trusted_certificate_is_used() {
         assert_refused(lease(&bench, "127.0.0.1", &missing, true), "No such file");
         assert_refused(lease(&bench, "localhost", &trusted, true), "not valid for name");
         assert_eq!(lease(&bench, "127.0.0.1", &trusted, true), Ok(()), "{kind:?}");
-        // Encrypted to whoever is there, when one has said so.
+        // Without verification, any certificate is accepted.
         assert_eq!(lease(&bench, "127.0.0.1", required, false), Ok(()), "{kind:?}");
         assert_eq!(lease(&bench, "localhost", required, false), Ok(()), "{kind:?}");
         assert_eq!(bench.max_id("orders"), 31);

@@ -1,5 +1,5 @@
-//! leafd in a real systemd, from its package: started by the first connection, restarted, killed
-//! and frozen under load, without a failed call and without an ID that comes twice.
+//! leafd from its package in a real systemd: started by the first connection, restarted, killed and
+//! frozen under load. No call fails and no ID comes twice.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const SERVICE: &str = "leafd.service";
 /// The tags of the blocking clients.
 const SPACES: [&str; 3] = ["orders", "users", SNOWFLAKE];
 
-/// Clients of both kinds on this host that ask for IDs all the time.
+/// Blocking and asynchronous clients on this host that keep asking for IDs.
 struct Clients<'a> {
     container: &'a Container,
     seen: UniqueIds,
@@ -23,7 +23,7 @@ struct Clients<'a> {
 impl<'a> Clients<'a> {
     fn of(container: &'a Container) -> Self {
         let seen = UniqueIds::default();
-        // Whatever happens to leafd, a call is answered in the end.
+        // A long timeout, since every call has to succeed in the end.
         let options = container.options().timeout(Duration::from_secs(120));
         let load = Load::start(&options, &seen, &SPACES, 3000);
         let tasks = AsyncLoad::start(&options, &seen);
@@ -32,7 +32,7 @@ impl<'a> Clients<'a> {
         clients
     }
 
-    /// Waits until all have been served once more.
+    /// Waits until each blocking client has been served once more.
     fn are_served(&self) {
         let before = SPACES.map(|space| self.seen.count(space));
         self.container.until("clients are served", || {
@@ -41,7 +41,7 @@ impl<'a> Clients<'a> {
         });
     }
 
-    /// Ends them: no call failed. A duplicate would have ended the test.
+    /// Stops the clients, and asserts that no call failed. A duplicate would have failed the test.
     fn noticed_nothing(self) -> u64 {
         self.are_served();
         let journal = self.container.journal();
@@ -52,7 +52,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// What stays when the listening socket does.
+/// Identifies the listening socket, to show that it stays the same.
 fn listening_socket(container: &Container) -> String {
     let inode = container.ok("stat --format=%i /run/leafd/leafd.sock");
     let since = container.property("leafd.socket", "ActiveEnterTimestampMonotonic");
@@ -72,7 +72,7 @@ fn the_first_connection_starts_the_service_and_nothing_before_it_does() {
     let status = container.status(SERVICE);
     let words = status.lines().find_map(|line| line.trim().strip_prefix("Status: "));
     assert!(words.is_some_and(|words| words.contains("Serving; ")), "{status}");
-    // Under all of its restrictions, both schemes and the state work.
+    // Snowflakes and the state work under all of the unit's restrictions too.
     let first = container.ok("leafctl snowflake --count 100000").lines().count();
     assert_eq!(first, 100_000);
     assert!(container.ok("stat --format=%U:%a /var/lib/leafd").starts_with("leafd:700"));
@@ -214,7 +214,7 @@ fn what_leafd_logs_is_in_the_journal_with_its_level_and_its_fields() {
         assert_eq!(line["_COMM"], "leafd", "{line}");
         assert!(line["TARGET"].as_str().is_some_and(|room| room.starts_with("leafd")), "{line}");
     }
-    // The level as it was meant, and not that of all that comes over standard error.
+    // Each line has its own level, not the one of standard error.
     let ready = lines.iter().find(|line| line["LEAFD_SOCKET"] == "/run/leafd/leafd.sock");
     assert_eq!(ready.map(|line| &line["PRIORITY"]), Some(&Value::from("6")), "{lines:#?}");
     let worker = lines.iter().find(|line| line["PRIORITY"] == "4");
@@ -224,7 +224,7 @@ fn what_leafd_logs_is_in_the_journal_with_its_level_and_its_fields() {
 #[test]
 fn systemd_can_hold_the_peer_port_too() {
     let container = Container::with_leafd();
-    // There is no ensemble: what matters here is who listens.
+    // ZooKeeper is unreachable, which does not matter for the port.
     container.write(
         "/etc/leafd/leafd.toml",
         "[worker]\nregistry = \"zookeeper\"\nidentity = \"a\"\n\

@@ -1,4 +1,4 @@
-//! Tags come, change and go in the store, and leafd follows.
+//! leafd follows the tags in the store as they are created, changed and deleted.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(30), "in vain: {what}");
+        assert!(began.elapsed() < Duration::from_secs(30), "gave up waiting: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -43,10 +43,10 @@ fn without_auto_create_an_unknown_tag_is_refused_until_it_appears() {
     let daemon = home.start();
     let mut client = daemon.client();
     assert_eq!(refused(client.next("orders")), Some(ErrorCode::UnknownTag));
-    // By the daemon: at once.
+    // Created by the daemon, the tag is found at once.
     client.tag_create("orders", 50, 1000, "made here").unwrap();
     assert_eq!(client.next("orders").unwrap(), 1000);
-    // By hand: after the short time that a name is remembered as unknown.
+    // Created by hand, it is found once `segment.unknown-for` has passed.
     assert_eq!(refused(client.next("users")), Some(ErrorCode::UnknownTag));
     home.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('users', 1, 10)");
     wait_until("users is found", || client.next("users").is_ok());
@@ -120,7 +120,7 @@ fn a_burst_against_a_step_of_10_is_served_with_few_leases() {
     let status = client.tag_show("burst").unwrap();
     println!("burst: {} IDs in {} leases", seen.count("burst"), status.leases);
     assert_eq!(seen.count("burst"), 160_000);
-    // Doubling from 10 reaches 160,000 in 14 leases; some more cover who waited.
+    // Doubling from 10 reaches 160,000 in 14 leases; waiting requests need some more.
     assert!(status.leases < 40, "{} leases", status.leases);
 }
 
@@ -152,11 +152,11 @@ fn the_status_stops_estimating_how_long_an_unused_tag_lasts() {
     let daemon = Home::new(folder.path()).with("SEGMENT_REFRESH", "200ms").start();
     let mut client = daemon.client();
     client.next_many("orders", 1000).unwrap();
-    // The last ones need no lease and no write, so that nothing in the daemon but this takes note.
+    // These need no lease and no write, so that no other part of leafd notices them.
     for _ in 0..3 {
         client.next("orders").unwrap();
     }
-    wait_until("orders rests", || {
+    wait_until("orders counts as unused", || {
         let status = client.tag_show("orders").unwrap();
         status.remaining > 0 && status.seconds_left.is_none()
     });
@@ -189,7 +189,7 @@ fn a_tag_that_cannot_be_created_affects_no_later_tag() {
     let mut seen = vec![client.next("orders").unwrap()];
     let outcome = client.tag_create("orders", 0, FAR, "");
     assert_eq!(refused(outcome.map(|status| status.max_id)), Some(ErrorCode::TagExists));
-    // The table refuses this one.
+    // A trigger makes the table refuse this tag.
     home.sql(
         "CREATE TRIGGER no_users BEFORE INSERT ON leaf_alloc WHEN NEW.biz_tag = 'users' \
          BEGIN SELECT RAISE(ABORT, 'as a test'); END",

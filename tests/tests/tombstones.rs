@@ -1,4 +1,4 @@
-//! A tag that was deleted and made again repeats no ID, whichever host makes it.
+//! A tag that was deleted and created again repeats no ID, whichever host creates it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ on_every_server! {
     without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down,
 }
 
-/// Makes the tables, with the rights that deleting tags needs.
+/// Creates the tables, with the rights that deleting tags needs.
 fn ready(bench: &TestStore) {
     bench.create_table();
     if bench.kind().is_some() {
@@ -52,7 +52,7 @@ fn a_tag_created_again_begins_where_the_deleted_one_ended(bench: &TestStore) {
     assert_eq!(make(&other, "orders", 1), 21);
     assert_eq!(bench.max_id("orders"), 21);
     assert_eq!(lease(&one, "orders"), (21, 31));
-    // A later one may begin further up.
+    // The new tag may begin further up.
     run(other.delete(&tag("orders"), 0)).unwrap();
     assert_eq!(make(&one, "orders", 5000), 5000);
 }
@@ -83,7 +83,7 @@ fn a_tag_without_room_above_its_tombstone_is_not_created(bench: &TestStore) {
     run(store.delete(&tag("orders"), 0)).unwrap();
     let Err(StoreError::BadRow(why)) = run(store.create(&tag("orders"), NewTag::new(1, 10, "")))
     else {
-        panic!("it was made")
+        panic!("the tag was created")
     };
     assert!(why.contains("deleted"), "{why}");
     assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
@@ -94,7 +94,7 @@ fn a_row_that_does_not_show_what_was_issued_is_not_deleted(bench: &TestStore) {
     let store = bench.open();
     bench.insert("orders", "-5", "10");
     let Err(StoreError::BadRow(why)) = run(store.delete(&tag("orders"), 0)) else {
-        panic!("it was deleted")
+        panic!("the tag was deleted")
     };
     assert!(why.contains("-5"), "{why}");
     bench.sql("UPDATE leaf_alloc SET max_id = 500");
@@ -111,7 +111,7 @@ fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &TestStore) {
             for _ in 0..60 {
                 match store.lease(&name, LeaseAsk { at_least: 0, floor: 0 }).await {
                     Ok(leased) => ranges.push(span(&leased)),
-                    // Another host deletes, or the database lets one of two go first.
+                    // Another host has deleted the tag, or is changing it.
                     Err(StoreError::NoSuchTag | StoreError::Busy(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -168,13 +168,13 @@ fn without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down(bench: &T
     let why = refused_deletion(&store, "orders");
     assert!(why.contains("leafd_tombstone") && why.contains("DELETE"), "{why}");
     assert_eq!(lease(&store, "orders"), (1, 11));
-    // What is there and may not be read may hold a tombstone of this name.
+    // A table that exists but cannot be read may hold a tombstone of this name.
     bench.sql("GRANT SELECT, INSERT, UPDATE ON leafd_tombstone TO leaf");
     bench.sql("REVOKE SELECT ON leafd_tombstone FROM leaf");
     let made = run(store.create(&tag("users"), NewTag::new(1, 10, "")));
     match bench.speaks() {
         Server::Postgres => assert!(matches!(made, Err(StoreError::NotSetUp(_))), "{made:?}"),
-        // It says the same of a table that is not there.
+        // MariaDB gives the same error for a missing table.
         Server::MySql => assert!(!made.unwrap().knows_deleted),
     }
     assert_eq!(lease(&store, "orders"), (11, 21));
@@ -182,20 +182,20 @@ fn without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down(bench: &T
     assert_eq!(run(store.delete(&tag("orders"), 0)).unwrap().tombstone, 21);
 }
 
-/// A daemon of a host of its own.
-struct Host {
+/// A daemon as a host of its own.
+struct OwnHost {
     daemon: Daemon,
     home: Home,
     _folder: tempfile::TempDir,
 }
 
-fn host(database: &Database, auto_create: &str) -> Host {
+fn host(database: &Database, auto_create: &str) -> OwnHost {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with_database(database)
         .with("SEGMENT_AUTO_CREATE", auto_create)
         .with("SEGMENT_UNKNOWN_FOR", "0s");
-    Host { daemon: home.start(), home, _folder: folder }
+    OwnHost { daemon: home.start(), home, _folder: folder }
 }
 
 fn refusal(outcome: Result<TagStatus, Error>) -> (ErrorCode, String) {
@@ -219,7 +219,7 @@ fn a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again() 
     assert!(ends >= 1001, "{ends}");
     assert_eq!(refusal(client.tag_show("again")).0, ErrorCode::UnknownTag);
     let made = other.daemon.client().tag_create("again", 1000, 1, "").unwrap();
-    // What is printed is what the row has.
+    // The answer has the value in the row.
     assert_eq!((made.max_id, database.max_id("again")), (ends, ends.cast_signed()));
     seen.add("again", &other.daemon.client().next_many("again", 1500).unwrap());
     seen.add("again", &client.next_many("again", 1500).unwrap());
@@ -270,12 +270,12 @@ fn the_embedded_store_remembers_deleted_tags_in_a_database_of_0_1_0_as_well() {
     let seen = UniqueIds::default();
     seen.add("again", &daemon.client().next_many("again", 3).unwrap());
     daemon.stop();
-    // 0.1.0 made no such table.
+    // Version 0.1.0 did not create this table.
     home.sql("DROP TABLE leafd_tombstone");
     let daemon = home.start();
     daemon.client().tag_delete("again").unwrap();
     daemon.stop();
-    // Without what this host has seen, too.
+    // The journal, which also remembers the tag, must not be needed.
     std::fs::remove_file(home.state().join("segments.journal")).unwrap();
     let daemon = home.start();
     seen.add("again", &daemon.client().next_many("again", 3).unwrap());
