@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// Starts a shell whose script waits for the end of its input. `arguments` are `$1`, `$2`, ….
@@ -49,13 +49,11 @@ for folder in $folders; do
 done
 "#;
 
-static FOLDERS: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
-    let mut shell = start(KILL_DAEMONS, [""; 0]);
-    Mutex::new(shell.stdin.take().expect("its input"))
-});
+static SHELL: LazyLock<Mutex<Child>> = LazyLock::new(|| Mutex::new(start(KILL_DAEMONS, [""; 0])));
 
 /// Has the processes that work in `folder` killed when this process has ended.
 pub(crate) fn kill_later(folder: &Path) {
-    let mut input = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shell = SHELL.lock().unwrap_or_else(PoisonError::into_inner);
+    let input = shell.stdin.as_mut().expect("its input");
     writeln!(input, "{}", folder.display()).expect("the shell reads");
 }

@@ -51,8 +51,9 @@ fn forbidden(reply: Reply, uid: u32, because: &str) -> WireError {
     let Reply::Error(error) = reply else { panic!("{reply:?} is not a refusal") };
     assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
     assert_eq!(error.detail, u64::from(uid));
-    let told = error.message.contains(&format!("uid {uid} ")) && error.message.contains(because);
-    assert!(told, "{error} does not say {because:?}");
+    let explains =
+        error.message.contains(&format!("uid {uid} ")) && error.message.contains(because);
+    assert!(explains, "{error} does not say {because:?}");
     error
 }
 
@@ -263,11 +264,11 @@ fn many_refusals_fill_neither_the_log_nor_the_connection_limit() {
     given(shop.raw.ask(20_000, one_of("orders")));
     let ended = daemon.stop();
     assert_eq!(ended.count("refused"), 2, "{ended}");
-    for told in [
+    for line in [
         format!("uid {} may not connect", UNKNOWN + 1),
         format!("uid {UNKNOWN} may not have IDs of the tag \"bills\""),
     ] {
-        assert_eq!(ended.count(&told), 1, "{ended}");
+        assert_eq!(ended.count(&line), 1, "{ended}");
     }
 }
 
@@ -292,7 +293,7 @@ fn an_ordinary_user_sees_the_status_without_the_tags_and_is_told_why() {
     assert_eq!(code, Some(0), "{text}");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(value["tags"].is_null() && value["daemon"]["pid"].is_u64(), "{text}");
-    let (code, _, told) = leafctl(&["tag", "list"]);
-    assert_eq!(code, Some(64), "{told}");
+    let (code, _, errors) = leafctl(&["tag", "list"]);
+    assert_eq!(code, Some(64), "{errors}");
     assert_eq!(leafctl(&["health", "--ready"]).0, Some(0));
 }

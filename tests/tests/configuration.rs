@@ -113,14 +113,14 @@ fn a_wrong_value_of_any_key_in_the_file_is_refused_with_78_and_named_with_its_ke
     let home = Home::new(folder.path());
     let mut met: BTreeSet<_> = FREE.map(str::to_owned).into();
     let grace = ("shutdown.grace", "\"11m\"", "660s is not between 0ns and 600s");
-    for (name, value, told) in WRONG.into_iter().chain([grace]) {
+    for (name, value, message) in WRONG.into_iter().chain([grace]) {
         let (section, key) = name.split_once('.').unwrap();
         let path = file(folder.path(), format!("[{section}]\n{key} = {value}\n"));
         let path = path.to_str().unwrap();
         for arguments in [&["--config", path, "check"][..], &["--config", path]] {
             let (code, _, text) = leafd(&home, arguments);
             assert_eq!(code, Some(78), "{name} = {value}: {text}");
-            assert!(text.contains(key) && text.contains(told), "{name} = {value}: {text}");
+            assert!(text.contains(key) && text.contains(message), "{name} = {value}: {text}");
         }
         met.insert(name.to_owned());
     }
@@ -130,14 +130,14 @@ fn a_wrong_value_of_any_key_in_the_file_is_refused_with_78_and_named_with_its_ke
 #[test]
 fn a_wrong_value_of_any_key_in_the_environment_is_refused_with_78_and_named_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, value, told) in WRONG {
+    for (name, value, message) in WRONG {
         let variable = name.to_uppercase().replace(['.', '-'], "_");
         let value = value.trim_matches('"').replace("\\u0007", "\u{7}");
         let home = Home::new(folder.path()).with(&variable, &value);
         let (code, _, text) = leafd(&home, &["check"]);
         assert_eq!(code, Some(78), "{variable}={value}: {text}");
         let named = text.contains(name) || text.contains(&variable);
-        assert!(named && text.contains(told), "{variable}={value}: {text}");
+        assert!(named && text.contains(message), "{variable}={value}: {text}");
     }
 }
 
@@ -158,7 +158,7 @@ fn all_problems_are_reported_at_once() {
 fn unknown_keys_and_unreadable_files_are_refused_with_78_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    for (content, told) in [
+    for (content, message) in [
         ("[segment]\ndefault-stepp = 5\n", "default-stepp"),
         ("[segmnt]\n", "segmnt"),
         ("segment = 5\n", "line 1, column 11, segment: invalid type"),
@@ -170,7 +170,7 @@ fn unknown_keys_and_unreadable_files_are_refused_with_78_and_named() {
         let path = path.to_str().unwrap();
         let (code, _, text) = leafd(&home, &["--config", path, "check"]);
         assert_eq!(code, Some(78), "{content}: {text}");
-        assert!(text.contains(told) && text.contains(path), "{content}: {text}");
+        assert!(text.contains(message) && text.contains(path), "{content}: {text}");
     }
     let garbage = file(folder.path(), b"\xff\xfe\0");
     for path in ["/nonexistent/leafd.toml", "/", garbage.to_str().unwrap()] {
@@ -237,10 +237,10 @@ fn a_path_that_is_not_a_regular_file_ends_the_start_at_once_with_its_name_and_a_
             for arguments in [&["check"][..], &[]] {
                 let state = folder.path().join("state");
                 let home = home.clone().with("STATE_DIR", state.to_str().unwrap());
-                let (code, _, told) = leafd(&home, arguments);
-                assert_eq!(code, Some(78), "{arguments:?}, {key}: {told}");
+                let (code, _, text) = leafd(&home, arguments);
+                assert_eq!(code, Some(78), "{arguments:?}, {key}: {text}");
                 for part in [path, key, "leafd reads regular files only; name a regular file"] {
-                    assert!(told.contains(part), "{part:?} is not in {told}");
+                    assert!(text.contains(part), "{part:?} is not in {text}");
                 }
             }
         }

@@ -123,8 +123,8 @@ fn a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id(kin
     let seen = UniqueIds::default();
     let (original, clone) = twins(kind, folder.path(), &database, &seen);
     let clone = clone.with("WORKER_ID", "1").start();
-    for told in ["another host's: machine ID original", "segments.journal is set aside as"] {
-        clone.home().log().wait_for(told);
+    for line in ["another host's: machine ID original", "segments.journal is set aside as"] {
+        clone.home().log().wait_for(line);
     }
     let daemons = [&original, &clone];
     std::thread::scope(|scope| {

@@ -210,7 +210,7 @@ fn a_disk_that_fails_for_a_while_causes_errors_but_no_duplicate_and_leafd_recove
         };
         // Until a failure has hit, and then until leafd serves again.
         let is_hit = |line: &str| {
-            ["cannot be written", "the store fails"].iter().any(|told| line.contains(told))
+            ["cannot be written", "the store fails"].iter().any(|part| line.contains(part))
         };
         home.log().wait_while(is_hit, || {
             is_served();

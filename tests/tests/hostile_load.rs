@@ -257,7 +257,7 @@ fn clients_that_ask_as_fast_as_they_can_do_not_starve_a_modest_one() {
         reader.join().unwrap().unwrap()
     });
     let bytes: u64 = bytes.sum();
-    println!("{served} requests served beside {bytes} bytes of answers to the greedy");
+    println!("{served} requests served, next to {bytes} bytes of answers to the greedy");
     // leafd answers some hundred requests of a connection at a time, so the modest client is served
     // in between.
     assert!(served > 10, "{served}");

@@ -211,9 +211,9 @@ fn a_result_that_cannot_be_written_is_an_error() {
             let script = format!("exec \"$0\" \"$@\" {redirection}");
             let home = home.clone().through(&["sh", "-c", &script]);
             let output = home.command(program).args(arguments).output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(74), "{arguments:?} {redirection}: {told}");
-            assert!(told.contains(why), "{arguments:?} {redirection}: {told}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(74), "{arguments:?} {redirection}: {errors}");
+            assert!(errors.contains(why), "{arguments:?} {redirection}: {errors}");
         }
         // A reader that closes the pipe is not an error.
         let home =

@@ -134,7 +134,7 @@ fn requests_that_wait_for_the_store_do_not_delay_the_stop_and_clients_receive_go
     daemon.send(Signal::SIGTERM);
     let ended = daemon.wait();
     assert_eq!(ended.code(), Some(0), "{ended}");
-    let mut told = 0;
+    let mut answered = 0;
     for raw in &mut waiting {
         let goodbye = Response { id: UNSOLICITED, reply: Reply::Goodbye };
         assert_eq!(raw.receive(), Some(goodbye));
@@ -142,14 +142,14 @@ fn requests_that_wait_for_the_store_do_not_delay_the_stop_and_clients_receive_go
             match answer {
                 Response { id: 2, reply: Reply::Error(error) } => {
                     assert_eq!(error.code(), ErrorCode::ShuttingDown, "{error}");
-                    told += 1;
+                    answered += 1;
                 }
                 other => panic!("{other:?}"),
             }
             assert_eq!(raw.receive(), None);
         }
     }
-    println!("{told} of {} requests were answered before the end", waiting.len());
+    println!("{answered} of {} requests were answered before the end", waiting.len());
 }
 
 #[test]

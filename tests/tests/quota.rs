@@ -136,8 +136,8 @@ fn all_users_share_the_ids_per_second_of_a_tag() {
     let mut refusals =
         (2..100).filter_map(|id| outcome(theirs.raw.ask(id, segment("orders", 400))).err());
     let error = refusals.next().expect("the tag's limit is for everybody");
-    let told = format!("the tag \"orders\" (asked by uid {POLITE}) has had 500 IDs");
-    assert!(error.message.contains(&told) && error.message.contains("quota.tags"), "{error}");
+    let message = format!("the tag \"orders\" (asked by uid {POLITE}) has had 500 IDs");
+    assert!(error.message.contains(&message) && error.message.contains("quota.tags"), "{error}");
     // Each tag has its own limit, the first matching element applies, and other tags have none.
     assert_eq!(outcome(theirs.raw.ask(200, segment("users", 500))), Ok(500));
     assert_eq!(outcome(theirs.raw.ask(201, segment("bill.s", 300))), Ok(300));

@@ -236,8 +236,8 @@ fn a_reload_changes_the_log_level() {
     std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
     host.daemon.send(Signal::SIGHUP);
     let before = host.home.log().wait_for("configuration reloaded: log.level;");
-    let told = before.matches(" INFO ").count();
-    assert!(told <= 1 && !before.contains("get an ID"), "{before}");
+    let infos = before.matches(" INFO ").count();
+    assert!(infos <= 1 && !before.contains("get an ID"), "{before}");
     assert_eq!(outcome(host.connect().ask(2, segment("orders", 1))), Ok(()));
     host.home.log().wait_for("DEBUG leased a range");
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
@@ -324,11 +324,11 @@ fn a_reload_of_anything_but_a_regular_file_is_refused_and_the_next_reload_works(
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(there, &path).unwrap();
         host.daemon.send(Signal::SIGHUP);
-        let told = format!(
+        let line = format!(
             "not reloaded, nothing is changed: cannot read the configuration {}: {why}",
             path.display()
         );
-        host.home.log().wait_for(&told);
+        host.home.log().wait_for(&line);
         assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
         std::fs::remove_file(&path).unwrap();
         host.reload(right);

@@ -63,7 +63,7 @@ fn a_start_that_fails_reports_why_and_never_reports_ready() {
         .with("STORE_PASSWORD_FILE", "store-password");
     let unreadable = manager.home().with("STATE_DIR", "/dev/null/state");
     let wrong = manager.home().with("SEGMENT_MAX_STEP", "many");
-    for (home, code, told) in [
+    for (home, code, message) in [
         (wrong, 78, "LEAFD_SEGMENT_MAX_STEP=\"many\""),
         (credential, 78, "LoadCredential=store-password:"),
         (unreadable, 74, "/dev/null/state"),
@@ -71,8 +71,8 @@ fn a_start_that_fails_reports_why_and_never_reports_ready() {
         let (ended, text) = refused(&home);
         assert_eq!(ended, Some(code), "{text}");
         let heard = manager.hears("STATUS=");
-        assert!(heard[0].starts_with("STATUS=") && heard[0].contains(told), "{heard:?}");
-        assert_eq!(manager.hears_within(Duration::from_millis(50)), None, "{told}");
+        assert!(heard[0].starts_with("STATUS=") && heard[0].contains(message), "{heard:?}");
+        assert_eq!(manager.hears_within(Duration::from_millis(50)), None, "{message}");
     }
     // The next daemon can still use the socket.
     manager.home().start().stop();
@@ -252,7 +252,7 @@ fn unsuitable_sockets_end_the_start_with_78_and_a_remedy() {
     let datagram = UnixDatagram::bind(folder.path().join("datagram")).unwrap();
     let manager = ServiceManager::new(folder.path());
     let home = || manager.home();
-    for (home, told) in [
+    for (home, message) in [
         (home().inheriting("leafd.socket", unix()), "named \"leafd.socket\""),
         (home().inheriting("local", unix()).inheriting("web", tcp()), "named \"web\""),
         (home().inheriting("local", unix()).inheriting("local", unix()), "two sockets"),
@@ -263,9 +263,12 @@ fn unsuitable_sockets_end_the_start_with_78_and_a_remedy() {
     ] {
         let (code, text) = refused(&home);
         assert_eq!(code, Some(78), "{text}");
-        assert!(text.contains(told) && text.contains("FileDescriptorName="), "{told}: {text}");
-        assert!(manager.hears("STATUS=")[0].contains(told), "{told}");
-        assert!(!home.socket().exists() && !home.state().exists(), "{told}");
+        assert!(
+            text.contains(message) && text.contains("FileDescriptorName="),
+            "{message}: {text}"
+        );
+        assert!(manager.hears("STATUS=")[0].contains(message), "{message}");
+        assert!(!home.socket().exists() && !home.state().exists(), "{message}");
     }
     // leafd ignores sockets that are meant for another process.
     let other = home().inheriting("web", unix()).through(&["env"]);

@@ -93,8 +93,8 @@ fn a_removal_keeps_everything_a_purge_keeps_the_state_and_a_confirmed_purge_keep
     assert_eq!(container.ok("leafctl next orders"), "4\n");
     assert_eq!(container.ok("cat /etc/leafd/leafd.toml"), "[worker]\nid = 9\n");
     // debconf cannot ask anybody here, so the purge keeps the record of issued IDs.
-    let told = container.ok("dpkg --purge leafd");
-    assert!(told.contains("/var/lib/leafd is kept"), "{told}");
+    let output = container.ok("dpkg --purge leafd");
+    assert!(output.contains("/var/lib/leafd is kept"), "{output}");
     container.install(&package);
     assert_eq!(container.ok("leafctl next orders"), "5\n");
     container.ok("echo leafd leafd/purge-state boolean true | debconf-set-selections");

@@ -89,15 +89,15 @@ mod tests {
     fn a_query_for_an_address_is_answered_and_one_for_another_type_gets_no_record() {
         let mut query =
             b"\x12\x34\x01\x00\0\x01\0\0\0\0\0\0\x02db\x07example\0\0\x01\0\x01".to_vec();
-        let (name, told) = answer(&query).expect("an answer");
+        let (name, reply) = answer(&query).expect("an answer");
         assert_eq!(name, "db.example");
         assert!(
-            told.starts_with(b"\x12\x34\x81\x80\0\x01\0\x01") && told.ends_with(&[127, 0, 0, 1])
+            reply.starts_with(b"\x12\x34\x81\x80\0\x01\0\x01") && reply.ends_with(&[127, 0, 0, 1])
         );
         let kind = query.len() - 3;
         query[kind] = 28;
-        let (_, told) = answer(&query).expect("an answer");
-        assert!(told.starts_with(b"\x12\x34\x81\x80\0\x01\0\0") && told.len() == query.len());
+        let (_, reply) = answer(&query).expect("an answer");
+        assert!(reply.starts_with(b"\x12\x34\x81\x80\0\x01\0\0") && reply.len() == query.len());
         assert_eq!(answer(&query[..20]), None);
     }
 }

@@ -145,7 +145,7 @@ impl Ensemble {
             if let Some(leader) = self.servers.iter().position(leads) {
                 return leader;
             }
-            assert!(began.elapsed() < PATIENCE, "nobody leads\n{}", self.logs());
+            assert!(began.elapsed() < PATIENCE, "no server leads\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
