@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{
-    Call, ErrorCode, HEADER_LEN, MAGIC, MAX_RESPONSE_LEN, Reply, Request, Response, UNSOLICITED,
-    VERSION, WireError, decode_response, encode_request, split_frame,
+    Call, ErrorCode, HEADER_LEN, MAGIC, MAX_RESPONSE_LEN, Reply, Request, Response, VERSION,
+    WireError, decode_response, encode_request, split_frame,
 };
 
 use crate::PATIENCE;
@@ -141,17 +141,6 @@ impl Raw {
         assert_eq!(error.code(), code, "{id}: {error}");
         assert_eq!(self.receive(), None, "the connection goes on after {error}");
         error
-    }
-
-    /// Reads to the end of the connection, and returns the last error that belongs to no request.
-    pub fn last_words(&mut self) -> Option<WireError> {
-        let mut last = None;
-        while let Some(Response { id, reply }) = self.receive() {
-            if let (UNSOLICITED, Reply::Error(error)) = (id, reply) {
-                last = Some(error);
-            }
-        }
-        last
     }
 
     /// Waits until the daemon has closed the connection, without reading from it.
