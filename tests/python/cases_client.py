@@ -1,4 +1,4 @@
-"""The client against a daemon that is played here: out of order, stopping, silent or not a leafd at all."""
+"""The client against a scripted daemon: answers out of order, stops, silence, and peers that are no leafd."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Script = Callable[[Peer], None]
 
 
 def asked(peer: Peer, call: Call | None = None) -> int:
-    """The ID of the next request, which is `call` if that is given."""
+    """The ID of the next request, which has to be `call` if that is given."""
     request = peer.receive(Request)
     if call not in (None, request.call):
         raise AssertionError(f"{request} instead of {call}")
@@ -53,7 +53,7 @@ def answer(peer: Peer, request: int, reply: Reply) -> None:
 
 
 def answers(reply: Reply) -> Script:
-    """One request, answered."""
+    """A script that answers one request."""
     return lambda peer: answer(peer, asked(peer), reply)
 
 
@@ -61,8 +61,8 @@ def error(code: int, retry_after_ms: int = 0, detail: int = 0) -> ErrorReply:
     return ErrorReply(code, retry_after_ms, detail, "no")
 
 
-class ThePlayedDaemon(unittest.TestCase):
-    """Each script plays one connection, in order; what it raises fails the test."""
+class ScriptedDaemon(unittest.TestCase):
+    """Each script handles one connection, in order. An exception in a script fails the test."""
 
     def play(self, *scripts: Script, hello: Reply = HELLO) -> str:
         folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -87,7 +87,7 @@ class ThePlayedDaemon(unittest.TestCase):
 
         def finish() -> None:
             thread.join(PATIENCE)
-            self.assertFalse(thread.is_alive(), "the played daemon waits for something")
+            self.assertFalse(thread.is_alive(), "the scripted daemon still waits")
             self.assertEqual(failures, [])
 
         self.addCleanup(finish)
@@ -108,7 +108,7 @@ class ThePlayedDaemon(unittest.TestCase):
         return time.monotonic() + seconds
 
 
-class TheConnection(ThePlayedDaemon):
+class ConnectionTest(ScriptedDaemon):
     def test_answers_in_any_order_reach_their_requests(self) -> None:
         def script(peer: Peer) -> None:
             requests = [asked(peer) for _ in range(3)]
@@ -119,7 +119,7 @@ class TheConnection(ThePlayedDaemon):
         replies = connection.pipeline([Time()] * 3, PATIENCE)
         self.assertEqual(replies, [TimeReply(2), TimeReply(3), TimeReply(4)])
 
-    def test_no_more_requests_are_sent_than_may_be_in_flight(self) -> None:
+    def test_the_client_keeps_to_the_limit_of_requests_in_flight(self) -> None:
         def script(peer: Peer) -> None:
             waiting: list[int] = []
             for _ in range(12):
@@ -132,7 +132,7 @@ class TheConnection(ThePlayedDaemon):
 
         self.assertEqual(self.connect(script).pipeline([Time()] * 12, PATIENCE), [TimeReply(1)] * 12)
 
-    def test_errors_of_single_requests_leave_the_others_alone(self) -> None:
+    def test_an_error_of_one_request_does_not_affect_the_others(self) -> None:
         def script(peer: Peer) -> None:
             answer(peer, asked(peer), TimeReply(1))
             answer(peer, asked(peer), error(202))
@@ -142,7 +142,7 @@ class TheConnection(ThePlayedDaemon):
         self.assertEqual((first, third), (TimeReply(1), TimeReply(3)))
         self.assertIs(getattr(second, "code", None), ErrorCode.UNKNOWN_TAG)
 
-    def test_a_late_answer_is_dropped_and_its_id_not_used_again(self) -> None:
+    def test_a_late_answer_is_dropped_and_its_id_is_not_reused(self) -> None:
         def script(peer: Peer) -> None:
             late, then = asked(peer), asked(peer)
             self.assertNotEqual(late, then)
@@ -154,7 +154,7 @@ class TheConnection(ThePlayedDaemon):
             connection.call(Time(), self.deadline(0.05))
         self.assertEqual(connection.call(Time(), self.deadline()), TimeReply(2))
 
-    def test_after_goodbye_the_answers_still_come_and_nothing_more_is_sent(self) -> None:
+    def test_after_goodbye_answers_still_arrive_and_no_more_requests_are_sent(self) -> None:
         def script(peer: Peer) -> None:
             request = asked(peer)
             answer(peer, 0, Goodbye())
@@ -180,7 +180,7 @@ class TheConnection(ThePlayedDaemon):
             self.assertIs(caught.exception.code, ErrorCode.MALFORMED)
         self.assertFalse(connection.usable)
 
-    def test_a_peer_that_is_not_a_leafd_is_left(self) -> None:
+    def test_the_client_disconnects_from_a_peer_that_is_not_a_leafd(self) -> None:
         whole = encode(Response(2, TimeReply(1)))
         cases = {
             "an ID never sent": encode(Response(99, TimeReply(1))),
@@ -204,7 +204,7 @@ class TheConnection(ThePlayedDaemon):
             with self.subTest(name), self.assertRaises(ProtocolError):
                 self.connect(sends(data)).call(Time(), self.deadline())
 
-    def test_a_response_of_the_greatest_length_in_small_pieces_is_read(self) -> None:
+    def test_the_longest_response_is_read_in_small_pieces(self) -> None:
         whole = encode(Response(2, ErrorReply(202, 0, 0, "x" * (MAX_RESPONSE - 34))))
         self.assertEqual(len(whole), HEADER.size + MAX_RESPONSE)
 
@@ -228,8 +228,8 @@ class TheConnection(ThePlayedDaemon):
         self.assertEqual((caught.exception.code, caught.exception.detail), (ErrorCode.VERSION_UNSUPPORTED, 7))
 
 
-class TheRepeatingClient(ThePlayedDaemon):
-    def test_what_got_no_answer_is_asked_again_on_a_new_connection(self) -> None:
+class ClientTest(ScriptedDaemon):
+    def test_a_call_without_an_answer_is_repeated_on_a_new_connection(self) -> None:
         def goodbye(peer: Peer) -> None:
             asked(peer)
             answer(peer, 0, Goodbye())
@@ -250,7 +250,7 @@ class TheRepeatingClient(ThePlayedDaemon):
                     self.client(script, answers(TimeReply(7))).call(Time(), PATIENCE), TimeReply(7)
                 )
 
-    def test_errors_of_class_3_are_tried_again_and_others_are_raised(self) -> None:
+    def test_temporary_errors_of_class_3_are_retried_and_others_are_raised(self) -> None:
         def recovers(peer: Peer) -> None:
             answer(peer, asked(peer), error(302, retry_after_ms=1))
             answer(peer, asked(peer), error(304, detail=1))
@@ -263,7 +263,7 @@ class TheRepeatingClient(ThePlayedDaemon):
                 self.client(answers(error(code))).call(Time(), PATIENCE)
             self.assertEqual(caught.exception.code, code)
 
-    def test_the_last_error_is_raised_when_the_time_is_over(self) -> None:
+    def test_the_last_error_is_raised_at_the_deadline(self) -> None:
         def script(peer: Peer) -> None:
             with contextlib.suppress(EOFError):
                 while True:
@@ -275,7 +275,7 @@ class TheRepeatingClient(ThePlayedDaemon):
         self.assertIs(caught.exception.code, ErrorCode.STORE_UNAVAILABLE)
         client.close()
 
-    def test_a_daemon_that_is_not_there_yet_is_tried_until_it_is(self) -> None:
+    def test_the_client_retries_until_the_daemon_is_there(self) -> None:
         path = self.play(answers(TimeReply(1)))
         os.rename(path, path + ".later")
         timer = threading.Timer(0.1, os.rename, (path + ".later", path))
@@ -285,7 +285,7 @@ class TheRepeatingClient(ThePlayedDaemon):
         timer.join()
         client.close()
 
-    def test_the_daemon_is_told_a_shorter_time_than_the_client_waits(self) -> None:
+    def test_the_daemon_gets_a_shorter_deadline_than_the_client_waits(self) -> None:
         def script(peer: Peer) -> None:
             request = peer.receive(Request)
             match request.call:
@@ -297,7 +297,7 @@ class TheRepeatingClient(ThePlayedDaemon):
 
         self.assertEqual(self.client(script).segment("a", timeout=5.0), [1])
 
-    def test_counts_are_split_by_the_limit_and_all_runs_used(self) -> None:
+    def test_a_count_is_split_by_the_limit_and_all_runs_are_returned(self) -> None:
         def script(peer: Peer) -> None:
             for count, ids in ((100, Ids(Run(1, 60), (Run(101, 40),))), (50, Ids(Run(141, 50)))):
                 request = peer.receive(Request)
@@ -313,7 +313,7 @@ class TheRepeatingClient(ThePlayedDaemon):
                 self.client(answers(Ids(run))).segment("a", 2)
 
 
-class TheSocketPath(unittest.TestCase):
+class SocketPathTest(unittest.TestCase):
     def path(self, uid: int, environment: dict[str, str], info: os.stat_result | None = None) -> str:
         found = mock.Mock(side_effect=FileNotFoundError) if info is None else mock.Mock(return_value=info)
         with (

@@ -1,4 +1,4 @@
-"""The errors 2xx that a client can bring about at a healthy daemon, and what they leave of the connection.
+"""The errors 2xx that a client can cause on a healthy daemon, and whether the connection survives them.
 
 The errors 1xx are in protocol/malformed.json.
 """
@@ -47,7 +47,7 @@ class Errors(DaemonTest):
                 self.assert_open_or_closed(peer, code)
         self.assert_refused(peer.ask(TagShow(other)), ErrorCode.UNKNOWN_TAG)
 
-    def test_where_several_errors_apply_the_first_in_the_order_of_the_page_is_the_answer(self) -> None:
+    def test_if_several_errors_apply_the_first_in_the_order_of_the_page_is_the_answer(self) -> None:
         peer, tag, long = self.connect(), fresh("several"), "é" * 257
         self.one_tag(peer.ask(TagCreate(tag)))
         step = self.expect(ErrorReply, peer.ask(TagSetStep(tag, 0))).detail + 1
@@ -77,7 +77,7 @@ class Errors(DaemonTest):
                 self.assert_open_or_closed(peer, ErrorCode.BAD_STEP)
         self.assertEqual(self.one_tag(peer.ask(TagSetStep(tag, limit))).row_step, limit)
 
-    def test_worker_ids_that_the_configuration_numbers_are_neither_listed_nor_released(self) -> None:
+    def test_worker_ids_from_the_configuration_are_neither_listed_nor_released(self) -> None:
         peer = self.connect()
         calls: list[Call] = [WorkerList(), WorkerList(from_=2**64 - 1, limit=1)]
         calls += [WorkerRelease(worker, owner) for worker in (0, 2**64 - 1) for owner in ("", "é" * 256)]

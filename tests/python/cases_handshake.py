@@ -1,4 +1,4 @@
-"""`Hello`: the first request of a connection. What is refused in its place is in protocol/malformed.json."""
+"""`Hello`, the first request of a connection. protocol/malformed.json has what is refused in its place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from daemon_case import DaemonTest
 from leaf_wire import Hello, HelloReply, Ids, Request, Snowflake, Time, TimeReply, encode
 
 
-class TheHandshake(DaemonTest):
+class HandshakeTest(DaemonTest):
     def test_hello_gives_the_version_and_the_limits(self) -> None:
         reply = self.expect(HelloReply, self.connect(greet=False).ask(Hello(), 1))
         self.assertEqual(reply.version, 1)

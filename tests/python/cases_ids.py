@@ -1,4 +1,4 @@
-"""The calls that applications make: `Segment`, `Snowflake`, `Time`; and `Status`."""
+"""The calls that applications make: `Segment`, `Snowflake`, `Time` and `Status`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from leaf_wire import (
 
 EPOCH = 1_288_834_974_657
 LEAD_MS = 10
-"""How far the time of a snowflake ID may lead the clock."""
+"""How far the time in a snowflake ID may be ahead of the clock."""
 
 
-class IdCalls(DaemonTest):
+class IdCallsTest(DaemonTest):
     def test_a_fresh_tag_gives_1_then_2_then_3_to_7(self) -> None:
         peer, tag = self.connect(), fresh("order")
         self.assertEqual(peer.ask(Segment(tag)), Ids(Run(1, 1)))
@@ -37,7 +37,7 @@ class IdCalls(DaemonTest):
         self.assertGreater(self.ids(peer, Segment(tag))[0], found[-1])
         self.ids(peer, Snowflake(self.hello.max_count))
 
-    def test_tags_of_128_characters_and_of_any_script_are_taken_as_they_are(self) -> None:
+    def test_tags_of_128_characters_and_of_any_script_are_kept_unchanged(self) -> None:
         peer = self.connect()
         longest = [(PREFIX + filler * 128)[:128] for filler in ("x", "é", "\U0001f600")]
         for tag in longest + [PREFIX + end for end in (" space ", "A\u0301", "\u00c1", "\u00a0", "\u2028")]:
@@ -45,7 +45,7 @@ class IdCalls(DaemonTest):
                 self.assertEqual(self.ids(peer, Segment(tag)), [1])
                 self.assertEqual(self.one_tag(peer.ask(TagShow(tag))).tag, tag)
 
-    def test_a_snowflake_tells_its_time_and_worker_by_the_layout(self) -> None:
+    def test_a_snowflake_has_its_time_and_worker_id_as_the_layout_says(self) -> None:
         peer = self.connect()
         status = self.expect(DaemonStatus, peer.ask(Status())).snowflake
         self.assertIn(status.layout, ("leaf", f"41/10/12@{EPOCH}/1ms", f"41/10/12@{EPOCH}"))
@@ -57,21 +57,21 @@ class IdCalls(DaemonTest):
             self.assertTrue(before <= EPOCH + (one >> 22) <= after + LEAD_MS, one)
             self.assertEqual((one >> 12) & 1_023, status.worker)
 
-    def test_too_many_snowflakes_for_the_time_given_are_error_308(self) -> None:
+    def test_more_snowflakes_than_the_deadline_allows_are_error_308(self) -> None:
         peer = self.connect()
         reply = peer.ask(Snowflake(self.hello.max_count, timeout_ms=1))
         self.assert_refused(reply, ErrorCode.DEADLINE_EXCEEDED)
         self.assert_open_or_closed(peer, ErrorCode.DEADLINE_EXCEEDED)
 
 
-class TimeAndStatus(DaemonTest):
-    def test_time_is_that_of_this_host(self) -> None:
+class TimeAndStatusTest(DaemonTest):
+    def test_time_is_the_clock_of_this_host(self) -> None:
         peer = self.connect()
         before = time.time_ns() // 1_000_000
         daemon = self.expect(TimeReply, peer.ask(Time())).unix_ms
         self.assertTrue(before <= daemon <= time.time_ns() // 1_000_000)
 
-    def test_status_describes_the_daemon_and_counts(self) -> None:
+    def test_status_describes_the_daemon_and_its_counters_rise(self) -> None:
         peer = self.connect()
         self.ids(peer, Segment(fresh("status"), count=3))
         self.ids(peer, Snowflake(count=2))

@@ -1,4 +1,4 @@
-"""The page against the codec and against the vectors: its frames and its tables. Needs no daemon."""
+"""Compares the page's frames and tables with the codec and with the vectors. Needs no daemon."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ from leaf_wire import (
 VECTORS = vectors.vectors()
 
 
-class ThePage(unittest.TestCase):
-    """Needs no daemon."""
-
-    def test_its_frames_are_vectors(self) -> None:
+class PageTest(unittest.TestCase):
+    def test_the_frames_of_the_page_are_vectors(self) -> None:
         shown = [vector.frame.hex() for vector in VECTORS if vector.name.startswith("page-")]
         self.assertEqual([frame.hex() for frame in protocol_page.frames()], shown)
 
@@ -42,11 +40,11 @@ class ThePage(unittest.TestCase):
                 self.assertEqual(HEADER.unpack(frame[:4])[0], len(frame) - 4)
                 self.assertEqual(decode(type(message), frame[4:]), message)
 
-    def test_every_call_and_every_reply_of_its_tables_has_a_vector(self) -> None:
+    def test_every_call_and_every_reply_has_a_vector(self) -> None:
         found = {type(m.reply if isinstance(m, Response) else m.call) for _, m, _ in VECTORS}
         self.assertEqual(found, {*get_args(Call), *get_args(Reply)})
 
-    def test_it_names_the_error_of_every_malformed_request_and_says_whether_the_connection_closes(self) -> None:
+    def test_the_page_names_the_error_of_each_malformed_request_and_whether_it_closes(self) -> None:
         errors, entries = protocol_page.errors(), vectors.malformed()
         self.assertEqual(len({entry.name for entry in entries}), len(entries))
         self.assertEqual({entry.error for entry in entries}, {code for code in errors if code < 200})
@@ -54,17 +52,17 @@ class ThePage(unittest.TestCase):
             with self.subTest(entry.name):
                 name, closes = errors[entry.error]
                 self.assertEqual(entry.error_name, name)
-                # Sections 4 and 5: so do an error with ID 0 and any error before the handshake.
+                # Sections 4 and 5: an error with ID 0 and any error before the handshake close it too.
                 self.assertEqual(entry.closes, closes or entry.id == 0 or entry.before_hello)
 
-    def test_its_tables_name_the_calls_replies_and_errors_of_this_client(self) -> None:
+    def test_the_tables_of_the_page_have_the_calls_replies_and_errors_of_this_client(self) -> None:
         calls = [call.__name__ for call in get_args(Call)]
         self.assertEqual(protocol_page.names(7), calls)
         self.assertEqual(len(protocol_page.names(8)), len(get_args(Reply)))
         errors = {code: name for code, (name, _) in protocol_page.errors().items()}
         self.assertEqual(errors, {code: code.name.title().replace("_", "") for code in ErrorCode})
 
-    def test_its_least_sizes_are_those_of_the_codec(self) -> None:
+    def test_the_smallest_sizes_on_the_page_are_those_of_the_codec(self) -> None:
         self.assertEqual(least_size(Run), 12)
         self.assertEqual(least_size(TagStatus), 100)
         self.assertEqual(least_size(WorkerStatus), 55)
@@ -76,7 +74,7 @@ class ThePage(unittest.TestCase):
                 with self.subTest(name, size=len(wrong)), self.assertRaises(ProtocolError):
                     decode(type(message), wrong)
 
-    def test_damage_within_a_body_is_refused(self) -> None:
+    def test_a_damaged_body_does_not_decode(self) -> None:
         tags, workers = (
             next(frame[4:] for name, _, frame in VECTORS if name == wanted) for wanted in ("page-tags", "page-workers")
         )

@@ -1,4 +1,4 @@
-"""Many requests at once, frames in pieces, and the client of this directory on a busy connection."""
+"""Many requests at once, frames in pieces, and the Python client on a busy connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from leaf_wire import (
 from peer import PATIENCE
 
 
-class TheStream(DaemonTest):
+class StreamTest(DaemonTest):
     def test_a_thousand_requests_in_one_write_get_an_answer_each_and_ids_of_their_own(self) -> None:
         peer, tag = self.connect(), fresh("thousand")
         self.assertGreaterEqual(self.hello.max_in_flight, 1_000)
@@ -41,7 +41,7 @@ class TheStream(DaemonTest):
         found = {self.expect(Ids, reply).first for reply in replies.values()}
         self.assertEqual(found, {Run(one, 1) for one in range(1, 1_001)})
 
-    def test_mixed_calls_in_one_write_are_each_answered_in_kind(self) -> None:
+    def test_each_of_several_calls_in_one_write_gets_its_own_kind_of_answer(self) -> None:
         peer = self.connect()
         answers: dict[Call, type[Reply]] = {
             Snowflake(5_000): Ids,
@@ -58,7 +58,7 @@ class TheStream(DaemonTest):
         for request, call in calls.items():
             self.expect(answers[call], replies[request])
 
-    def test_frames_may_come_byte_by_byte(self) -> None:
+    def test_frames_may_arrive_byte_by_byte(self) -> None:
         peer, tag = self.connect(greet=False), fresh("bytes")
         for byte in encode(Request(1, Hello())) + encode(Request(2, Segment(tag))) + encode(Request(3, Time())):
             peer.send(bytes([byte]))
@@ -67,7 +67,7 @@ class TheStream(DaemonTest):
         self.assertEqual(replies[2], Ids(Run(1, 1)))
         self.assertIsInstance(replies[3], TimeReply)
 
-    def test_requests_above_the_limit_in_flight_are_error_301_and_the_others_are_answered(self) -> None:
+    def test_requests_above_the_limit_in_flight_get_error_301_and_the_others_are_answered(self) -> None:
         peer = self.connect()
         slow = Snowflake(self.hello.max_count, timeout_ms=1_000)
         requests = range(2, 2 + self.hello.max_in_flight + 50)
@@ -83,22 +83,22 @@ class TheStream(DaemonTest):
             self.assert_refused(reply, ErrorCode(reply.code), detail)
         self.assert_open_or_closed(peer, ErrorCode.TOO_MANY_IN_FLIGHT)
 
-    def test_an_id_may_be_used_again_after_its_answer(self) -> None:
+    def test_a_request_id_may_be_reused_after_its_answer(self) -> None:
         peer, tag = self.connect(), fresh("again")
         self.assertEqual([self.ids(peer, Segment(tag))[0] for _ in range(3)], [1, 2, 3])
 
 
-class TheClient(DaemonTest):
-    """The client of this directory; `test_leaf_client.py` shows it peers that misbehave."""
+class ClientOnDaemonTest(DaemonTest):
+    """The Python client on a real daemon; `cases_client.py` has peers that misbehave."""
 
-    def test_counts_above_the_limit_are_asked_for_in_several_calls(self) -> None:
+    def test_a_count_above_the_limit_takes_several_calls(self) -> None:
         client, count = Client(), 250_000
         self.addCleanup(client.close)
         found = client.segment(fresh("many"), count, timeout=PATIENCE)
         self.assertEqual(len(set(found)), count)
         self.assertEqual(len(set(client.snowflake(count, timeout=PATIENCE))), count)
 
-    def test_a_pipeline_longer_than_the_limit_in_flight_is_held_back(self) -> None:
+    def test_a_pipeline_longer_than_the_limit_in_flight_is_throttled(self) -> None:
         connection = Connection(socket_path(), time.monotonic() + PATIENCE)
         self.addCleanup(connection.close)
         replies = connection.pipeline([Segment(fresh("pipeline"))] * 5_000, PATIENCE)

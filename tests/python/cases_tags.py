@@ -1,4 +1,4 @@
-"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete`, `TagsUsed`."""
+"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete` and `TagsUsed`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leaf_wire import (
 )
 
 
-class TagCalls(DaemonTest):
+class TagCallsTest(DaemonTest):
     def test_a_created_tag_begins_at_its_first_id(self) -> None:
         peer, tag = self.connect(), fresh("made")
         made = self.one_tag(peer.ask(TagCreate(tag, step=50, first=1_000, description="für Leute")))
@@ -30,7 +30,7 @@ class TagCalls(DaemonTest):
         self.assertEqual(self.one_tag(peer.ask(TagShow(tag))), made)
         self.assertEqual(self.ids(peer, Segment(tag, count=2)), [1_000, 1_001])
 
-    def test_show_tells_where_a_tag_stands(self) -> None:
+    def test_show_returns_the_ranges_and_counters_of_a_tag(self) -> None:
         peer, tag = self.connect(), fresh("shown")
         self.one_tag(peer.ask(TagCreate(tag, step=50)))
         self.ids(peer, Segment(tag, count=2))
@@ -45,7 +45,7 @@ class TagCalls(DaemonTest):
         self.assertGreaterEqual(shown.max_id, 51)
         self.assertEqual((shown.waiting, shown.lease_error), (0, ""))
 
-    def test_a_step_of_0_is_the_default_and_a_step_is_changed_for_the_next_lease(self) -> None:
+    def test_a_step_of_0_means_the_default_and_a_changed_step_applies_to_the_next_lease(self) -> None:
         peer, tag = self.connect(), fresh("step")
         self.assertGreater(self.one_tag(peer.ask(TagCreate(tag, step=0))).row_step, 0)
         changed = self.one_tag(peer.ask(TagSetStep(tag, step=77)))
@@ -54,7 +54,7 @@ class TagCalls(DaemonTest):
         self.assertEqual(self.ids(peer, Segment(tag)), [1])
         self.assertEqual(self.one_tag(peer.ask(TagShow(tag))).current, Span(1, 78))
 
-    def test_a_list_of_more_than_100_tags_comes_page_by_page_in_byte_order(self) -> None:
+    def test_more_than_100_tags_are_listed_page_by_page_in_byte_order(self) -> None:
         peer = self.connect()
         prefix = fresh("list-")
         made = [f"{prefix}{i:03}" for i in range(110)] + [
@@ -78,7 +78,7 @@ class TagCalls(DaemonTest):
         self.assertEqual(len(everything), 100)
         self.assertEqual(peer.ask(TagList("\U0010ffff", 100)), Tags(()))
 
-    def test_the_tags_that_were_used_are_listed_without_those_that_were_not(self) -> None:
+    def test_only_used_tags_are_in_the_list_of_used_tags(self) -> None:
         peer, prefix = self.connect(), fresh("used-")
         used = [f"{prefix}{i:03}" for i in range(12)]
         for tag in used:
@@ -92,7 +92,7 @@ class TagCalls(DaemonTest):
             after = listed[-1]
         self.assertEqual([tag for tag in listed if tag.startswith(prefix)], used)
 
-    def test_a_deleted_tag_is_unknown_and_a_new_one_begins_where_it_ended(self) -> None:
+    def test_a_deleted_tag_is_unknown_and_a_new_one_begins_where_the_old_one_ended(self) -> None:
         peer, tag = self.connect(), fresh("deleted")
         self.one_tag(peer.ask(TagCreate(tag, step=50, first=1_000)))
         seen = self.ids(peer, Segment(tag, count=2))
@@ -103,7 +103,7 @@ class TagCalls(DaemonTest):
         self.assertEqual(self.one_tag(peer.ask(TagCreate(tag, step=50))).max_id, ended)
         self.assertEqual(self.ids(peer, Segment(tag)), [ended])
 
-    def test_show_and_set_step_make_no_tag(self) -> None:
+    def test_show_and_set_step_do_not_create_a_tag(self) -> None:
         peer, tag = self.connect(), fresh("absent")
         for call in (TagShow(tag), TagSetStep(tag, 5), TagShow(tag)):
             self.assert_refused(peer.ask(call), ErrorCode.UNKNOWN_TAG)

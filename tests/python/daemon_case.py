@@ -1,4 +1,4 @@
-"""What the tests against a running daemon share."""
+"""The base class and helpers of the tests against a running daemon."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ PREFIX = f"py-{secrets.token_hex(6)}-"
 
 
 def fresh(name: str) -> str:
-    """A tag that no other test and no other run uses."""
+    """The name of a tag that no other test and no other run uses."""
     return f"{PREFIX}{name}"
 
 
 def body(request: int, call: int, fields: bytes = b"") -> bytes:
-    """A request put together by hand, which may be wrong."""
+    """The body of a request from raw fields, which may be wrong."""
     return struct.pack("<QI", request, call) + fields
 
 
 def segment_fields(tag: bytes) -> bytes:
-    """The fields of `Segment` for one ID, whatever the tag."""
+    """The fields of `Segment` for one ID of any tag, valid or not."""
     return struct.pack("<Q", len(tag)) + tag + struct.pack("<II", 1, 0)
 
 
 class DaemonTest(unittest.TestCase):
-    """A connection of its own for each test, made on demand."""
+    """Gives a test connections to the daemon, which are closed at its end."""
 
     def connect(self, greet: bool = True) -> Peer:
         peer = self.enterContext(Peer.connect(socket_path()))
@@ -64,7 +64,7 @@ class DaemonTest(unittest.TestCase):
         return tag
 
     def ids(self, peer: Peer, call: Segment | Snowflake) -> list[int]:
-        """The IDs of an answer, checked by all that the page says of them."""
+        """The IDs of an answer, after checking everything that the page says about them."""
         reply = self.expect(Ids, peer.ask(call))
         self.assertEqual(reply.count, call.count)
         self.assertTrue(all(run.count > 0 for run in (reply.first, *reply.more)))

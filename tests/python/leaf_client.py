@@ -1,7 +1,7 @@
 """A client of leafd in plain Python, written from docs/protocol.md alone.
 
-`Connection` is one connection with many requests in flight. `Client` adds what a caller wants: connecting
-again, repeating what may be repeated, and counts above the limit of one request. Neither is for threads.
+`Connection` is one connection with many requests in flight. `Client` reconnects, retries what may be
+retried, and splits counts above the limit of one request. Neither is thread-safe.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from leaf_wire import (
 )
 
 GRACE = 1.0
-"""Seconds that the client waits longer than it tells the daemon to, so that the typed error comes first."""
+"""Seconds that the client waits beyond the daemon's deadline, so that the typed error arrives first."""
 
 
 class LeafError(Exception):
-    """An answer `Error`. `code` is an `ErrorCode`, or a plain number if this client does not know it."""
+    """The reply `Error`. `code` is an `ErrorCode`, or a plain number if this client does not know it."""
 
     def __init__(self, reply: ErrorReply) -> None:
         self.code: int = ErrorCode(reply.code) if reply.code in list(ErrorCode) else reply.code
@@ -51,12 +51,12 @@ class LeafError(Exception):
 
     @property
     def transient(self) -> bool:
-        """Whether the same call may succeed soon: class 3xx, without what waits for an operator."""
+        """Whether the same call may succeed soon: class 3xx, except errors that need an operator."""
         return self.code // 100 == 3 and self.code not in (ErrorCode.TIME_EXHAUSTED, ErrorCode.BAD_ROW)
 
     @property
     def wait(self) -> float:
-        """Seconds to wait before the next try; 0 when there is no telling."""
+        """Seconds to wait before the next try; 0 if the daemon does not say."""
         behind_ms = self.detail if self.code == ErrorCode.CLOCK_BACKWARDS else 0
         return max(self.retry_after_ms, behind_ms) / 1000
 
@@ -83,10 +83,10 @@ def socket_path() -> str:
 
 
 class Connection:
-    """One connection, shaken hands. `send` requests, then `wait` for their answers in any order."""
+    """A connection after the handshake. `send` requests, then `wait` for their answers in any order."""
 
     def __init__(self, path: str, deadline: float) -> None:
-        """Connect and shake hands. Deadlines are instants of `time.monotonic`."""
+        """Connect and complete the handshake. Deadlines are instants of `time.monotonic`."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._received, self._unsent = bytearray(), bytearray()
         self._in_flight: set[int] = set()
@@ -114,7 +114,7 @@ class Connection:
         return self._end is None and not self.draining
 
     def send(self, call: Call, deadline: float) -> int:
-        """Queue a request and return its ID; `wait` writes it. Holds back while too many are in flight."""
+        """Queue a request and return its ID; `wait` writes it. Blocks while too many are in flight."""
         while self.usable and len(self._in_flight) >= self.hello.max_in_flight:
             self._exchange(deadline)
         if not self.usable:
@@ -128,7 +128,7 @@ class Connection:
         return self._last_id
 
     def wait(self, request: int, deadline: float) -> Reply:
-        """The answer to a request. Raises its `LeafError`, or what ended the connection."""
+        """The answer to a request. Raises a `LeafError` answer, or the error that ended the connection."""
         try:
             while request not in self._answers:
                 if self._end is not None:
@@ -143,7 +143,7 @@ class Connection:
         return reply
 
     def call(self, call: Call, deadline: float) -> Reply:
-        """One call and its answer. Raises as `wait` does."""
+        """Make one call and return its answer. Raises like `wait`."""
         return self.wait(self.send(call, deadline), deadline)
 
     def pipeline(self, calls: Iterable[Call], timeout: float = 5.0) -> list[Reply | LeafError]:
@@ -160,12 +160,12 @@ class Connection:
         return answers
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._end = self._end or ConnectionEnded("closed")
         self._socket.close()
 
     def _exchange(self, deadline: float) -> None:
-        """Read and write what is possible now, or wait until something is. Raises `TimeoutError`."""
+        """Wait until the socket is readable or writable, and read or write. Raises `TimeoutError`."""
         left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("no answer before the deadline")
@@ -185,7 +185,7 @@ class Connection:
         try:
             del self._unsent[: self._socket.send(self._unsent)]
         except ConnectionError:
-            self._unsent.clear()  # The daemon has closed, but what it said before can still be read.
+            self._unsent.clear()  # The daemon has closed the connection, but its earlier answers can still be read.
 
     def _read(self) -> None:
         chunk = self._socket.recv(65_536)
@@ -216,11 +216,11 @@ class Connection:
                 else:
                     self._answers[request] = reply
             case _:
-                raise ProtocolError(f"an answer that nobody asked for: {response}")
+                raise ProtocolError(f"an answer without a request: {response}")
 
 
 class Client:
-    """Calls with a timeout in seconds, over a connection that is made anew when it ends."""
+    """Calls with a timeout in seconds. Reconnects when the connection has ended."""
 
     def __init__(self, path: str | None = None) -> None:
         self._path = path or socket_path()
@@ -228,26 +228,26 @@ class Client:
         self._process = os.getpid()
 
     def segment(self, tag: str, count: int = 1, timeout: float = 5.0) -> list[int]:
-        """IDs of a tag, in as many requests as the daemon's limit demands."""
+        """IDs of a tag. A count above the daemon's limit takes several requests."""
         return self._ids(Segment(tag), count, timeout)
 
     def snowflake(self, count: int = 1, timeout: float = 5.0) -> list[int]:
-        """Snowflake IDs, likewise."""
+        """Snowflake IDs. A count above the daemon's limit takes several requests."""
         return self._ids(Snowflake(), count, timeout)
 
     def call(self, call: Call, timeout: float = 5.0) -> Reply:
-        """One call, repeated while that may help. A repeated `TagCreate` may find its own tag.
+        """Make one call, and retry it while that may help. A retried `TagCreate` may find its own tag.
 
-        Asks for no more IDs than one request may. Raises `LeafError`, `ProtocolError` or `OSError`; of these
-        `TimeoutError` when there is no answer at all.
+        A count above the limit of one request is reduced to it. Raises `LeafError`, `ProtocolError` or
+        `OSError`, which is a `TimeoutError` if there is no answer at all.
         """
         deadline, pause = time.monotonic() + timeout, 0.05
         while True:
             try:
                 return self._attempt(call, deadline)
             except (LeafError, ConnectionError, FileNotFoundError, BlockingIOError) as error:
-                told = error.wait if isinstance(error, LeafError) else 0.0
-                wait = told or pause * random.uniform(0.5, 1.0)
+                retry_after = error.wait if isinstance(error, LeafError) else 0.0
+                wait = retry_after or pause * random.uniform(0.5, 1.0)
                 hopeless = isinstance(error, LeafError) and not error.transient
                 if hopeless or time.monotonic() + wait >= deadline:
                     raise
@@ -255,7 +255,7 @@ class Client:
             pause = min(2 * pause, 2.0)
 
     def close(self) -> None:
-        """End the connection; the next call makes a new one."""
+        """Close the connection. The next call opens a new one."""
         if self._connection is not None:
             self._connection.close()
 
@@ -272,7 +272,7 @@ class Client:
         return reply
 
     def _connected(self, deadline: float) -> Connection:
-        """The connection to use now. A forked child leaves that of its parent alone."""
+        """The connection to use. A forked child opens its own."""
         if self._connection is None or not self._connection.usable or self._process != os.getpid():
             self.close()
             self._connection = Connection(self._path, deadline + GRACE)

@@ -1,6 +1,6 @@
 """The wire format of leafd: its messages as classes, and the codec between them and bytes.
 
-Written from docs/protocol.md alone. Nothing here knows of sockets.
+Written from docs/protocol.md alone. This module does no IO.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ LENGTH, VARIANT, HEADER = struct.Struct("<Q"), struct.Struct("<I"), struct.Struc
 
 
 class ProtocolError(Exception):
-    """The peer does not speak the protocol; the connection is of no more use."""
+    """The peer does not speak the protocol, so the connection cannot be used any more."""
 
 
-# Messages. A union of structs is an enum whose variants are numbered in order, `T | None` an option and
-# `tuple[T, ...]` a list; the codec below reads the annotations.
+# Messages. The codec below reads the annotations: a union of structs is an enum whose variants are numbered
+# in order, `T | None` is an option, and `tuple[T, ...]` is a list.
 
 
 @dataclass_transform(frozen_default=True)
 class Struct:
-    """Fields in the order of the annotations."""
+    """Base class of the messages. Fields are encoded in the order of their annotations."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
@@ -224,7 +224,7 @@ class Ids(Struct):
 
     @property
     def count(self) -> int:
-        """How many IDs; look at it before making a list of them."""
+        """Number of IDs, for checking an answer before `ids` builds a list of them."""
         return self.first.count + sum(run.count for run in self.more)
 
     def ids(self) -> list[int]:
@@ -333,7 +333,7 @@ def _fields(kind: type) -> dict[str, Any]:
 
 @cache
 def least_size(kind: Any) -> int:
-    """The fewest bytes that a value of this type takes."""
+    """The smallest size of a value of this type, in bytes."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return int(args[1].size)

@@ -1,4 +1,4 @@
-"""A bare socket for tests: it sends what no client or daemon would, and reads frame by frame."""
+"""A bare socket for tests, which can send any bytes and reads frame by frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leaf_wire import HEADER, Call, Hello, Reply, Request, Response, decode, enc
 
 T = TypeVar("T")
 PATIENCE = 10.0
-"""Seconds without an answer after which a test fails instead of hanging."""
+"""Seconds after which a test without an answer fails instead of hanging."""
 
 
 class Peer:
@@ -22,7 +22,7 @@ class Peer:
 
     @classmethod
     def connect(cls, path: str) -> Peer:
-        """The client's end, before its `Hello`."""
+        """Connect as a client, without a handshake."""
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             stream.settimeout(PATIENCE)
@@ -51,7 +51,7 @@ class Peer:
         return decode(kind, self._exactly(HEADER.unpack(self._exactly(HEADER.size))[0]))
 
     def response(self) -> Response:
-        """The next response, likewise."""
+        """The next response. Raises `EOFError` when the stream ends first."""
         return self.receive(Response)
 
     def ended(self) -> bool:
@@ -63,11 +63,11 @@ class Peer:
         return False
 
     def has_more(self) -> bool:
-        """Whether there is something to read already."""
+        """Whether there is something to read within 20 ms."""
         return bool(select.select([self._stream], [], [], 0.02)[0])
 
     def ask(self, call: Call, request: int = 7) -> Reply:
-        """One call and its answer; nothing else may be in flight."""
+        """Make one call and return its answer. Nothing else may be in flight."""
         self.send(encode(Request(request, call)))
         response = self.response()
         if response.id != request:
@@ -75,7 +75,7 @@ class Peer:
         return response.reply
 
     def greet(self) -> Reply:
-        """The handshake."""
+        """Send a `Hello` and return the answer."""
         return self.ask(Hello(), 1)
 
     def _exactly(self, size: int) -> bytes:

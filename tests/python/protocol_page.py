@@ -1,4 +1,4 @@
-"""What docs/protocol.md says, read from the page itself: its tables and the bytes of its worked example."""
+"""Reads docs/protocol.md: its tables, and the bytes of its worked example."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def section(number: int) -> str:
 
 
 def rows(number: int) -> list[list[str]]:
-    """The cells of every line of every table in a section, heads included, without the marks of code."""
+    """The cells of all tables in a section, line by line, with headings and without backticks."""
     lines = [line for line in section(number).splitlines() if line.startswith("|")]
     return [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
 
 
 def names(number: int) -> list[str]:
-    """The second column of the rows that begin with a number, which must count up from 0."""
+    """The second column of the rows that begin with a number. The numbers must count up from 0."""
     numbered = [row for row in rows(number) if row[0].isdigit()]
     if [int(row[0]) for row in numbered] != list(range(len(numbered))):
         raise ValueError(f"the numbers in section {number} do not count up from 0")
@@ -31,13 +31,13 @@ def names(number: int) -> list[str]:
 
 
 def errors() -> dict[int, tuple[str, bool]]:
-    """Of each error its name, and whether it closes the connection."""
+    """For each error its name, and whether it closes the connection."""
     listed = [row for row in rows(9) if row[0].isdigit()]
     return {int(code): (name, closes == "yes") for code, name, _, _, closes, _ in listed}
 
 
 def frames() -> list[bytes]:
-    """Every frame of the worked example: the annotated ones, those of the table, those in plain blocks."""
+    """Every frame of the worked example: annotated ones, those in the table, and those in plain blocks."""
     annotated, *plain = re.findall(r"^```text\n(.*?)^```", section(13), re.M | re.S)
     table = [row[1] for row in rows(13) if re.fullmatch(r"[0-9a-f]{8,}", row[1])]
     return [*_annotated(annotated), *map(bytes.fromhex, table), *map(bytes.fromhex, plain)]

@@ -1,9 +1,9 @@
-"""docs/protocol.md against a running daemon: what the page promises, and that it suffices to write a client.
+"""Tests docs/protocol.md on a running daemon: its promises hold, and it is enough to write a client.
 
     LEAFD_SOCKET=/path/to/leafd.sock python3 test_protocol.py
 
-The daemon runs with its default configuration, where tags are made on first use. It may be run against again
-and again: every run uses tags of its own.
+The daemon needs its default configuration, which creates tags on first use. The tests can be repeated on the
+same daemon, since every run uses tags of its own.
 """
 
 import unittest

@@ -1,5 +1,4 @@
-"""The messages of protocol/vectors.json and the refusals of protocol/malformed.json, as protocol/README.md
-describes them."""
+"""Reads protocol/vectors.json and protocol/malformed.json. protocol/README.md describes their format."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ class Vector(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """What a daemon answers to bytes that are not the protocol."""
+    """The answer to a request that breaks the protocol."""
 
     name: str
     before_hello: bool
@@ -56,19 +55,19 @@ def malformed() -> list[Malformed]:
 
 def _vector(entry: dict[str, Any]) -> Vector:
     kinds, section, whole = {"request": (Call, 7, Request), "response": (Reply, 8, Response)}[entry["direction"]]
-    # The page's name of a call or reply leads to its number, and the number to the class.
+    # The page maps the name of a call or reply to its number, and the number is the index of the class.
     kind = get_args(kinds)[protocol_page.names(section).index(entry["message"])]
     frame = bytes.fromhex("".join(entry["hex"]))
     return Vector(entry["name"], whole(_value(U64, entry["id"]), _value(kind, entry["fields"])), frame)
 
 
 def _value(kind: Any, value: Any) -> Any:
-    """The value of this type that the JSON stands for."""
+    """Converts a JSON value to a value of this type."""
     origin, args = get_origin(kind), get_args(kind)
     if kind == Bytes4:
         return bytes.fromhex(value)
     if origin is Annotated:
-        # 64 bits do not fit a JSON number.
+        # Numbers of 64 bits are strings, since they do not fit a JSON number.
         return int(_checked(str if kind in (U64, I64) else int, value))
     if kind in (bool, str):
         return _checked(kind, value)
@@ -92,5 +91,5 @@ def _struct(kind: type[Struct], value: dict[str, Any]) -> Any:
 
 def _checked(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise ValueError(f"{value!r} is no {kind.__name__}")
+        raise ValueError(f"{value!r} is not a {kind.__name__}")
     return value

@@ -1,30 +1,25 @@
-//! Where the programs under test are. They are built once per test process, by cargo, so that a
-//! test never runs against yesterday's daemon.
+//! The programs under test. Cargo builds them once per test process, so that no test runs an outdated
+//! daemon.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 /// The path of a program of this workspace.
-///
-/// # Panics
-/// When it cannot be built.
 pub fn program(name: &str) -> PathBuf {
     DIRECTORY.get_or_init(build).join(name)
 }
 
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
-/// Has this process use the programs of another build, as those of a released version.
-///
-/// # Panics
-/// When a program was used before.
+/// Makes this process use the programs in `folder`, such as those of a released version. Has to be
+/// called before the first use of a program.
 pub fn use_programs_in(folder: &Path) {
     let unused = DIRECTORY.set(folder.to_owned());
     unused.unwrap_or_else(|_| panic!("a program was used before"));
 }
 
-/// The workspace.
+/// The root of the workspace.
 #[must_use]
 pub fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
@@ -43,8 +38,8 @@ fn build() -> PathBuf {
     folder()
 }
 
-/// What cargo tells a test of its package, build scripts of dependencies would take for a change,
-/// and half of the workspace would be built anew each time.
+/// Removes the variables by which cargo describes a test's package. Build scripts of dependencies
+/// would take them for a change, and half of the workspace would be rebuilt each time.
 pub(crate) fn forget_the_test(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"]
@@ -57,10 +52,21 @@ pub(crate) fn forget_the_test(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Where cargo puts programs.
-///
-/// # Panics
-/// When this program is in no folder.
+/// A command that runs a program of this workspace, without the variables that configure leafd.
+pub(crate) fn command(name: &str) -> Command {
+    let mut command = Command::new(program(name));
+    without_settings(&mut command);
+    command
+}
+
+/// Removes leafd's own variables from the environment of a command.
+pub(crate) fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEAFD_")) {
+        command.env_remove(name);
+    }
+}
+
+/// The folder into which cargo puts programs.
 pub(crate) fn folder() -> PathBuf {
     // …/target/debug/deps/name-hash for a test, …/target/debug/name for a program
     let own = std::env::current_exe().unwrap_or_else(|error| panic!("no own path: {error}"));

@@ -1,4 +1,4 @@
-//! Somebody who asks for IDs of one tag, notes all that come, and is told why none come.
+//! A client of one tag, for tests about outages: it records every ID and every refusal.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,26 +9,27 @@ use leaf_client::wire::{Call, ErrorCode, Reply, TagStatus, WireError};
 
 use crate::daemon::{Daemon, Home};
 use crate::raw::Raw;
-use crate::seen::Seen;
+use crate::unique_ids::UniqueIds;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(50);
 
-/// The design promises 2 s from the return of a store on; a machine that tests is slow.
+/// The longest time from the return of a store to the first ID. The design promises 2 s; a busy
+/// machine needs more.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// What a request that waited came to, and when.
+/// The answer to a request that waited, and when it came.
 type Outcome = (Result<(), WireError>, Instant);
 
-/// Asks for IDs of a tag. Cheap to clone.
+/// Asks for IDs of one tag. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
     home: Home,
     tag: String,
-    seen: Seen,
+    seen: UniqueIds,
 }
 
-/// A request that waits.
+/// A request that waits for a lease, on a thread of its own.
 #[derive(Debug)]
 pub struct Waiter {
     thread: JoinHandle<Outcome>,
@@ -36,20 +37,14 @@ pub struct Waiter {
 }
 
 impl Caller {
-    /// Asks `daemon`, and whoever is started in its place.
+    /// A client of `daemon` and its successors.
     #[must_use]
-    pub fn of(daemon: &Daemon, tag: &str, seen: &Seen) -> Self {
+    pub fn of(daemon: &Daemon, tag: &str, seen: &UniqueIds) -> Self {
         Self { home: daemon.home().clone(), tag: tag.to_owned(), seen: seen.clone() }
     }
 
-    /// Asks for `count` IDs, to be had within `wait`. The daemon keeps the time, and no client.
-    ///
-    /// # Errors
-    /// What the daemon says.
-    ///
-    /// # Panics
-    /// When it says nothing.
-    #[expect(clippy::panic, reason = "a test cannot go on")]
+    /// Asks for `count` IDs. The daemon, not the client, enforces the deadline `wait`. Fails with the
+    /// daemon's refusal.
     pub fn ask(&self, count: u32, wait: Duration) -> Result<(), WireError> {
         let timeout_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         let call = Call::Segment { tag: &self.tag, count, timeout_ms };
@@ -65,21 +60,14 @@ impl Caller {
         }
     }
 
-    /// Gets `count` IDs, however long that takes.
-    ///
-    /// # Panics
-    /// When it does not.
-    #[expect(clippy::panic, reason = "a test cannot go on")]
+    /// Gets `count` IDs, with a deadline of 50 s.
     pub fn gets(&self, count: u32) {
         if let Err(error) = self.ask(count, PATIENCE) {
             panic!("{}: {error}\n{}", self.tag, self.home.log());
         }
     }
 
-    /// Asks for one ID and is refused because of the store, with a time to come again.
-    ///
-    /// # Panics
-    /// When it is served, or refused for something else.
+    /// Asks for one ID and expects `StoreUnavailable` with a time after which to retry.
     pub fn is_refused(&self, wait: Duration) -> WireError {
         let error = self.ask(1, wait).expect_err("it is served");
         assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}\n{}", self.home.log());
@@ -88,11 +76,8 @@ impl Caller {
         error
     }
 
-    /// Takes all that memory has, one ID in every request and then many, and returns how many
-    /// there were. The store gives nothing meanwhile. Each request has `wait`.
-    ///
-    /// # Panics
-    /// When one is not served.
+    /// Takes all IDs that the daemon has in memory, first one by one and then many at a time, and
+    /// returns their number. The store must be down. Each request has the deadline `wait`.
     pub fn drain(&self, wait: Duration) -> u64 {
         let mut drained = 0;
         loop {
@@ -107,13 +92,10 @@ impl Caller {
         }
     }
 
-    /// What memory knows of the tag. The store is not asked.
-    ///
-    /// # Panics
-    /// When the daemon does not say.
+    /// The tag's status if the daemon has the tag in memory. The daemon does not ask the store.
     #[must_use]
     pub fn status(&self) -> Option<TagStatus> {
-        // From memory: asking the store would change what the tests look at.
+        // `tags_used` reads memory only; asking the store would change what the tests look at.
         let mut before = self.tag.clone();
         before.pop();
         assert!(!before.is_empty(), "no name is before {:?}", self.tag);
@@ -121,24 +103,19 @@ impl Caller {
         page.expect("a page").into_iter().find(|status| status.tag == self.tag)
     }
 
-    /// Waits until memory knows this of the tag.
-    ///
-    /// # Panics
-    /// When it does not come to it.
+    /// Waits until the tag's status satisfies `holds`.
     pub fn wait_status(&self, what: &str, mut holds: impl FnMut(&TagStatus) -> bool) {
         wait_until(&self.home, what, || self.status().is_some_and(|status| holds(&status)));
     }
 
-    /// Uses the tag until memory has the next range as well, and returns how many IDs it has then.
-    ///
-    /// # Panics
-    /// When it does not come to it.
+    /// Uses the tag until the daemon has leased the next range ahead, and returns how many IDs it has
+    /// in memory then.
     pub fn fills_memory(&self) -> u64 {
         wait_until(&self.home, "both ranges", || {
             let status = self.status();
             let in_use =
                 status.as_ref().and_then(|status| Some((status.position, status.current?)));
-            // From a tenth on, the next range is on its way.
+            // leafd leases the next range once a tenth of the current one is used.
             let used = in_use.is_some_and(|(position, range)| {
                 position >= range.start + (range.end - range.start).div_ceil(10)
             });
@@ -150,10 +127,8 @@ impl Caller {
         self.status().map_or(0, |status| status.remaining)
     }
 
-    /// Asks for one ID in a thread of its own, and returns when the request waits.
-    ///
-    /// # Panics
-    /// When it does not get to wait.
+    /// Asks for one ID on a thread of its own, and returns once the daemon counts the request as
+    /// waiting.
     #[must_use]
     pub fn waits(&self) -> Waiter {
         let waiting = || {
@@ -169,10 +144,7 @@ impl Caller {
 }
 
 impl Waiter {
-    /// It is served, soon after the store `returned`. Prints how long it took.
-    ///
-    /// # Panics
-    /// When it is not.
+    /// Asserts that the request is served soon after the store `returned`. Prints how long it took.
     pub fn is_served(self, what: &str, returned: Instant) {
         let (outcome, at) = self.thread.join().expect("its thread");
         assert_eq!(outcome, Ok(()), "{}", self.home.log());
@@ -180,35 +152,23 @@ impl Waiter {
     }
 }
 
-/// Prints how long it took from the return of a store to the first ID.
-///
-/// # Panics
-/// When it was far longer than promised.
+/// Prints the time from the return of a store to the first ID, and asserts that it is short enough.
 pub fn in_bounds(what: &str, took: Duration) {
     println!("{what}: served {took:.1?} after the return");
     assert!(took < RECOVERY, "{what}: {took:?}");
 }
 
-/// Waits until something holds.
-///
-/// # Panics
-/// When it does not come to it.
+/// Waits until `holds` returns true. The message of a failure has the daemon's log.
 pub fn wait_until(home: &Home, what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", home.log());
+        assert!(began.elapsed() < PATIENCE, "gave up waiting: {what}\n{}", home.log());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Asks with this time limit until leafd answers: on a busy machine a refusal may come later than the
-/// client waits for it.
-///
-/// # Errors
-/// With leafd's refusal.
-///
-/// # Panics
-/// When leafd does not answer.
+/// Calls `ask` with clients of this timeout until leafd answers: on a busy machine the client may time
+/// out before leafd's refusal arrives. Fails with leafd's refusal.
 pub fn ask_until_answered<T>(
     home: &Home,
     limit: Duration,
@@ -226,10 +186,7 @@ pub fn ask_until_answered<T>(
     }
 }
 
-/// What the daemon says of its store; empty when it works.
-///
-/// # Panics
-/// When the daemon does not say.
+/// The store's error in the daemon's status; empty while the store works.
 #[must_use]
 pub fn store_error(home: &Home) -> String {
     let status = blocking::Client::new(home.options()).status();

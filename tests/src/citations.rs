@@ -1,14 +1,11 @@
-//! Tests that a document names in its tables, as `` `path.rs`: `name_of_a_test` ``: whether they
-//! are there.
+//! Checks that the tests which a document cites in its tables, as `` `path.rs`: `name_of_a_test` ``,
+//! exist.
 
 use std::path::{Path, PathBuf};
 
-/// What the tables of `document` name and `folder` does not have, as `line: name`. A path may leave
-/// out its first folders. A name may be cut short by `…` in any place, and belongs to the path before
-/// it in its row.
-///
-/// # Panics
-/// When a file cannot be read, or there are none.
+/// The citations in the tables of `document` that do not exist in `folder`, as `line: name`. A path may
+/// omit its first folders. A name may be shortened by `…` anywhere, and belongs to the path before it
+/// in its row.
 #[must_use]
 pub fn missing(folder: &Path, document: &str) -> Vec<String> {
     let sources = sources(folder);
@@ -16,7 +13,7 @@ pub fn missing(folder: &Path, document: &str) -> Vec<String> {
     let mut missing = Vec::new();
     for (number, row) in (1..).zip(document.lines()).filter(|(_, line)| line.starts_with('|')) {
         let mut cited: Vec<&str> = Vec::new();
-        // Code is between every other pair of marks.
+        // Every other part between backticks is code.
         for code in row.split('`').skip(1).step_by(2) {
             let is_there = if is_path(code) {
                 let of_it = sources.iter().filter(|(path, _)| path.ends_with(code));
@@ -33,7 +30,7 @@ pub fn missing(folder: &Path, document: &str) -> Vec<String> {
     missing
 }
 
-/// The Rust files below `folder`, with their texts, without those that are built.
+/// The Rust files below `folder` with their texts, except in `target` and hidden folders.
 pub(crate) fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -49,12 +46,13 @@ pub(crate) fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// A path of one file: `hostile*.rs` is none.
+/// Whether it is the path of one file, unlike `hostile*.rs`.
 fn is_path(code: &str) -> bool {
     code.ends_with(".rs") && !code.contains(['*', ' '])
 }
 
-/// A sentence in the form of a name. Shorter ones are columns, tables and functions.
+/// Whether it is the name of a test, which is a sentence. Shorter names are columns, tables and
+/// functions.
 fn is_test(code: &str) -> bool {
     let is_name =
         |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "_…".contains(char);
@@ -65,7 +63,7 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next())
 }
 
-/// Whether `name` is `pattern`, in which `…` stands for anything.
+/// Whether `name` matches `pattern`, in which `…` stands for anything.
 pub(crate) fn fits(name: &str, pattern: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('…') else { return name == pattern };
     let Some(mut name) = name.strip_prefix(first) else { return false };

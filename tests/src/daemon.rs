@@ -13,16 +13,16 @@ use leaf_client::{Options, blocking};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::binaries::program;
+use crate::PATIENCE;
+use crate::binaries::{program, without_settings};
+use crate::cleanup;
 use crate::database::{Database, Kind};
 use crate::faketime::FakeTime;
-use crate::keeper;
 use crate::log::Log;
+use crate::processes;
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a daemon is started with. The folder outlives the daemon: start another on it.
+/// The folder and the settings of a daemon. They outlive it, so that another daemon can be started
+/// on the same state.
 #[derive(Debug, Clone)]
 pub struct Home {
     folder: PathBuf,
@@ -31,13 +31,13 @@ pub struct Home {
     inherited: Vec<(String, Arc<OwnedFd>)>,
 }
 
-/// Puts what came as standard input and output to where a service manager passes sockets, and
-/// becomes leafd. The variable names the process, which stays the same.
+/// Moves standard input and output to the descriptors on which a service manager passes sockets, and
+/// becomes leafd. `exec` keeps the process ID, so `LISTEN_PID` names leafd.
 const INHERIT: &str = "exec 3<&0 4>&1 </dev/null >/dev/null; \
                        LISTEN_PID=$$ exec \"$0\" \"$@\"";
 
 impl Home {
-    /// A daemon that keeps everything in `folder`.
+    /// Settings for a daemon that keeps everything in `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self {
@@ -48,42 +48,42 @@ impl Home {
         }
     }
 
-    /// Sets a key of the configuration, by its variable: `("SNOWFLAKE_CEILING_AHEAD", "200ms")`.
+    /// Sets a key of the configuration by its variable without the prefix, as in
+    /// `("SNOWFLAKE_CEILING_AHEAD", "200ms")`.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.variables.push((format!("LEAFD_{key}"), value.to_owned()));
         self
     }
 
-    /// Gives the embedded store, and whoever waits for a lease of it, as long as a disk may take that
-    /// others keep busy.
+    /// Gives the embedded store, and requests that wait for it, time for a busy disk.
     #[must_use]
     pub fn with_time_for_the_disk(self) -> Self {
         self.with("STORE_TIMEOUT", "1m").with("SEGMENT_WAIT", "1m")
     }
 
-    /// Sets a variable that is not leafd's own, as a service manager does.
+    /// Sets a variable without leafd's prefix, such as those of a service manager.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Passes a socket on under a name, as a service manager does; up to two.
+    /// Passes a socket to leafd under a name, as a service manager does. Two sockets at most.
     #[must_use]
     pub fn inheriting(mut self, name: &str, socket: impl Into<OwnedFd>) -> Self {
         self.inherited.push((name.to_owned(), Arc::new(socket.into())));
-        assert!(self.inherited.len() <= 2, "one comes as input and one as output");
+        assert!(self.inherited.len() <= 2, "only standard input and output can carry a socket");
         self.through(&["sh", "-c", INHERIT])
     }
 
-    /// Leases ranges from a shared database instead of the embedded one.
+    /// Makes leafd lease ranges from a shared database instead of the embedded store.
     #[must_use]
     pub fn with_database(self, database: &Database) -> Self {
         self.with_database_at(database.kind(), &database.url())
     }
 
-    /// The same, by a URL: through a proxy, or as another user.
+    /// As [`Self::with_database`], with another URL: through a proxy, or as another user.
     #[must_use]
     pub fn with_database_at(self, kind: Kind, url: &str) -> Self {
         let kind = match kind {
@@ -93,19 +93,19 @@ impl Home {
         self.with("STORE_KIND", kind).with("STORE_URL", url)
     }
 
-    /// Takes the worker ID from ZooKeeper, by a connect string.
+    /// Makes leafd take its worker ID from ZooKeeper. `servers` is a connect string.
     #[must_use]
     pub fn with_zookeeper(self, servers: &str) -> Self {
         self.with("WORKER_REGISTRY", "zookeeper").with("ZOOKEEPER_SERVERS", servers)
     }
 
-    /// Answers the daemons of other hosts at an address, as in `127.0.0.1:0`.
+    /// Makes leafd answer other daemons on an address, as in `127.0.0.1:0`.
     #[must_use]
     pub fn with_peer(self, address: &str) -> Self {
         self.with("PEER_LISTEN", address)
     }
 
-    /// Lets the daemon see a clock of the test's own.
+    /// Gives the daemon a clock that the test controls.
     #[must_use]
     pub fn with_clock(mut self, clock: &FakeTime) -> Self {
         self.variables.extend(clock.variables());
@@ -119,7 +119,7 @@ impl Home {
         self
     }
 
-    /// The socket.
+    /// The path of the daemon's socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder.join("leafd.sock")
@@ -131,32 +131,53 @@ impl Home {
         self.folder.join("state")
     }
 
-    /// The log of all daemons that were started here. [`Ended`] has it as text.
+    /// The database of the embedded store.
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.state().join("leafd.db")
+    }
+
+    /// Makes the embedded store fail: a directory takes the place of its database, which must not
+    /// exist yet.
+    pub fn break_store(&self) {
+        std::fs::create_dir_all(self.database()).expect("a directory for the database");
+    }
+
+    /// Undoes [`Self::break_store`].
+    pub fn repair_store(&self) {
+        std::fs::remove_dir(self.database()).expect("the directory in the database's place");
+    }
+
+    /// The log of all daemons that were started here. [`Ended`] holds the text of a complete log.
     #[must_use]
     pub fn log(&self) -> Log<'static> {
         Log::file(self.folder.join("log"))
     }
 
-    /// How clients of this daemon are made.
+    /// Options for clients of this daemon.
     #[must_use]
     pub fn options(&self) -> Options {
         Options::at(self.socket())
     }
 
-    /// Executes a statement in the embedded store, as an operator would beside the daemon.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Executes a statement in the embedded store, as an operator might while the daemon runs.
     pub fn sql(&self, statement: &str) {
         let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], 20); \
                       c.execute(sys.argv[2]); c.commit()";
-        let database = self.state().join("leafd.db");
         let mut python = Command::new("python3");
-        let status = python.args(["-c", script]).arg(database).arg(statement).status();
+        let status = python.args(["-c", script]).arg(self.database()).arg(statement).status();
         assert!(status.is_ok_and(|status| status.success()), "{statement}");
     }
 
-    /// A command line of leafd here, for checks that end by themselves.
+    /// Runs a program of this workspace to its end. Returns the exit code, standard output and
+    /// standard error.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.command(program).args(arguments).output().expect("it starts");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// A command that runs a program of this workspace with these settings.
     #[must_use]
     pub fn command(&self, program_name: &str) -> Command {
         let program = program(program_name);
@@ -168,9 +189,7 @@ impl Home {
             }
             None => Command::new(program),
         };
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEAFD_")) {
-            command.env_remove(name);
-        }
+        without_settings(&mut command);
         command
             .env("LEAFD_SOCKET", self.socket())
             .env("LEAFD_STATE_DIR", self.state())
@@ -191,20 +210,17 @@ impl Home {
         command
     }
 
-    /// Starts a daemon and does not wait for it.
-    ///
-    /// # Panics
-    /// When the program does not start.
+    /// Starts a daemon without waiting until it is ready.
     #[must_use]
     pub fn spawn(&self) -> Daemon {
         std::fs::create_dir_all(&self.folder).expect("the folder");
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
         let log = log.expect("the log");
-        keeper::watch(&self.folder);
+        cleanup::kill_later(&self.folder);
         let mut command = self.command("leafd");
         command.current_dir(&self.folder);
         if !self.wrapper.is_empty() {
-            // Dropping it kills the whole group: strace alone would leave its leafd behind.
+            // Dropping it kills the whole group: killing strace alone would leave leafd behind.
             command.process_group(0);
         }
         if self.inherited.len() < 2 {
@@ -214,10 +230,7 @@ impl Home {
         Daemon { home: self.clone(), child: Some(child.expect("leafd starts")) }
     }
 
-    /// Starts a daemon and waits until it serves.
-    ///
-    /// # Panics
-    /// When it does not.
+    /// Starts a daemon and waits until it answers.
     #[must_use]
     pub fn start(&self) -> Daemon {
         let mut daemon = self.spawn();
@@ -234,22 +247,19 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Where it lives.
+    /// Its folder and settings.
     #[must_use]
     pub const fn home(&self) -> &Home {
         &self.home
     }
 
-    /// A blocking client of it.
+    /// A new blocking client of this daemon.
     #[must_use]
     pub fn client(&self) -> blocking::Client {
         blocking::Client::new(self.home.options())
     }
 
-    /// Its process ID.
-    ///
-    /// # Panics
-    /// When it has ended.
+    /// The process ID of the running daemon, or of its wrapper.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
@@ -264,47 +274,37 @@ impl Daemon {
             }
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             let log = self.home.log();
-            assert!(ended.is_none(), "leafd ended at its start: {ended:?}\n{log}");
+            assert!(ended.is_none(), "leafd ended while it started: {ended:?}\n{log}");
             assert!(began.elapsed() < PATIENCE, "leafd does not get ready\n{log}");
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        // It may have ended by itself; whoever waits for it will see.
-        let _ = kill(Pid::from_raw(self.pid().cast_signed()), signal);
-    }
-
-    /// `kill -9`, as at a crash.
+    /// Kills the daemon (SIGKILL), which simulates a crash.
     pub fn kill(mut self) -> Ended {
-        self.signal(Signal::SIGKILL);
+        self.send(Signal::SIGKILL);
         let ended = self.wait();
         assert_eq!(ended.signal(), Some(9), "{ended}");
         ended
     }
 
-    /// Asks it to stop, and waits.
-    ///
-    /// # Panics
-    /// When it does not stop with 0.
+    /// Stops the daemon (SIGTERM), and waits until it has ended with 0.
     pub fn stop(mut self) -> Ended {
-        self.signal(Signal::SIGTERM);
+        self.send(Signal::SIGTERM);
         let ended = self.wait();
         assert_eq!(ended.code(), Some(0), "{ended}");
         ended
     }
 
-    /// Sends any signal.
+    /// Sends a signal.
     pub fn send(&self, signal: Signal) {
-        self.signal(signal);
+        // The daemon may have ended by itself; a later `wait` will show that.
+        let _ = kill(Pid::from_raw(self.pid().cast_signed()), signal);
     }
 
-    /// Stops it as it is (SIGSTOP), until `thaw`. Returns when every thread stands still: on a busy
-    /// machine one of them may go on for a while after the signal was sent.
-    ///
-    /// # Panics
-    /// When it does not stop.
+    /// Freezes the daemon (SIGSTOP) until `thaw`. Returns once every thread has stopped: on a busy
+    /// machine a thread may run on for a while after the signal.
     pub fn freeze(&self) {
-        self.signal(Signal::SIGSTOP);
+        self.send(Signal::SIGSTOP);
         let began = Instant::now();
         while !self.is_frozen() {
             assert!(began.elapsed() < PATIENCE, "it does not stop\n{}", self.home.log());
@@ -314,31 +314,21 @@ impl Daemon {
 
     fn is_frozen(&self) -> bool {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("its threads");
-        tasks.flatten().all(|task| {
-            // A thread may have ended meanwhile.
-            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z', 'X']))
-        })
+        tasks.flatten().all(|task| processes::is_stopped(&task.path()))
     }
 
-    /// Lets it go on.
+    /// Resumes the daemon after `freeze`.
     pub fn thaw(&self) {
-        self.signal(Signal::SIGCONT);
+        self.send(Signal::SIGCONT);
     }
 
-    /// It has ended, by itself or by somebody else's hand.
-    ///
-    /// # Panics
-    /// When it cannot be told.
+    /// Whether it has ended, for whatever reason.
     pub fn has_ended(&mut self) -> bool {
         let child = self.child.as_mut();
         child.is_none_or(|child| child.try_wait().expect("wait").is_some())
     }
 
-    /// Waits for its end.
-    ///
-    /// # Panics
-    /// When it does not end.
+    /// Waits until the daemon has ended.
     pub fn wait(&mut self) -> Ended {
         let mut child = self.child.take().expect("it runs");
         let began = Instant::now();
@@ -356,7 +346,7 @@ impl Daemon {
     }
 }
 
-/// What a daemon that has ended left behind: the proof that it writes nothing more.
+/// The exit status and the complete log of a daemon that has ended.
 #[derive(Debug)]
 pub struct Ended {
     status: ExitStatus,
@@ -364,19 +354,19 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// The number that it ended with, if no signal ended it.
+    /// The exit code, unless a signal ended the daemon.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// The signal that ended it.
+    /// The signal that ended the daemon, if one did.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 
-    /// All that it and those before it in its folder logged.
+    /// The log of this daemon and of those before it in the same folder.
     #[must_use]
     pub fn log(&self) -> &str {
         &self.log

@@ -1,24 +1,19 @@
-//! A clock of the test's own for a daemon: libfaketime under the real program, told by a file
-//! that is read at every look at the clock. It is faithful where it matters here: the daemon sees
-//! steps of CLOCK_REALTIME in the middle of its work, while its monotonic clock goes on, which is
-//! what `settimeofday` does to a process.
+//! A clock for a daemon that the test controls. libfaketime is preloaded into the real program and
+//! reads the offset from a file at every look at the clock. The daemon sees what it sees after
+//! `settimeofday`: CLOCK_REALTIME steps while the daemon works, and the monotonic clock goes on.
 
 use std::path::{Path, PathBuf};
 
-/// Where Debian's package `faketime` has the library, below a folder named for the architecture.
+/// Path of the library of Debian's package `faketime`, below a folder named after the architecture.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
-/// The library.
-///
-/// # Panics
-/// When it is not installed.
 fn library() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").expect("/usr/lib").flatten();
     let mut libraries = folders.map(|folder| folder.path().join(LIBRARY));
     libraries.find(|path| path.exists()).expect("install Debian's package faketime")
 }
 
-/// A clock that can be stepped.
+/// A clock that can be stepped. It needs Debian's package `faketime`.
 #[derive(Debug, Clone)]
 pub struct FakeTime {
     file: PathBuf,
@@ -26,10 +21,7 @@ pub struct FakeTime {
 }
 
 impl FakeTime {
-    /// A clock that is right at first.
-    ///
-    /// # Panics
-    /// When the library is not installed.
+    /// A clock that shows the right time at first.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let clock = Self { file: folder.join("clock"), library: library() };
@@ -37,15 +29,12 @@ impl FakeTime {
         clock
     }
 
-    /// Steps the clock to so many milliseconds after (or before) the right time.
-    ///
-    /// # Panics
-    /// When the file cannot be written.
+    /// Steps the clock to `offset_ms` after the right time, or before it if negative.
     pub fn set_offset_ms(&self, offset_ms: i64) {
         let sign = if offset_ms < 0 { '-' } else { '+' };
         let ms = offset_ms.unsigned_abs();
         let text = format!("{sign}{}.{:03}\n", ms / 1000, ms % 1000);
-        // Replaced as a whole: the daemon must never read half of it.
+        // A rename replaces the file at once, so that the daemon never reads half of it.
         let new = self.file.with_extension("new");
         std::fs::write(&new, text).expect("the clock's file");
         std::fs::rename(&new, &self.file).expect("the clock's file");

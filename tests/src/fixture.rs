@@ -1,13 +1,13 @@
-//! State directories that released versions wrote, kept below `tests/fixtures/VERSION/NAME`, and
-//! laid out in a test's folder as if leafd had made them there.
+//! State directories that released versions wrote. They are kept below `tests/fixtures/VERSION/NAME`,
+//! and copied to a test's folder as if leafd had written them there.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
 //! | `state/` | the state directory |
-//! | `settings` | the configuration it was made with, one `KEY=VALUE` per line |
+//! | `settings` | the configuration of the daemon that wrote it, one `KEY=VALUE` per line |
 //! | `issued` | the IDs that clients received, one `SPACE FIRST COUNT` per line |
-//! | `rows` | shared databases only: the table afterwards, one `TAG MAX_ID STEP` per line |
-//! | `tree` | ZooKeeper only: the nodes that stay, one `PATH DATA` per line |
+//! | `rows` | with a shared database: the table at the end, one `TAG MAX_ID STEP` per line |
+//! | `tree` | with ZooKeeper: the persistent nodes, one `PATH DATA` per line |
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,18 +22,18 @@ use crate::Ensemble;
 use crate::binaries::workspace;
 use crate::daemon::Home;
 use crate::database::{Database, Kind};
-use crate::seen::Seen;
+use crate::unique_ids::UniqueIds;
 use crate::zookeeper::Tree;
 
-/// The machine that all fixtures were made on.
+/// The machine ID with which all fixtures were made.
 pub const MACHINE: &str = "fixture";
 
-/// What a fixture's daemon depends on. It has to live as long as the test uses the fixture.
+/// A fixture in a test's folder. Keep it as long as the test uses the fixture.
 #[derive(Debug)]
-pub struct Laid {
-    /// Where to start leafd.
+pub struct LaidOut {
+    /// The settings for a leafd on this state.
     pub home: Home,
-    /// Its shared database, if it leases from one.
+    /// The shared database, if the fixture has one.
     pub database: Option<Database>,
 }
 
@@ -44,16 +44,13 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// The fixture of a version and name.
+    /// The fixture with this version and name.
     #[must_use]
     pub fn of(version: &str, name: &str) -> Self {
         Self { folder: root().join(version).join(name) }
     }
 
     /// All fixtures of all versions.
-    ///
-    /// # Panics
-    /// When there are none.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let mut all: Vec<_> = folders(&root())
@@ -72,13 +69,10 @@ impl Fixture {
         name.display().to_string()
     }
 
-    /// The IDs that were issued before the fixture was saved: receiving one again is a duplicate.
-    ///
-    /// # Panics
-    /// When the fixture is damaged.
+    /// The IDs that were issued before the fixture was saved. None of them may be issued again.
     #[must_use]
-    pub fn issued(&self) -> Seen {
-        let seen = Seen::default();
+    pub fn issued(&self) -> UniqueIds {
+        let seen = UniqueIds::default();
         for line in self.lines("issued") {
             let [space, first, count] = fields(&line);
             seen.add_run(&space, number(&first), number(&count));
@@ -86,7 +80,7 @@ impl Fixture {
         seen
     }
 
-    /// The spaces in [`Self::issued`]: tags, and perhaps `snowflake`.
+    /// The name spaces in [`Self::issued`]: tags, and perhaps `snowflake`.
     #[must_use]
     pub fn spaces(&self) -> Vec<String> {
         let mut spaces: Vec<_> =
@@ -96,13 +90,10 @@ impl Fixture {
         spaces
     }
 
-    /// Lays the fixture out in `folder`, with what its daemon depends on: the directory belongs to
-    /// this place, as if leafd had made it here.
-    ///
-    /// # Panics
-    /// When the fixture is damaged, or a server does not start.
+    /// Copies the fixture to `folder`, with the database or tree that its daemon needs. The state
+    /// directory is marked as if leafd had created it there.
     #[must_use]
-    pub fn lay_out(&self, folder: &Path) -> Laid {
+    pub fn lay_out(&self, folder: &Path) -> LaidOut {
         let mut home = Home::new(folder).with("STATE_MACHINE_ID", MACHINE);
         for line in self.lines("settings") {
             let (key, value) = line.split_once('=').expect("KEY=VALUE");
@@ -119,7 +110,7 @@ impl Fixture {
         if self.has("tree") {
             home = self.with_tree(home);
         }
-        Laid { home, database }
+        LaidOut { home, database }
     }
 
     fn copy_state(&self, state: &Path) {
@@ -176,7 +167,7 @@ impl Fixture {
     }
 }
 
-/// Where fixtures are.
+/// The folder of all fixtures.
 #[must_use]
 pub fn root() -> PathBuf {
     workspace().join("tests/fixtures")
@@ -196,7 +187,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
-/// Changes a properties file and its checksum. The comment is kept.
+/// Changes a properties file, with a new checksum and the same comment.
 fn rewrite(path: &Path, change: impl FnOnce(&mut Properties)) {
     let content = fs::read_to_string(path).expect("the file");
     let comment = content.lines().next().and_then(|line| line.strip_prefix("# "));

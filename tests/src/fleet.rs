@@ -1,7 +1,5 @@
-//! Many daemons on one table, each with clients that ask all the time, and with an end that comes
-//! at any moment.
+//! Many daemons on one table. Each has clients that keep asking, and may be killed at any moment.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::time::{Duration, Instant};
@@ -11,15 +9,13 @@ use leafd::audit::Audit;
 use leafd::state::lease_log;
 use tempfile::TempDir;
 
+use crate::PATIENCE;
 use crate::daemon::{Daemon, Ended, Home};
 use crate::database::Database;
-use crate::load::{Load, add};
-use crate::seen::Seen;
+use crate::load::{Failures, Load, add};
+use crate::unique_ids::UniqueIds;
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Daemons with their clients.
+/// The daemons, with their clients.
 #[derive(Debug)]
 pub struct Fleet {
     members: Vec<Member>,
@@ -31,35 +27,32 @@ pub struct Fleet {
 struct Member {
     home: Home,
     daemon: Option<Daemon>,
-    /// Clients that wait as long as a daemon lets them.
+    /// Clients with a long timeout, which never see a failure.
     patient: Load,
-    /// Clients that give up soon.
+    /// Clients with a short timeout.
     hasty: Load,
     _folder: TempDir,
 }
 
-/// What clients have seen fail in all, by the name of the error.
+/// The calls of all clients that failed.
 #[derive(Debug)]
-pub struct Failures {
-    /// Of those with patience.
-    pub patient: BTreeMap<&'static str, u64>,
-    /// Of those without.
-    pub hasty: BTreeMap<&'static str, u64>,
+pub struct FleetFailures {
+    /// Of the clients with a long timeout.
+    pub patient: Failures,
+    /// Of the clients with a short timeout.
+    pub hasty: Failures,
 }
 
 impl Fleet {
-    /// Starts `size` daemons, as hosts of their own, with these settings, and clients: on each
-    /// daemon a patient one for every tag and a hasty one for the last.
-    ///
-    /// # Panics
-    /// When one does not start, or without a tag.
+    /// Starts `size` daemons with these settings, each as a host of its own, and their clients: a
+    /// patient client for every tag and a hasty one for the last tag.
     #[must_use]
     pub fn start(
         size: u64,
         database: &Database,
         settings: &[(&str, &str)],
         tags: &[&str],
-        seen: &Seen,
+        seen: &UniqueIds,
     ) -> Self {
         let members = (1..=size).map(|number| {
             let folder = tempfile::tempdir().expect("a folder");
@@ -67,7 +60,7 @@ impl Fleet {
                 .with_database(database)
                 .with("STATE_MACHINE_ID", &format!("host-{number}"))
                 .with("WORKER_ID", &number.to_string())
-                // Every lease is told.
+                // Logs every lease.
                 .with("LOG_LEVEL", "leafd=info,leafd::segment::lease=debug");
             let home = settings.iter().fold(home, |home, (key, value)| home.with(key, value));
             let daemon = home.start();
@@ -85,18 +78,14 @@ impl Fleet {
         Self { members: members.collect(), kills: 0, stops: 0 }
     }
 
-    /// Ends a daemon, mostly with SIGKILL, sometimes in order, and starts some of those that are
-    /// down.
-    ///
-    /// # Panics
-    /// When one has ended by itself, or a client has ended.
+    /// Kills a random daemon, or sometimes stops it, and starts some of those that are down.
     pub fn disturb(&mut self) {
         let running = self.members.iter_mut().filter(|member| member.daemon.is_some());
         let mut running: Vec<_> = running.collect();
         if !running.is_empty() {
             let chosen = running.swap_remove(fastrand::usize(..running.len()));
             if let Some(daemon) = chosen.daemon.take() {
-                // In its first moments a program does not know what to do with a SIGTERM.
+                // SIGTERM kills a program that has not installed its handler yet.
                 if fastrand::u8(..4) == 0 && answers(&daemon) {
                     daemon.stop();
                     self.stops += 1;
@@ -115,11 +104,8 @@ impl Fleet {
         }
     }
 
-    /// Starts all that are down, and waits until every client has been served twice more: at most
-    /// one call was under way before.
-    ///
-    /// # Panics
-    /// When one is not.
+    /// Starts all daemons that are down, and waits until every client has been served twice more. At
+    /// most one of the two calls was in flight before.
     pub fn recover(&mut self) {
         for member in &mut self.members {
             if member.daemon.is_none() {
@@ -146,10 +132,7 @@ impl Fleet {
         (self.kills, self.stops)
     }
 
-    /// Has `leafd audit` compare what all hosts leased.
-    ///
-    /// # Panics
-    /// When two leases have an ID in common, or hardly any were found.
+    /// Asserts that `leafd audit` finds no ID that two hosts leased.
     pub fn audit(&self) {
         let mut audit = Audit::default();
         for member in &self.members {
@@ -159,16 +142,13 @@ impl Fleet {
         }
         let report = audit.report();
         assert_eq!(report.overlaps, [], "two hosts leased the same IDs");
-        // A kill cuts no line: it is written with one call.
+        // A kill leaves no half line: leafd writes a line with one call.
         assert_eq!((report.hosts, report.damaged_lines, report.gaps), (self.members.len(), 0, 0));
     }
 
-    /// Ends clients and daemons, and returns what the clients saw fail, and what the daemons left.
-    ///
-    /// # Panics
-    /// When a client has seen an ID twice, or a daemon does not end well.
-    pub fn finish(self) -> (Failures, Vec<Ended>) {
-        let mut failures = Failures { patient: BTreeMap::new(), hasty: BTreeMap::new() };
+    /// Stops the clients and the daemons. Returns the failed calls, and the daemons' logs.
+    pub fn finish(self) -> (FleetFailures, Vec<Ended>) {
+        let mut failures = FleetFailures { patient: Failures::new(), hasty: Failures::new() };
         let mut ended = Vec::new();
         for member in self.members {
             add(&mut failures.patient, &member.patient.finish_with_names());
@@ -188,28 +168,28 @@ fn answers(daemon: &Daemon) -> bool {
 /// A range that a daemon leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leased {
-    /// Of this tag.
+    /// The tag.
     pub tag: String,
-    /// Its first ID.
+    /// The first ID of the range.
     pub first: u64,
-    /// How many it has.
+    /// Number of IDs in the range.
     pub count: u64,
 }
 
-/// The leases that a log tells of. A kill may come before a line, or cut it.
+/// The leases in a log. The last lease of a killed daemon may be missing.
 #[must_use]
 pub fn leases_in(log: &str) -> Vec<Leased> {
     log.lines().filter_map(leased).collect()
 }
 
 fn leased(line: &str) -> Option<Leased> {
-    // Not the first of two: behind a line that was cut stands the next one.
+    // The last match, since the next line may follow right behind one that a kill cut off.
     let (_, values) = line.rsplit_once("leased a range ")?;
     let value = |key| values.split(' ').find_map(|word| word.strip_prefix(key));
     let number = |key| value(key)?.parse::<u64>().ok();
     let tag = value("tag=")?.trim_matches('"').to_owned();
     let (first, end) = (number("start=")?, number("end=")?);
-    // The last word; without it, the one before may be cut.
+    // The last word of the line: without it, the word before may be incomplete.
     value("row_step=")?;
     Some(Leased { tag, first, count: end - first })
 }
@@ -219,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_are_read_from_a_log_and_lines_that_were_cut_are_not() {
+    fn complete_lines_about_leases_are_read_from_a_log_and_lines_that_were_cut_off_are_not() {
         let line = "2026-01-01T00:00:00Z DEBUG leased a range tag=\"a\" start=5 end=15 row_step=10";
         let (cut, _) = line.split_once("5 row_step").unwrap();
         let log = format!("{line}\nINFO else\n{cut}{line}\n{cut}");

@@ -1,11 +1,10 @@
-//! A daemon that takes its worker ID from ZooKeeper, through all that happens to a host, with a
-//! client that asks it for snowflake IDs whenever it is there.
+//! A host whose daemon takes its worker ID from ZooKeeper. The daemon can be started, killed, frozen and
+//! reconfigured, while a client keeps asking it for snowflake IDs.
 
 mod client;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::process::Output;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
@@ -21,41 +20,37 @@ use crate::daemon::{Daemon, Ended, Home};
 use crate::faketime::FakeTime;
 use crate::load::SNOWFLAKE;
 use crate::raw::Raw;
-use crate::seen::Seen;
+use crate::unique_ids::UniqueIds;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long the client waits for an answer; one that comes later is lost.
+/// The client's timeout. The IDs of a later answer are lost.
 const CALL: Duration = Duration::from_secs(1);
 
-/// How long a question may wait that is expected to be refused.
+/// The deadline of a request that is expected to be refused.
 const SHORT: Duration = Duration::from_millis(100);
 
-/// What a test receives at the least.
+/// The fewest IDs that a test has to receive.
 const ENOUGH: u64 = 5000;
 
-/// A host: its folder, its daemon if it runs, and its client, which ends the test at an ID that
-/// came before.
+/// A host with its folder, its daemon if that runs, and its client, which fails the test at a duplicate.
 #[derive(Debug)]
 pub struct Host {
     name: String,
     home: Home,
     daemon: Option<Daemon>,
     client: Option<Client>,
-    seen: Seen,
+    seen: UniqueIds,
     layout: Layout,
     _folder: TempDir,
 }
 
 impl Host {
-    /// A host that nobody else is, by this identity. It notices within seconds that it does not
-    /// reach ZooKeeper, and answers for its time at any port.
-    ///
-    /// # Panics
-    /// When there is no folder for it.
+    /// A host that registers as `identity`. Its timeouts are short, so that it notices within seconds
+    /// that it cannot reach ZooKeeper, and its peer port is any free one.
     #[must_use]
-    pub fn new(servers: &str, identity: &str, seen: &Seen) -> Self {
+    pub fn new(servers: &str, identity: &str, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let home = Home::new(folder.path())
             .with_zookeeper(servers)
@@ -74,49 +69,43 @@ impl Host {
         }
     }
 
-    /// Changes a key of the configuration for starts to come, by its variable.
+    /// Changes a key of the configuration for later starts, by its variable without the prefix.
     pub fn set(&mut self, key: &str, value: &str) {
         self.home = self.home.clone().with(key, value);
     }
 
-    /// The same, in one go.
+    /// As [`Self::set`], for chaining.
     #[must_use]
     pub fn with(mut self, key: &str, value: &str) -> Self {
         self.set(key, value);
         self
     }
 
-    /// With another layout than Leaf's.
-    ///
-    /// # Panics
-    /// When there is no such layout.
+    /// Sets another layout than Leaf's.
     #[must_use]
     pub fn with_layout(mut self, layout: &str) -> Self {
         self.layout = layout.parse().expect("a layout");
         self.with("SNOWFLAKE_LAYOUT", layout)
     }
 
-    /// Lets the daemon see a clock of the test's own, from the next start on.
+    /// Gives the daemon a clock that the test controls, from the next start on.
     pub fn set_clock(&mut self, clock: &FakeTime) {
         self.home = self.home.clone().with_clock(clock);
     }
 
-    /// The identity that it was made with.
+    /// The identity from [`Self::new`].
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it lives.
+    /// The folder and settings of its daemon.
     #[must_use]
     pub const fn home(&self) -> &Home {
         &self.home
     }
 
-    /// Starts the daemon, and the client with the first one. Waits for neither.
-    ///
-    /// # Panics
-    /// When it runs already.
+    /// Starts the daemon without waiting for it. The first call also starts the client.
     pub fn start(&mut self) {
         assert!(self.daemon.is_none(), "{self} runs");
         self.daemon = Some(self.home.spawn());
@@ -125,43 +114,28 @@ impl Host {
         }
     }
 
-    /// Asks the daemon to end, and waits.
-    ///
-    /// # Panics
-    /// When it does not run, or does not end well.
+    /// Stops the daemon (SIGTERM), and waits until it has ended with 0.
     pub fn stop(&mut self) -> Ended {
         self.wait_listening();
         self.daemon.take().expect("it runs").stop()
     }
 
-    /// `kill -9`, frozen or not.
-    ///
-    /// # Panics
-    /// When it does not run, or has ended by itself.
+    /// Kills the daemon (SIGKILL), frozen or not.
     pub fn kill(&mut self) -> Ended {
         self.daemon.take().expect("it runs").kill()
     }
 
-    /// Stops the daemon as it is, until it is thawed or killed.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// Freezes the daemon (SIGSTOP) until it is thawed or killed.
     pub fn freeze(&self) {
         self.running().freeze();
     }
 
-    /// Lets it go on.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// Resumes the daemon after `freeze`.
     pub fn thaw(&self) {
         self.running().thaw();
     }
 
-    /// Waits for a daemon that ends by itself.
-    ///
-    /// # Panics
-    /// When it does not, or is killed.
+    /// Waits until the daemon has ended by itself.
     pub fn ends(&mut self) -> Ended {
         let ended = self.daemon.take().expect("it runs").wait();
         assert_eq!(ended.signal(), None, "{ended}");
@@ -178,13 +152,10 @@ impl Host {
         assert!(connected.is_ok(), "{connected:?}\n{self}");
     }
 
-    /// Waits until IDs come that were asked for after this call, and returns the worker ID that the
-    /// daemon then has.
-    ///
-    /// # Panics
-    /// When none come.
+    /// Waits until the client has received IDs that it requested after this call, and returns the
+    /// daemon's worker ID.
     pub fn serves(&self) -> u64 {
-        // One call may have been under way.
+        // One call may have been in flight.
         let enough = self.tally().calls + 2;
         let mut worker = None;
         self.wait_until("it serves", || {
@@ -197,11 +168,7 @@ impl Host {
         worker.expect("a worker ID")
     }
 
-    /// Waits until an ID is refused for want of a worker ID, with this in the reason, and returns
-    /// what the daemon says.
-    ///
-    /// # Panics
-    /// When it is not, or refused for something else in the end.
+    /// Waits until a request is refused with `WorkerUnavailable` and a message that contains `reason`.
     pub fn refuses(&self, reason: &str) -> WireError {
         self.wait_listening();
         let began = Instant::now();
@@ -225,13 +192,7 @@ impl Host {
         }
     }
 
-    /// Asks for one ID, once.
-    ///
-    /// # Errors
-    /// What the daemon says.
-    ///
-    /// # Panics
-    /// When it says nothing, or gives an ID that came before.
+    /// Asks for one ID, once. Fails with the daemon's refusal.
     pub fn ask(&self) -> Result<u64, WireError> {
         let timeout_ms = u32::try_from(SHORT.as_millis()).expect("a short time");
         let mut connection = Raw::greeted(&self.home.socket());
@@ -245,20 +206,14 @@ impl Host {
         }
     }
 
-    /// Gets an ID of a tag.
-    ///
-    /// # Panics
-    /// When it does not.
+    /// Asserts that the daemon serves segment IDs.
     pub fn serves_segments(&self) {
         let mut client = blocking::Client::new(self.home.options().timeout(PATIENCE));
         let id = client.next("orders");
         assert!(id.is_ok(), "{id:?}\n{self}");
     }
 
-    /// What the daemon says of its snowflake side.
-    ///
-    /// # Panics
-    /// When it does not say.
+    /// The snowflake part of the daemon's status.
     #[must_use]
     pub fn status(&self) -> SnowflakeStatus {
         self.wait_listening();
@@ -270,54 +225,42 @@ impl Host {
         status.ok().map(|status| status.snowflake)
     }
 
-    /// How many calls were served so far.
+    /// How many of the client's calls were served so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.tally().calls
     }
 
-    /// What came so far, by worker ID.
+    /// What the client has received so far, by worker ID.
     #[must_use]
     pub fn issued(&self) -> BTreeMap<u64, Issued> {
         self.tally().issued.clone()
     }
 
-    /// The worker IDs that it issued with.
+    /// The worker IDs in the IDs that the client has received.
     #[must_use]
     pub fn used(&self) -> Vec<u64> {
         self.tally().issued.keys().copied().collect()
     }
 
-    /// Waits until enough IDs have come in the whole test. This host is being served.
-    ///
-    /// # Panics
-    /// When they do not come.
+    /// Waits until the whole test has received enough IDs, while this host's client goes on.
     pub fn gives_enough(&self, what: &str) {
         self.wait_until("enough IDs", || self.seen.count(SNOWFLAKE) >= ENOUGH);
         println!("{what}: {} IDs, none twice", self.seen.count(SNOWFLAKE));
     }
 
-    /// leafctl's exit status, standard output and standard error. Nobody sits at a terminal.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// Runs leafctl without a terminal. Returns the exit code, standard output and standard error.
     #[must_use]
     pub fn leafctl(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.home.command("leafctl").args(arguments).output();
-        let Output { status, stdout, stderr } = output.expect("leafctl runs");
-        let text = |bytes| String::from_utf8(bytes).expect("text");
-        (status.code(), text(stdout), text(stderr))
+        self.home.run("leafctl", arguments)
     }
 
-    /// Waits until something holds.
-    ///
-    /// # Panics
-    /// When it does not come to it.
+    /// Waits until `holds` returns true. The message of a failure has the daemon's log.
     pub fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let began = Instant::now();
         while !holds() {
             self.check_client();
-            assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{self}");
+            assert!(began.elapsed() < PATIENCE, "gave up waiting: {what}\n{self}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -331,7 +274,7 @@ impl Host {
         self.client.as_ref().expect("it was started").tally()
     }
 
-    /// Ends the client, and prints what it received.
+    /// Stops the client, and prints what it received.
     fn end_client(&mut self) -> std::thread::Result<()> {
         let Some(client) = self.client.take() else { return Ok(()) };
         println!("{}: {}", self.name, client.tally());
@@ -345,7 +288,7 @@ impl fmt::Display for Host {
     }
 }
 
-/// A duplicate that the client saw ends the test here at the latest.
+/// A duplicate that the client received fails the test here at the latest.
 impl Drop for Host {
     fn drop(&mut self) {
         if let Err(panic) = self.end_client()

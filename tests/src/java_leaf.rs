@@ -1,20 +1,20 @@
-//! A stand-in for a Java Leaf server, as far as it concerns a shared table: its statements, its
-//! transaction and its step rule, with its types. Its double buffer is left out: whoever leases
-//! ahead changes when a range is taken, and not which.
+//! A stand-in for a Java Leaf server on a shared table, with its statements, its transaction, its step
+//! rule and its types. It has no double buffer: leasing ahead changes when a range is leased, but not
+//! which range.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::database::{Database, Session};
 
-/// Doubling ends here.
+/// The step is not doubled beyond this.
 const MAX_STEP: i32 = 1_000_000;
 
-/// A range that lasted less than this was too small.
+/// A range that lasts less than this is too small, so the step is doubled.
 const SEGMENT_DURATION: Duration = Duration::from_secs(15 * 60);
 
-/// One server. Dropping it loses what it has leased and not given, as every restart of Java Leaf
-/// does; [`Self::left`] says what that is.
+/// One server. Dropping it loses the IDs that it has leased and not issued, as every restart of Java
+/// Leaf does; [`Self::left`] returns them.
 #[derive(Debug)]
 pub struct JavaLeaf {
     url: String,
@@ -24,7 +24,7 @@ pub struct JavaLeaf {
     uncertain: u64,
 }
 
-/// A tag: the range in use, `[next, max)`, and what the step rule remembers.
+/// The state of a tag: the range in use, `[next, max)`, and that of the step rule.
 #[derive(Debug, Default)]
 struct Buffer {
     next: i64,
@@ -36,21 +36,15 @@ struct Buffer {
 }
 
 impl JavaLeaf {
-    /// A server that has just been started on this database.
+    /// Starts a server on this database.
     #[must_use]
     pub fn new(database: &Database) -> Self {
         let url = database.url();
         Self { url, session: None, tags: HashMap::new(), loads: 0, uncertain: 0 }
     }
 
-    /// The next ID of a tag.
-    ///
-    /// # Errors
-    /// When a range is needed and the database does not give one: Java Leaf's code -3. Another
-    /// call tries again.
-    ///
-    /// # Panics
-    /// When there is no such tag, or its row holds something else than numbers.
+    /// The next ID of a tag. Fails if a range is needed and the database does not give one, which is
+    /// Java Leaf's code -3. The next call tries again.
     pub fn get(&mut self, tag: &str) -> sqlx::Result<u64> {
         if self.tags.get(tag).is_none_or(|buffer| buffer.next >= buffer.max) {
             self.load(tag)?;
@@ -61,7 +55,7 @@ impl JavaLeaf {
         Ok(u64::try_from(id).expect("an ID above 0"))
     }
 
-    /// What it has leased of a tag and not given: the first ID, and how many.
+    /// The first ID and the number of IDs that it has leased of a tag and not issued.
     #[must_use]
     pub fn left(&self, tag: &str) -> (u64, u64) {
         let (next, max) = self.tags.get(tag).map_or((0, 0), |buffer| (buffer.next, buffer.max));
@@ -74,13 +68,13 @@ impl JavaLeaf {
         self.loads
     }
 
-    /// How many commits broke off, so that nobody knows whether they happened.
+    /// How many commits failed without telling whether they took effect.
     #[must_use]
     pub const fn uncertain(&self) -> u64 {
         self.uncertain
     }
 
-    /// How many IDs the last range of a tag had, and the row's step that came with it.
+    /// The size of the last range of a tag, and the step that the row had then.
     #[must_use]
     pub fn last_load(&self, tag: &str) -> Option<(i32, i32)> {
         self.tags.get(tag).map(|buffer| (buffer.step, buffer.min_step))
@@ -89,7 +83,7 @@ impl JavaLeaf {
     fn load(&mut self, tag: &str) -> sqlx::Result<()> {
         let buffer = self.tags.entry(tag.to_owned()).or_default();
         let adapted = buffer.next_step();
-        // Tags of tests are plain words.
+        // The tags of tests need no quoting.
         let update = match adapted {
             None => "max_id + step".to_owned(),
             Some(step) => format!("max_id + {step}"),
@@ -123,7 +117,7 @@ impl JavaLeaf {
 }
 
 impl Buffer {
-    /// The step of the next load; none leaves it to the row, as the first two loads do.
+    /// The step of the next load; none if the row decides, as it does for the first two loads.
     fn next_step(&self) -> Option<i32> {
         let since = self.updated?.elapsed();
         Some(if since < SEGMENT_DURATION {
@@ -156,13 +150,12 @@ mod tests {
     use crate::database::Kind;
 
     #[test]
-    fn its_ranges_are_those_of_java_leaf() {
+    fn the_first_two_ranges_have_the_rows_step_and_later_ones_double() {
         for kind in Kind::ALL {
             let database = Database::shared(kind).fresh();
             database.create_table();
             database.insert_tag("orders", 1, 100);
             let mut java = JavaLeaf::new(&database);
-            // Twice the row's step, and then doubled ones.
             for (first, step) in [(1, 100), (101, 100), (201, 200), (401, 400), (801, 800)] {
                 for id in first..first + step {
                     assert_eq!(java.get("orders").unwrap(), id);
@@ -175,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn doubling_ends_below_a_million_and_a_long_pause_halves_down_to_the_rows_step() {
+    fn the_step_doubles_up_to_a_million_and_halves_down_to_the_rows_step_after_long_pauses() {
         let mut buffer = Buffer::default();
         for load in 0..30 {
             let adapted = buffer.next_step();

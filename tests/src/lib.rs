@@ -1,11 +1,19 @@
-//! The harness: starts real daemons in folders of their own, kills them, steps their clocks, and
-//! keeps every ID that anybody received.
+//! The test harness: starts real leafd daemons in folders of their own, kills them, steps their
+//! clocks, and records every ID that a client receives.
+//!
+//! A helper that does not get what its name promises panics, which fails the test. The message has
+//! the daemon's log where there is a daemon.
 
-pub mod asker;
+use std::time::Duration;
+
+mod background;
 pub mod binaries;
+mod cache;
 pub mod caller;
 pub mod citations;
-pub mod clocked;
+mod cleanup;
+pub mod clock_host;
+pub mod collector;
 pub mod daemon;
 pub mod database;
 pub mod faketime;
@@ -14,35 +22,40 @@ pub mod fleet;
 pub mod host;
 mod instance;
 pub mod java_leaf;
-mod keeper;
 pub mod links;
 pub mod literals;
 pub mod load;
 pub mod log;
 pub mod malformed;
-pub mod manager;
 pub mod manifest;
 pub mod manual;
 pub mod nspawn;
+pub mod other_user;
 #[cfg(feature = "pod")]
 pub mod pod;
+pub mod processes;
 pub mod proxy;
 pub mod raw;
-pub mod seen;
+pub mod service_manager;
 pub mod snowflakes;
-pub mod someone;
+pub mod store_lock;
 pub mod stores;
 pub mod structure;
+pub mod unique_ids;
 pub mod watch;
 pub mod workers;
 pub mod zookeeper;
 
+pub use background::Background;
 pub use caller::Caller;
 pub use daemon::Daemon;
 pub use database::Database;
 pub use host::Host;
-pub use instance::processes_in;
 pub use nspawn::Container;
 pub use proxy::Proxy;
-pub use seen::Seen;
+pub use store_lock::StoreLock;
+pub use unique_ids::UniqueIds;
 pub use zookeeper::Ensemble;
+
+/// How long a test waits for anything before it fails. No test measures time with it.
+pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,13 +1,10 @@
-//! Links in Markdown: whether what they lead to is there, down to the heading.
+//! Checks that links in Markdown lead to existing files and headings.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// The links of all documents in `folder` that lead nowhere, as `document: link`. Links to other
-/// hosts are not followed.
-///
-/// # Panics
-/// When a document cannot be read, or there are none.
+/// The dead links of all documents in `folder`, as `document: link`. Links to other hosts are not
+/// checked.
 #[must_use]
 pub fn dead(folder: &Path, documents: &[PathBuf]) -> Vec<String> {
     assert!(!documents.is_empty(), "no documents in {}", folder.display());
@@ -38,10 +35,7 @@ pub fn dead(folder: &Path, documents: &[PathBuf]) -> Vec<String> {
     dead
 }
 
-/// All documents below `folder`, without those that are built.
-///
-/// # Panics
-/// When a folder cannot be read.
+/// All Markdown files below `folder`, except in `target` and hidden folders.
 #[must_use]
 pub fn documents(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -57,7 +51,7 @@ pub fn documents(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The text without examples.
+/// The text without code blocks.
 fn prose(text: &str) -> String {
     let mut fenced = false;
     let lines = text.lines().filter(|line| {
@@ -68,14 +62,14 @@ fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What `[words](link)` lead to.
+/// The targets of `[words](target)`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
-    // Outside of `code`, which is between every other pair of marks.
+    // A target with a space or a backtick is not a link but code.
     let parts = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     parts.map(|(link, _)| link).filter(|link| !link.contains([' ', '\n', '`']))
 }
 
-/// The names by which headings are linked to, as GitHub makes them.
+/// The anchors of the headings, as GitHub generates them.
 fn headings(text: &str) -> HashSet<String> {
     let mut names = HashSet::new();
     for line in text.lines().filter(|line| line.starts_with('#')) {
@@ -97,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_nothing_to_no_heading_or_out_of_the_folder_is_dead() {
+    fn a_link_to_a_missing_file_or_heading_or_out_of_the_folder_is_dead() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().canonicalize().expect("a folder");
         let page = "# One `two`\n## x\n## x\n[a](#one-two) [b](#x-1) [c](other.md#here) [d](.)\n\

@@ -1,25 +1,22 @@
-//! The texts in Rust source: which it holds, and which of them it logs. In all of them `…` stands
-//! for a value that is put in.
+//! Finds the string literals in Rust source, and those among them that are logged. In the results `…`
+//! stands for a formatted value.
 
 use std::path::{Path, PathBuf};
 
 use crate::citations;
 
-/// A line that the source writes to the log.
+/// A log line in the source.
 #[derive(Debug)]
 pub struct Logged {
-    /// The file.
+    /// The source file.
     pub path: PathBuf,
-    /// The macro, as in `warn`.
+    /// The name of the macro, such as `warn`.
     pub level: String,
     /// The message.
     pub text: String,
 }
 
-/// Every call of `warn!` and `error!` in the Rust files below `folder`, without those of tests.
-///
-/// # Panics
-/// When a file cannot be read, or a call has no literal.
+/// Every call of `warn!` and `error!` in the Rust files below `folder`, except in tests.
 #[must_use]
 pub fn logged(folder: &Path) -> Vec<Logged> {
     let mut found = Vec::new();
@@ -36,10 +33,7 @@ pub fn logged(folder: &Path) -> Vec<Logged> {
     found
 }
 
-/// Every string literal in the Rust files below `folder`, without those of tests.
-///
-/// # Panics
-/// When a file cannot be read.
+/// Every string literal in the Rust files below `folder`, except in tests.
 #[must_use]
 pub fn texts(folder: &Path) -> Vec<String> {
     let tokens = tokens_of(folder).into_iter().flat_map(|(_, tokens)| tokens);
@@ -50,8 +44,8 @@ pub fn texts(folder: &Path) -> Vec<String> {
     texts.collect()
 }
 
-/// Whether `text` fits `pattern`, in which `…` stands for anything. The rest of `pattern` has to be
-/// long enough to mean something.
+/// Whether `text` matches `pattern`, in which `…` stands for anything. The rest of `pattern` needs at
+/// least seven letters, since a shorter one would match almost anything.
 #[must_use]
 pub fn fits(text: &str, pattern: &str) -> bool {
     let fixed = pattern.chars().filter(|char| char.is_alphabetic()).count();
@@ -72,7 +66,7 @@ fn tokens_of(folder: &Path) -> Vec<(PathBuf, Vec<Token>)> {
     let sources = sources.into_iter().filter(|(path, _)| is_shipped(path));
     sources
         .map(|(path, text)| {
-            // Tests are the last module of a file; clippy sees to it.
+            // Tests are the last module of a file; clippy enforces that.
             let end = text.find("#[cfg(test)]\nmod tests {");
             let end = end.or_else(|| text.find("#[cfg(test)]\npub(crate) mod tests {"));
             (path, tokens(&text[..end.unwrap_or(text.len())]))
@@ -80,8 +74,7 @@ fn tokens_of(folder: &Path) -> Vec<(PathBuf, Vec<Token>)> {
         .collect()
 }
 
-/// The first literal between the parenthesis that `tokens` begin with and its end, outside of
-/// others.
+/// The first literal directly inside the parentheses that `tokens` begin with.
 fn first_text(tokens: &[Token]) -> Option<String> {
     let mut depth = 0;
     for token in tokens {
@@ -123,8 +116,8 @@ fn tokens(source: &str) -> Vec<Token> {
     tokens
 }
 
-/// What follows a literal like `'"'` or `'\n'`; nothing where `rest` begins with another one, or
-/// with a lifetime.
+/// What follows a character literal, such as `'"'` or `'\n'`; none if `rest` begins with anything else,
+/// such as a lifetime.
 fn after_character(rest: &str) -> Option<&str> {
     let inside = rest.strip_prefix('\'')?;
     if let Some(escaped) = inside.strip_prefix('\\') {
@@ -134,7 +127,8 @@ fn after_character(rest: &str) -> Option<&str> {
     inside.get(inside.chars().next()?.len_utf8()..)?.strip_prefix('\'')
 }
 
-/// The literal that begins after its quotation mark, as it is printed, and what follows it.
+/// The string literal that begins in `source` after its opening quote, as it is printed, and what
+/// follows it.
 fn text(source: &str) -> (String, &str) {
     let mut text = String::new();
     let mut chars = source.chars();
@@ -143,7 +137,7 @@ fn text(source: &str) -> (String, &str) {
         match char {
             '"' => break,
             '\\' => match chars.next() {
-                // It goes on in the next line.
+                // The literal continues on the next line.
                 Some('\n') => chars = chars.as_str().trim_start().chars(),
                 Some('n') => text.push('\n'),
                 Some(char) => text.push(char),
@@ -168,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_logged_is_found_as_it_is_printed_and_nothing_of_tests() {
+    fn log_lines_are_found_as_they_are_printed_and_those_of_tests_are_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let source = r#"
             // An error!("in a comment") is none.
@@ -197,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_fits_what_it_cuts_short_and_has_to_say_something() {
+    fn a_pattern_matches_the_text_that_it_shortens_and_one_without_words_matches_nothing() {
         assert!(fits("the row went to …, below …; and more", "the row went to …, below …; …"));
         assert!(!fits("the row went to …", "the row went to …, below …"));
         assert!(!fits("the row", "…"));

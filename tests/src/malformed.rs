@@ -1,5 +1,5 @@
-//! The requests of `protocol/malformed.json`, and what leafd has to answer to each. The format is in
-//! `protocol/README.md`.
+//! The requests of `protocol/malformed.json` and the answers that leafd has to give.
+//! `protocol/README.md` describes the format.
 
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -9,17 +9,17 @@ use crate::binaries::workspace;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Malformed {
-    /// Its unique name.
+    /// The unique name of the entry.
     pub name: String,
-    /// Whether it is the first thing to send; otherwise it follows a `Hello` and its answer.
+    /// Whether to send it before the handshake; otherwise it follows a `Hello` and its answer.
     #[serde(rename = "state", deserialize_with = "is_before_hello")]
     pub before_hello: bool,
-    /// What to send.
+    /// The bytes to send.
     #[serde(rename = "send", deserialize_with = "joined")]
     pub bytes: Vec<u8>,
-    /// What leafd answers.
+    /// The expected answer.
     pub answer: Answer,
-    /// Whether the connection ends after the answer.
+    /// Whether leafd closes the connection after the answer.
     pub closes: bool,
     /// The rule that the request breaks.
     pub why: String,
@@ -36,15 +36,12 @@ pub struct Answer {
     pub error: u16,
     /// The error's name.
     pub name: String,
-    /// The number that belongs to the error, with the default configuration.
+    /// The error's detail with the default configuration.
     #[serde(deserialize_with = "number")]
     pub detail: u64,
 }
 
 /// Every entry of the file.
-///
-/// # Panics
-/// If the file is missing or malformed.
 #[must_use]
 pub fn entries() -> Vec<Malformed> {
     #[derive(Deserialize)]
@@ -64,7 +61,7 @@ fn is_before_hello<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error>
     match String::deserialize(from)?.as_str() {
         "before-hello" => Ok(true),
         "after-hello" => Ok(false),
-        other => Err(D::Error::custom(format!("{other:?} is no state"))),
+        other => Err(D::Error::custom(format!("{other:?} is not a state"))),
     }
 }
 
@@ -85,7 +82,8 @@ fn joined<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
             Piece::Once(hex) => (hex, 1),
             Piece::Repeated { hex, times } => (hex, times),
         };
-        let part = part(&hex).ok_or_else(|| D::Error::custom(format!("{hex:?} is no hex")))?;
+        let part =
+            part(&hex).ok_or_else(|| D::Error::custom(format!("{hex:?} is not hexadecimal")))?;
         bytes.extend(part.repeat(times));
     }
     Ok(bytes)

@@ -1,26 +1,22 @@
-//! The Kubernetes manifests of the repository as values: read once, by what Debian has for YAML.
+//! The Kubernetes manifests of the repository, read with Debian's package `python3-yaml`.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::binaries::{program, workspace};
+use crate::binaries::{command, workspace};
 
-/// The manifests that are shipped.
+/// The shipped manifests.
 pub const SHIPPED: [&str; 2] = ["sidecar.yaml", "daemonset.yaml"];
 
-/// A file of the folder `kubernetes`.
+/// The path of a file in the folder `kubernetes`.
 #[must_use]
 pub fn path(name: &str) -> PathBuf {
     workspace().join("kubernetes").join(name)
 }
 
 /// The objects of a manifest, in order.
-///
-/// # Panics
-/// When it is not YAML, or python3-yaml is not installed.
 #[must_use]
 pub fn objects(path: &Path) -> Vec<Value> {
     let script =
@@ -29,21 +25,21 @@ pub fn objects(path: &Path) -> Vec<Value> {
     let output = Command::new("/usr/bin/python3").args(["-c", script]).stdin(file).output();
     let output = output.expect("python3 starts");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{path:?} is not read, or python3-yaml is missing\n{errors}");
+    assert!(
+        output.status.success(),
+        "{path:?} is not YAML, or python3-yaml is not installed\n{errors}"
+    );
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The one object of a kind and a name.
-///
-/// # Panics
-/// When there is none.
+/// The object with this kind and name.
 #[must_use]
 pub fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let found = objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-/// The pods that the objects make: each one's specification, with the labels' namespace.
+/// The pods of the objects: the namespace and the specification of each.
 #[must_use]
 pub fn pods(objects: &[Value]) -> Vec<(String, Value)> {
     let pods = objects.iter().filter_map(|object| {
@@ -58,32 +54,25 @@ pub fn pods(objects: &[Value]) -> Vec<(String, Value)> {
     pods.collect()
 }
 
-/// All containers of a pod, those of the start first.
+/// All containers of a pod, init containers first.
 #[must_use]
 pub fn containers(pod: &Value) -> Vec<Value> {
     let of = |key: &str| pod[key].as_array().cloned().unwrap_or_default();
     [of("initContainers"), of("containers")].concat()
 }
 
-/// What `leafd check` says of a configuration, with the secrets of `folder` in their place: the
-/// exit code, and its words.
-///
-/// # Panics
-/// When it does not start.
+/// Runs `leafd check` on a configuration whose secrets are in `folder`. Returns the exit code and the
+/// output.
 #[must_use]
 pub fn check(configuration: &str, folder: &Path) -> (Option<i32>, String) {
     let text = configuration.replace(SECRETS, &folder.display().to_string());
     let file = folder.join("leafd.toml");
     std::fs::write(&file, text).expect("the configuration");
-    let mut command = Command::new(program("leafd"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LEAFD_")) {
-        command.env_remove(name);
-    }
-    let output = command.arg("check").arg("--config").arg(&file).stdin(Stdio::null()).output();
+    let mut leafd = command("leafd");
+    let output = leafd.arg("check").arg("--config").arg(&file).stdin(Stdio::null()).output();
     let output = output.expect("leafd starts");
-    let mut words = output.stdout;
-    words.write_all(&output.stderr).expect("memory");
-    (output.status.code(), String::from_utf8_lossy(&words).into_owned())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Where the manifests mount the Secret.

@@ -1,19 +1,19 @@
-//! What the operator's manual says in a form that can be compared with the code.
+//! Reads the operator's manual and the default configuration, so that tests can compare them.
 
-/// A row of a table of keys.
+/// A configuration key as the manual or the file documents it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The key with its section.
+    /// `section.key`.
     pub name: String,
-    /// The variable that sets it.
+    /// The environment variable that sets it.
     pub variable: String,
-    /// Its default, as it is written in the file.
+    /// Its default, as written in the file.
     pub default: String,
 }
 
 const HEAD: &str = "| key | variable | default | range | meaning |";
 
-/// The rows of all tables of keys in `page`.
+/// The keys in all tables of keys in `page`.
 #[must_use]
 pub fn keys(page: &str) -> Vec<Key> {
     let mut keys = Vec::new();
@@ -28,7 +28,7 @@ pub fn keys(page: &str) -> Vec<Key> {
     keys
 }
 
-/// The keys of a configuration file in which each has its default.
+/// The keys of a configuration file that sets each key to its default.
 #[must_use]
 pub fn keys_of_file(text: &str) -> Vec<Key> {
     let mut section = "";
@@ -45,7 +45,7 @@ pub fn keys_of_file(text: &str) -> Vec<Key> {
     keys
 }
 
-/// The entries `### …` of the section `## SECTION` of `page`.
+/// The headings `### …` in the section `## SECTION` of `page`.
 #[must_use]
 pub fn entries<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
     let lines = page.lines().skip_while(|line| line.strip_prefix("## ") != Some(section)).skip(1);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_those_of_their_section() {
+    fn only_the_entries_of_the_named_section_are_returned() {
         let page = "## A\n### one\ntext\n### two\n## B\n### three\n";
         assert_eq!(entries(page, "A"), ["one", "two"]);
         assert_eq!(entries(page, "B"), ["three"]);

@@ -1,5 +1,5 @@
-//! A network between a daemon and a server that hangs, breaks, is slow and forgets, at a word of
-//! the test. Modes hold from the moment that the call returns.
+//! A network between a daemon and a server that a test makes hang, break, slow down or lose
+//! connections. A mode is in force once the call that sets it has returned.
 
 mod line;
 #[cfg(test)]
@@ -16,10 +16,9 @@ use tokio::task::JoinSet;
 
 use line::{Line, reset};
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::PATIENCE;
 
-/// A proxy of this host in front of a port of this host. Dropping it closes its connections.
+/// A proxy in front of a port of this host. Dropping it closes its connections.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -29,13 +28,14 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What everybody sees of the network.
+/// The state of the network, which all connections watch.
 #[derive(Debug, Clone, Copy)]
 struct Network {
     mode: Mode,
     delay: Duration,
-    /// How often all connections were cut, and lost: each has to know whether it was there.
+    /// How often all connections were cut. A connection compares this with the count when it began.
     cuts: u64,
+    /// How often all connections were lost, for the same comparison.
     losses: u64,
     ended: bool,
 }
@@ -48,10 +48,7 @@ enum Mode {
 }
 
 impl Proxy {
-    /// Starts a proxy that passes everything on to `port`.
-    ///
-    /// # Panics
-    /// When it finds no port.
+    /// Starts a proxy that forwards everything to `port`.
     #[must_use]
     pub fn to(port: u16) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -73,38 +70,35 @@ impl Proxy {
         Self { port: own_port, network, connections, accepted, thread: Some(thread) }
     }
 
-    /// Where clients find it.
+    /// The port on which clients reach the proxy.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// How many connections are open through it, lost ones as well.
+    /// Number of open connections, including lost ones.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// How many connections were ever made to it, also those that were reset at once.
+    /// Number of connections ever made, including those that were reset at once.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// Everything flows, also what was held.
+    /// Forwards everything, including what was held.
     pub fn pass(&self) {
         self.network.send_modify(|network| network.mode = Mode::Pass);
     }
 
-    /// Connections are accepted and stay, and nothing flows until `pass`: a hang.
+    /// Simulates a hang: connections are accepted and stay open, but nothing flows until `pass`.
     pub fn hold(&self) {
         self.network.send_modify(|network| network.mode = Mode::Hold);
     }
 
-    /// All connections are reset, and new ones are until `pass`. Returns when they are.
-    ///
-    /// # Panics
-    /// When one is not reset.
+    /// Resets all connections, and new ones until `pass`. Returns once all are reset.
     pub fn cut(&self) {
         self.network.send_modify(|network| {
             network.mode = Mode::Cut;
@@ -117,8 +111,8 @@ impl Proxy {
         }
     }
 
-    /// All connections are lost, like those of a firewall that lost its state: both ends believe
-    /// in them, and nothing ever arrives, not even their end. New ones hang until `pass`.
+    /// Simulates a firewall that lost its state: connections stay open at both ends, but nothing ever
+    /// arrives on them, not even their end. New ones hang until `pass`.
     pub fn lose(&self) {
         self.network.send_modify(|network| {
             network.mode = Mode::Hold;
@@ -126,8 +120,8 @@ impl Proxy {
         });
     }
 
-    /// What a client sends arrives so much later: once for each request that waits for an answer.
-    /// It goes for what is sent from now on.
+    /// Delays what clients send from now on. Answers are not delayed, so a round trip takes `delay`
+    /// longer.
     pub fn delay(&self, delay: Duration) {
         self.network.send_modify(|network| network.delay = delay);
     }
@@ -142,7 +136,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Accepts connections until the proxy is dropped; they end with it.
+/// Accepts connections until the proxy is dropped, which also ends them.
 async fn accept(
     listener: TcpListener,
     port: u16,
@@ -157,7 +151,7 @@ async fn accept(
             accepted = listener.accept() => accepted,
         };
         let Ok((client, _)) = client else {
-            // This process has no descriptor left; another connection will give one back.
+            // This process is out of descriptors until another connection ends.
             tokio::time::sleep(Duration::from_millis(1)).await;
             continue;
         };
@@ -168,7 +162,7 @@ async fn accept(
                 reset(&client);
                 continue;
             }
-            // Within the borrow, so that `cut` either waits for this one or is seen here.
+            // Within the borrow, so that `cut` either waits for this connection or is seen here.
             count.fetch_add(1, Ordering::SeqCst);
             Line::new(network.clone(), &now)
         };

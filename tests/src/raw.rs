@@ -1,5 +1,5 @@
-//! A connection that says whatever the test wants, right or wrong, and reads what comes back. No
-//! library stands between the test and the bytes.
+//! A connection on which a test can send any bytes, right or wrong, and read the answers. It does not
+//! use the client library's session.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,12 +7,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{
-    Call, ErrorCode, HEADER_LEN, MAGIC, MAX_RESPONSE_LEN, Reply, Request, Response, UNSOLICITED,
-    VERSION, WireError, decode_response, encode_request, split_frame,
+    Call, ErrorCode, HEADER_LEN, MAGIC, MAX_RESPONSE_LEN, Reply, Request, Response, VERSION,
+    WireError, decode_response, encode_request, split_frame,
 };
 
-/// How long an answer may take before the test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::PATIENCE;
 
 /// A connection to the daemon, byte by byte.
 #[derive(Debug)]
@@ -36,35 +35,37 @@ pub fn frame_of(body: &[u8]) -> Vec<u8> {
     [len.to_be_bytes().as_slice(), body].concat()
 }
 
-/// The right first message.
+/// A correct `Hello`, with ID 1.
 #[must_use]
 pub fn hello() -> Vec<u8> {
     frame(1, Call::Hello { magic: MAGIC, version: VERSION })
 }
 
+/// A request for IDs of a tag, with the daemon's default deadline.
+#[must_use]
+pub const fn segment(tag: &str, count: u32) -> Call<'_> {
+    Call::Segment { tag, count, timeout_ms: 0 }
+}
+
+/// A request for snowflake IDs, with the daemon's default deadline.
+#[must_use]
+pub const fn snowflakes(count: u32) -> Call<'static> {
+    Call::Snowflake { count, timeout_ms: 0 }
+}
+
 impl Raw {
-    /// Connects and says nothing.
-    ///
-    /// # Panics
-    /// When nobody listens.
+    /// Connects and sends nothing.
     #[must_use]
-    #[expect(clippy::panic, reason = "a test cannot go on")]
     pub fn connect(path: &Path) -> Self {
         Self::try_connect(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Connects and says nothing.
-    ///
-    /// # Errors
-    /// When nobody listens, or this process has no descriptor left.
+    /// Connects and sends nothing. Fails if nobody listens, or this process is out of descriptors.
     pub fn try_connect(path: &Path) -> io::Result<Self> {
         UnixStream::connect(path).map(Self::over)
     }
 
-    /// Speaks through a stream that leads to the daemon.
-    ///
-    /// # Panics
-    /// When it is no stream any more.
+    /// Uses a stream that already leads to the daemon.
     #[must_use]
     pub fn over(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).expect("a limit for reading");
@@ -72,10 +73,7 @@ impl Raw {
         Self { stream, input: Vec::new() }
     }
 
-    /// Connects and says hello.
-    ///
-    /// # Panics
-    /// When the daemon does not say hello as well.
+    /// Connects and completes the handshake.
     #[must_use]
     pub fn greeted(path: &Path) -> Self {
         let mut this = Self::connect(path);
@@ -86,16 +84,12 @@ impl Raw {
         this
     }
 
-    /// Sends bytes; those that the daemon no longer takes are lost, as on any socket.
+    /// Sends bytes. They are lost if the daemon has closed the connection.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends one request and returns its answer, which has to be the next one.
-    ///
-    /// # Panics
-    /// When the connection ends, or something else comes.
-    #[expect(clippy::panic, reason = "a test cannot go on")]
+    /// Sends one request and returns the next response, which has to be its answer.
     pub fn ask(&mut self, id: u64, call: Call<'_>) -> Reply {
         self.send(&frame(id, call));
         match self.receive() {
@@ -104,11 +98,7 @@ impl Raw {
         }
     }
 
-    /// The next answer; none when the daemon has closed the connection.
-    ///
-    /// # Panics
-    /// When nothing comes for a long time, or what comes is not the protocol.
-    #[expect(clippy::panic, reason = "a test cannot go on")]
+    /// The next response; none if the daemon has closed the connection.
     pub fn receive(&mut self) -> Option<Response> {
         loop {
             match split_frame(&self.input, MAX_RESPONSE_LEN) {
@@ -129,30 +119,23 @@ impl Raw {
                 }
                 Ok(count) => self.input.extend(buffer.iter().take(count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What the daemon has not read yet when it closes makes an end of this kind.
+                // This is how a connection ends that the daemon closes before it has read everything.
                 Err(error) if is_end(&error) => return None,
-                Err(error) => panic!("no answer, and no end either: {error}"),
+                Err(error) => panic!("neither an answer nor the end: {error}"),
             }
         }
     }
 
-    /// The next answer, which has to be an error, with the ID that it goes to.
-    ///
-    /// # Panics
-    /// When it is none.
-    #[expect(clippy::panic, reason = "a test cannot go on")]
+    /// The next response, which has to be an error, and the request ID in it.
     pub fn refusal(&mut self) -> (u64, WireError) {
         match self.receive() {
             Some(Response { id, reply: Reply::Error(error) }) => (id, error),
-            other => panic!("{other:?} is no error"),
+            other => panic!("{other:?} is not an error"),
         }
     }
 
-    /// Sends `bytes` and expects `code` about the whole connection, and then its end.
-    ///
-    /// # Panics
-    /// When something else comes.
-    pub fn is_thrown_out_for(&mut self, bytes: &[u8], code: ErrorCode) -> WireError {
+    /// Sends `bytes` and expects the error `code` and then the end of the connection.
+    pub fn is_closed_with(&mut self, bytes: &[u8], code: ErrorCode) -> WireError {
         self.send(bytes);
         let (id, error) = self.refusal();
         assert_eq!(error.code(), code, "{id}: {error}");
@@ -160,34 +143,17 @@ impl Raw {
         error
     }
 
-    /// Reads to the end of the connection, and returns the last error that came without a request.
-    ///
-    /// # Panics
-    /// When the end does not come.
-    pub fn last_words(&mut self) -> Option<WireError> {
-        let mut last = None;
-        while let Some(Response { id, reply }) = self.receive() {
-            if let (UNSOLICITED, Reply::Error(error)) = (id, reply) {
-                last = Some(error);
-            }
-        }
-        last
-    }
-
-    /// Waits until the daemon has closed the connection, without reading anything of it.
-    ///
-    /// # Panics
-    /// When it does not.
+    /// Waits until the daemon has closed the connection, without reading from it.
     pub fn wait_hung_up(&self) {
         let began = Instant::now();
-        // A socket whose other end is gone takes no bytes.
+        // A write fails once the other end is closed.
         while !(&self.stream).write(&[0]).is_err_and(|error| is_end(&error)) {
             assert!(began.elapsed() < PATIENCE, "the connection is kept open");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// The socket.
+    /// The underlying stream.
     #[must_use]
     pub const fn stream(&self) -> &UnixStream {
         &self.stream

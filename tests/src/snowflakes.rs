@@ -1,6 +1,6 @@
-//! Somebody who asks daemons for snowflake IDs, notes all of them, and holds each worker ID to its
-//! time: it only goes forward, whoever has the worker ID and whatever the clocks say. A repetition
-//! shows so even where the very same ID does not come again by chance.
+//! Records all snowflake IDs of a test, and asserts that the time in the IDs of each worker ID only goes
+//! forward, whichever host has the worker ID and whatever the clocks show. This finds a repetition
+//! even if by chance no ID comes twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,60 +12,55 @@ use leaf_client::{Ids, Layout, blocking};
 use crate::daemon::Home;
 use crate::load::SNOWFLAKE;
 use crate::raw::Raw;
-use crate::seen::Seen;
-use crate::workers::Customer;
+use crate::unique_ids::UniqueIds;
+use crate::workers::SnowflakeCaller;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long a daemon may let a request wait.
+/// The deadline that a request gives to the daemon.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// All that was received in a test. Cheap to clone. Each daemon is asked by one thread at a time.
+/// The IDs of a test. Clones share them. Only one thread at a time may ask a daemon, since IDs have to
+/// be added in the order of their issue.
 #[derive(Debug, Clone, Default)]
 pub struct Snowflakes {
-    seen: Seen,
-    /// The last ID of each worker ID.
+    seen: UniqueIds,
+    /// The last ID by worker ID.
     last: Arc<Mutex<BTreeMap<u64, u64>>>,
 }
 
-/// What came at once.
+/// The IDs of one answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batch {
-    /// With this worker ID.
+    /// The worker ID in the first ID.
     pub worker: u64,
-    /// The time in the first ID (ms since 1970).
+    /// The time in the first ID, in ms since 1970.
     pub first_ms: u64,
-    /// The time in the last one.
+    /// The time in the last ID, in ms since 1970.
     pub last_ms: u64,
 }
 
 impl Snowflakes {
-    /// How many there were.
+    /// Number of IDs.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.seen.count(SNOWFLAKE)
     }
 
-    /// The worker IDs in them.
+    /// The worker IDs in all IDs.
     #[must_use]
     pub fn workers(&self) -> Vec<u64> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
-    /// Who asks the daemon in `home` how it is.
+    /// A client of the daemon in `home`, for its status.
     #[must_use]
-    pub fn customer(&self, home: &Home) -> Customer {
-        Customer::of(home, &self.seen)
+    pub fn caller(&self, home: &Home) -> SnowflakeCaller {
+        SnowflakeCaller::of(home, &self.seen)
     }
 
-    /// Asks the daemon in `home` for `count` IDs.
-    ///
-    /// # Errors
-    /// What the daemon says.
-    ///
-    /// # Panics
-    /// When it says nothing, or an ID comes that has been there, or is not after those before it.
+    /// Asks the daemon in `home` for `count` IDs. Fails with the daemon's refusal.
     pub fn ask(&self, home: &Home, count: u32) -> Result<Batch, WireError> {
         let timeout_ms = u32::try_from(WAIT.as_millis()).unwrap_or(u32::MAX);
         match Raw::greeted(&home.socket()).ask(2, Call::Snowflake { count, timeout_ms }) {
@@ -85,18 +80,12 @@ impl Snowflakes {
         Batch { worker, first_ms, last_ms }
     }
 
-    /// Notes IDs that came to another client of the same daemon.
-    ///
-    /// # Panics
-    /// As `add`.
+    /// Adds the IDs of an answer that another client received.
     pub fn add_all(&self, ids: &Ids) {
         ids.runs().iter().for_each(|run| self.add(*run));
     }
 
-    /// Notes IDs that somebody else has made.
-    ///
-    /// # Panics
-    /// When one has been there, or they are not after those before them.
+    /// Adds a run of IDs.
     pub fn add(&self, run: Run) {
         self.seen.add_run(SNOWFLAKE, run.first, u64::from(run.count));
         let (worker, ms) = decode(run.first);
@@ -109,10 +98,7 @@ impl Snowflakes {
         );
     }
 
-    /// Gets `count` IDs, however long that takes.
-    ///
-    /// # Panics
-    /// When it does not.
+    /// Gets `count` IDs, retrying until they come.
     pub fn gets(&self, home: &Home, count: u32) -> Batch {
         let began = Instant::now();
         loop {
@@ -126,10 +112,7 @@ impl Snowflakes {
         }
     }
 
-    /// Asks for some IDs again and again; the last that came.
-    ///
-    /// # Panics
-    /// When none come.
+    /// Gets 51 batches of IDs and returns the last one.
     pub fn works(&self, home: &Home) -> Batch {
         let mut last = self.gets(home, 1);
         for _ in 0..50 {
@@ -138,11 +121,8 @@ impl Snowflakes {
         last
     }
 
-    /// Asks until it is refused with `text` in the reason, however long that takes; segments are
-    /// served then.
-    ///
-    /// # Panics
-    /// When it is not, or with another code.
+    /// Asks until a request is refused with `code` and a message that contains `text`, and asserts that
+    /// segments are served then.
     pub fn is_refused(&self, home: &Home, code: ErrorCode, text: &str) -> WireError {
         let began = Instant::now();
         let error = loop {
@@ -166,10 +146,7 @@ fn decode(id: u64) -> (u64, u64) {
     (decoded.worker, decoded.unix_ms)
 }
 
-/// Segments are served, whatever else is.
-///
-/// # Panics
-/// When they are not.
+/// Asserts that the daemon serves segment IDs.
 pub fn serves_segments(home: &Home) {
     let mut client = blocking::Client::new(home.options().timeout(WAIT));
     let ids = client.next_many("orders", 3);
@@ -181,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_id_whose_time_goes_back_does_not_go_unnoticed() {
+    fn an_id_whose_time_is_before_the_last_one_of_its_worker_id_panics() {
         let id = |ms: u64, worker, sequence| {
             let time = 1_700_000_000_000 + ms - Layout::LEAF.epoch_ms();
             Run { first: Layout::LEAF.compose(time, worker, sequence).unwrap(), count: 5 }

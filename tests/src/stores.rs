@@ -1,6 +1,6 @@
-//! The three stores side by side, each with a place of its own: opened as the daemons of several
-//! hosts open it, and worked on beside them as an operator does. What is promised of one is
-//! promised of all, so a promise is written once and kept on every store.
+//! The three stores, for tests of what all of them promise. A test opens a store as the daemons of
+//! several hosts do, and changes its rows as an operator does. It is written once and runs on every
+//! store.
 
 mod sessions;
 
@@ -20,78 +20,73 @@ use leafd::store::{
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::PATIENCE;
 use crate::database::{Database, Kind, Rows, Session};
 
-/// How long anything may take before a test gives up. No test measures time by it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// A daemon's first limits, but with a longer timeout for busy machines.
+pub const LIMITS: StoreLimits = StoreLimits { timeout: PATIENCE, connections: 2 };
 
-/// As a daemon has them at first, but for the time: machines that run tests are slow at times.
-pub const LIMITS: StoreLimits = StoreLimits { timeout: Duration::from_secs(60), connections: 2 };
-
-/// A lease of the row's step, wherever the row stands.
+/// Asks for a lease of the row's step, wherever the row stands.
 pub const ASK: LeaseAsk = LeaseAsk { at_least: 0, floor: 0 };
 
-/// Makes a test for each store out of functions that take a [`Bench`].
+/// Runs functions that take a [`TestStore`] as tests on every store.
 #[macro_export]
 macro_rules! on_every_store {
     ($($promise:ident,)+) => {$(
         mod $promise {
-            use leafd_tests::stores::Bench;
+            use leafd_tests::stores::TestStore;
 
             #[test]
             fn sqlite() {
-                super::$promise(&Bench::sqlite());
+                super::$promise(&TestStore::sqlite());
             }
 
             #[test]
             fn mariadb() {
-                super::$promise(&Bench::mariadb());
+                super::$promise(&TestStore::mariadb());
             }
 
             #[test]
             fn postgres() {
-                super::$promise(&Bench::postgres());
+                super::$promise(&TestStore::postgres());
             }
         }
     )+};
 }
 
-/// Makes a test for each shared database out of functions that take a [`Bench`].
+/// Runs functions that take a [`TestStore`] as tests on every shared database.
 #[macro_export]
 macro_rules! on_every_server {
     ($($promise:ident,)+) => {$(
         mod $promise {
-            use leafd_tests::stores::Bench;
+            use leafd_tests::stores::TestStore;
 
             #[test]
             fn mariadb() {
-                super::$promise(&Bench::mariadb());
+                super::$promise(&TestStore::mariadb());
             }
 
             #[test]
             fn postgres() {
-                super::$promise(&Bench::postgres());
+                super::$promise(&TestStore::postgres());
             }
         }
     )+};
 }
 
-/// Where the stores of a test do their work, and its futures.
+/// Runs the stores' tasks, and the futures of the tests.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime")
 });
 
-/// Waits for a call of a store.
-///
-/// # Panics
-/// When it does not end.
+/// Runs a call of a store to its end.
 pub fn run<F: Future>(call: F) -> F::Output {
     let bounded = async { tokio::time::timeout(PATIENCE, call).await };
     RUNTIME.block_on(bounded).expect("the call ends")
 }
 
-/// Lets calls of a store run beside the test.
+/// Runs calls of a store in the background.
 pub fn spawn<F>(calls: F) -> tokio::task::JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
@@ -99,37 +94,28 @@ where
     RUNTIME.spawn(calls)
 }
 
-/// Waits until something holds.
-///
-/// # Panics
-/// When it never does.
+/// Waits until `holds` returns true.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "it never comes that {what}");
+        assert!(began.elapsed() < PATIENCE, "gave up waiting: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A tag.
-///
-/// # Panics
-/// When no tag can be called so.
+/// The tag of a name.
 #[must_use]
 pub fn tag(name: &str) -> BizTag {
     BizTag::new(name).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where a lease begins and ends.
+/// The first ID of a lease, and the end of its range.
 #[must_use]
 pub const fn span(leased: &Leased) -> (u64, u64) {
     (leased.lease.range.start(), leased.lease.range.end())
 }
 
-/// A store at an address with its password in it.
-///
-/// # Panics
-/// When the address is none.
+/// Opens a shared store at a URL that contains the password.
 #[must_use]
 pub fn open_at(server: ServerKind, url: &str, verify: bool, limits: StoreLimits) -> Arc<dyn Store> {
     let address = server.address(url, verify).expect("an address");
@@ -138,10 +124,7 @@ pub fn open_at(server: ServerKind, url: &str, verify: bool, limits: StoreLimits)
     open(source, DatabaseGuard::unrecorded()).expect("a store")
 }
 
-/// The embedded store in a file.
-///
-/// # Panics
-/// When it cannot be made.
+/// Opens an embedded store in a file.
 #[must_use]
 pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> Arc<dyn Store> {
     let path = path.to_owned();
@@ -149,9 +132,10 @@ pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> Arc<dy
     open(StoreSource::Embedded(place), DatabaseGuard::unrecorded()).expect("a store")
 }
 
-/// One store, with nothing in it yet.
+/// One store, which is empty at first. Methods about a server panic if the store is embedded, and
+/// those about a file if it is not.
 #[derive(Debug)]
-pub struct Bench(Place);
+pub struct TestStore(Place);
 
 #[derive(Debug)]
 enum Place {
@@ -159,11 +143,8 @@ enum Place {
     Server(Database),
 }
 
-impl Bench {
-    /// The embedded store.
-    ///
-    /// # Panics
-    /// When there is no room for it.
+impl TestStore {
+    /// An embedded store in a folder of its own.
     #[must_use]
     pub fn sqlite() -> Self {
         let bench = Self(Place::File(tempfile::tempdir().expect("a folder")));
@@ -171,25 +152,25 @@ impl Bench {
         bench
     }
 
-    /// A database on the MariaDB that all tests share.
+    /// A new database on the MariaDB server that all tests share.
     #[must_use]
     pub fn mariadb() -> Self {
         Self::on(Database::shared(Kind::MariaDb).fresh())
     }
 
-    /// A database on the PostgreSQL that all tests share.
+    /// A new database on the PostgreSQL server that all tests share.
     #[must_use]
     pub fn postgres() -> Self {
         Self::on(Database::shared(Kind::Postgres).fresh())
     }
 
-    /// A database.
+    /// A store in a given database.
     #[must_use]
     pub const fn on(database: Database) -> Self {
         Self(Place::Server(database))
     }
 
-    /// The server; none when the store is embedded.
+    /// The kind of the server; none if the store is embedded.
     #[must_use]
     pub const fn kind(&self) -> Option<Kind> {
         match &self.0 {
@@ -198,10 +179,7 @@ impl Bench {
         }
     }
 
-    /// The database.
-    ///
-    /// # Panics
-    /// When the store is embedded.
+    /// The database of a shared store.
     #[must_use]
     pub fn database(&self) -> &Database {
         match &self.0 {
@@ -210,10 +188,7 @@ impl Bench {
         }
     }
 
-    /// What its address speaks.
-    ///
-    /// # Panics
-    /// When the store is embedded.
+    /// The server's protocol, for the store's address.
     #[must_use]
     pub fn speaks(&self) -> ServerKind {
         match self.database().kind() {
@@ -222,10 +197,7 @@ impl Bench {
         }
     }
 
-    /// The file of the embedded store.
-    ///
-    /// # Panics
-    /// When the store is shared.
+    /// The file of an embedded store.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         match &self.0 {
@@ -234,7 +206,7 @@ impl Bench {
         }
     }
 
-    /// One of three values, for what the databases have different words for.
+    /// One of three values, for what differs between the databases.
     pub fn by_kind<T>(&self, sqlite: T, mariadb: T, postgres: T) -> T {
         match self.kind() {
             None => sqlite,
@@ -243,16 +215,13 @@ impl Bench {
         }
     }
 
-    /// One more handle, as the daemon of one more host has it.
+    /// Opens another handle, as the daemon of another host does.
     #[must_use]
     pub fn open(&self) -> Arc<dyn Store> {
         self.open_with(LIMITS)
     }
 
-    /// One more handle with limits of its own.
-    ///
-    /// # Panics
-    /// When it cannot be made.
+    /// Opens another handle with these limits.
     #[must_use]
     pub fn open_with(&self, limits: StoreLimits) -> Arc<dyn Store> {
         match &self.0 {
@@ -264,10 +233,7 @@ impl Bench {
         }
     }
 
-    /// A session of an operator, who may do everything.
-    ///
-    /// # Panics
-    /// When there is none to be had.
+    /// Opens a session with all rights, as an operator.
     #[must_use]
     pub fn session(&self) -> Session {
         match &self.0 {
@@ -279,35 +245,22 @@ impl Bench {
     }
 
     /// Executes a statement as an operator.
-    ///
-    /// # Panics
-    /// When it fails.
     pub fn sql(&self, statement: &str) {
         self.session().execute(statement);
     }
 
-    /// Executes a statement as an operator, and returns what it found.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Executes a statement as an operator, and returns its rows.
     #[must_use]
     pub fn query(&self, statement: &str) -> Rows {
         self.session().query(statement)
     }
 
-    /// Makes the table as `leafd schema` shows it.
-    ///
-    /// # Panics
-    /// When that fails.
+    /// Creates the tables that `leafd schema` prints.
     pub fn create_table(&self) {
         self.sql(self.by_kind(schema::SQLITE, schema::MARIADB, schema::POSTGRES));
     }
 
-    /// Makes, or makes anew, a table as somebody else might have: with other types of the columns
-    /// that count.
-    ///
-    /// # Panics
-    /// When that fails.
+    /// Creates a table with other column types, in place of any existing one.
     pub fn create_table_of(&self, biz_tag: &str, max_id: &str, step: &str) {
         self.sql("DROP TABLE IF EXISTS leaf_alloc");
         self.sql(&format!(
@@ -321,7 +274,7 @@ impl Bench {
         ));
     }
 
-    /// A text as it is written in a statement.
+    /// A string literal for a statement.
     #[must_use]
     pub fn quote(&self, text: &str) -> String {
         let text = text.replace('\'', "''");
@@ -331,10 +284,7 @@ impl Bench {
         }
     }
 
-    /// Adds a row, with the values as they are written in a statement.
-    ///
-    /// # Panics
-    /// When the database does not take it.
+    /// Adds a row. The values of `max_id` and `step` are inserted into the statement as they are.
     pub fn insert(&self, tag: &str, max_id: &str, step: &str) {
         let tag = self.quote(tag);
         self.sql(&format!(
@@ -342,10 +292,7 @@ impl Bench {
         ));
     }
 
-    /// `max_id`, `step` and `description` of a row as they stand there.
-    ///
-    /// # Panics
-    /// When there is not one such row.
+    /// The values of `max_id`, `step` and `description` of a row.
     #[must_use]
     pub fn row(&self, tag: &str) -> Vec<Option<String>> {
         let quoted = self.quote(tag);
@@ -356,10 +303,7 @@ impl Bench {
         row
     }
 
-    /// Up to where the IDs of a tag are leased.
-    ///
-    /// # Panics
-    /// When the row does not say.
+    /// The end of what is leased of a tag.
     #[must_use]
     pub fn max_id(&self, tag: &str) -> u64 {
         let row = self.row(tag);

@@ -1,4 +1,4 @@
-//! The structure of a crate, read from its source: which file uses which. Tests are left out.
+//! Reads from the source of a crate which file uses which. Tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, Meta, UseTree};
 
-/// The path of a module, as in `["store", "sql"]`; empty for the crate itself.
+/// The path of a module, such as `["store", "sql"]`; empty for the crate itself.
 type Module = Vec<String>;
 
-/// Which module of a crate uses which. A file is one module; inline modules belong to their file.
+/// Which module of a crate uses which. An inline module belongs to its file.
 #[derive(Debug, Default)]
 pub struct Structure {
     uses: BTreeMap<Module, BTreeSet<Module>>,
 }
 
 impl Structure {
-    /// Reads a crate, beginning with `lib.rs` or `main.rs`.
-    ///
-    /// # Panics
-    /// When a file is missing or is not Rust.
+    /// Reads a crate, starting at its `lib.rs` or `main.rs`.
     #[must_use]
     pub fn read(root: &Path) -> Self {
         let mut files = BTreeMap::new();
@@ -35,8 +32,8 @@ impl Structure {
         Self { uses: uses.collect() }
     }
 
-    /// Groups of files that use each other. A module and its own children are no such group: a
-    /// module may pass on what its children have.
+    /// Groups of files that use each other. A module may use its own children, since it re-exports
+    /// their items.
     #[must_use]
     pub fn circles(&self) -> Vec<Vec<String>> {
         let mut circles: BTreeSet<Vec<String>> = BTreeSet::new();
@@ -55,7 +52,7 @@ impl Structure {
         circles.into_iter().collect()
     }
 
-    /// Which room uses which: the first parts of the modules' paths.
+    /// Which room uses which. A room is the first part of a module's path.
     #[must_use]
     pub fn rooms(&self) -> BTreeSet<(String, String)> {
         let mut rooms = BTreeSet::new();
@@ -111,7 +108,7 @@ fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Gathers the modules that one file's paths lead to.
+/// Collects the modules that one file uses.
 struct Paths<'a> {
     module: &'a Module,
     known: &'a BTreeSet<Module>,
@@ -119,7 +116,7 @@ struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    /// A path of the crate leads to the longest part of it that is a module.
+    /// Adds the module of a path: the longest beginning of the path that is a module.
     fn add(&mut self, path: &[String]) {
         let Some(mut full) = self.full(path) else { return };
         while !full.is_empty() && !self.known.contains(&full) {
@@ -147,7 +144,7 @@ impl Paths<'_> {
                 base
             }
             name => {
-                // A child, named as it is.
+                // A child can be named without a prefix.
                 let mut child = self.module.clone();
                 child.push(name.to_owned());
                 return self.known.contains(&child).then(|| {
@@ -225,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_use_each_other_are_found_however_they_name_each_other() {
+    fn files_that_use_each_other_are_found_however_their_paths_are_written() {
         for uses in ["use super::b::B;", "use crate::b::{self, B};", "fn f() -> crate::b::B {}"] {
             let circle = structure(&[
                 ("lib.rs", "mod a; mod b;"),
@@ -233,7 +230,7 @@ mod tests {
                 ("b/mod.rs", "mod c; pub struct B;"),
                 ("b/c.rs", "use crate::a; use super::super::a::f;"),
             ]);
-            // The folder passes on what its children have, so only the file in it uses `a`.
+            // `b` only re-exports its child's items, so only the child uses `a`.
             assert!(circle.circles().is_empty(), "{uses}");
             let circle = structure(&[
                 ("lib.rs", "mod a; mod b;"),

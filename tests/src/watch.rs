@@ -1,41 +1,35 @@
-//! What is watched while somebody misbehaves: the well-behaved clients beside them, and the
-//! memory of the daemon.
+//! What tests watch while a client misbehaves: well-behaved clients of the same daemon, and the
+//! daemon's memory and wake-ups.
 
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Home};
 use crate::load::{Load, SNOWFLAKE};
-use crate::seen::Seen;
+use crate::unique_ids::UniqueIds;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long the clients may wait for an answer before the test fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Clients that behave well and ask for IDs all the time.
+/// Well-behaved clients that keep asking for IDs.
 #[derive(Debug)]
 pub struct Bystanders {
     home: Home,
-    seen: Seen,
+    seen: UniqueIds,
     load: Load,
 }
 
 impl Bystanders {
-    /// Starts them; returns when each has been served.
-    ///
-    /// # Panics
-    /// When they are not.
+    /// Starts them, and returns once each has been served.
     #[must_use]
     pub fn of(home: &Home) -> Self {
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         let load = Load::start(&home.options(), &seen, &["bystander", SNOWFLAKE], 100);
         let this = Self { home: home.clone(), seen, load };
         this.are_served();
         this
     }
 
-    /// Waits until each has been served once more than now.
-    ///
-    /// # Panics
-    /// When they are not.
+    /// Waits until each has been served once more.
     pub fn are_served(&self) {
         let counts = || ["bystander", SNOWFLAKE].map(|space| self.seen.count(space));
         let (before, began) = (counts(), Instant::now());
@@ -46,10 +40,8 @@ impl Bystanders {
         }
     }
 
-    /// Ends them: no call failed, no ID came twice, and they are served to the last.
-    ///
-    /// # Panics
-    /// When they noticed anything.
+    /// Asserts that they are still served and stops them. No call may have failed and no ID may have
+    /// come twice.
     pub fn noticed_nothing(self) {
         self.are_served();
         let failures = self.load.finish();
@@ -57,25 +49,18 @@ impl Bystanders {
     }
 }
 
-/// The most memory that a daemon has had resident since its start, in MiB.
-///
-/// # Panics
-/// When it has ended.
+/// The peak of a daemon's resident memory since its start, in MiB.
 #[must_use]
 pub fn peak_mib(daemon: &Daemon) -> u64 {
     memory_kib(daemon, "VmHWM:") / 1024
 }
 
-/// The memory that a daemon has resident now, in KiB.
-///
-/// # Panics
-/// When it has ended.
+/// A daemon's resident memory, in KiB.
 #[must_use]
 pub fn resident_kib(daemon: &Daemon) -> u64 {
     memory_kib(daemon, "VmRSS:")
 }
 
-#[expect(clippy::panic, reason = "a test cannot go on")]
 fn memory_kib(daemon: &Daemon, field: &str) -> u64 {
     let path = format!("/proc/{}/status", daemon.pid());
     let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -84,10 +69,8 @@ fn memory_kib(daemon: &Daemon, field: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{field} in {status}"))
 }
 
-/// How often the daemon's main thread has gone to sleep since the start: once per wake-up.
-///
-/// # Panics
-/// When the kernel does not say.
+/// How often the daemon's main thread has gone to sleep since its start, which it does once per
+/// wake-up.
 #[must_use]
 pub fn main_thread_sleeps(daemon: &Daemon) -> u64 {
     let pid = daemon.pid();

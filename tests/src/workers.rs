@@ -1,32 +1,31 @@
-//! Instances that take their worker IDs from ZooKeeper, and those who ask them for snowflake IDs:
-//! every ID is noted, and so is the worker ID in it.
+//! Daemons that take their worker IDs from ZooKeeper, and clients that ask them for snowflake IDs.
+//! The clients record every ID and the worker ID in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, Reply, Run, SnowflakeStatus, WireError};
-use leaf_client::{Error, Layout, blocking};
+use leaf_client::{Layout, blocking};
 
+use crate::Background;
 use crate::daemon::Home;
-use crate::load::SNOWFLAKE;
+use crate::load::{Calls, Failures, SNOWFLAKE};
 use crate::raw::Raw;
-use crate::seen::Seen;
+use crate::unique_ids::UniqueIds;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long a caller has patience with one request.
+/// The deadline of one request.
 const CALL: Duration = Duration::from_secs(5);
 
-/// What a batch of IDs has at the least, and at the most: all that a daemon gives at once.
+/// The fewest and the most IDs of a batch. The most is the daemon's default limit for one request.
 const BATCH: [u32; 2] = [1000, 100_000];
 
-/// An instance in `folder`, which an ensemble knows as `identity`, and which notices within seconds
-/// that it does not reach it.
+/// A daemon in `folder` that registers as `identity`. Its timeouts are short, so that it notices
+/// within seconds that it cannot reach ZooKeeper.
 #[must_use]
 pub fn instance(folder: &Path, servers: &str, identity: &str) -> Home {
     Home::new(folder)
@@ -37,28 +36,22 @@ pub fn instance(folder: &Path, servers: &str, identity: &str) -> Home {
         .with("ZOOKEEPER_TIMEOUT", "500ms")
 }
 
-/// Asks an instance, and whoever is started in its place. Cheap to clone.
+/// Asks the daemon in a folder, and its successors, for snowflake IDs. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Customer {
+pub struct SnowflakeCaller {
     home: Home,
-    seen: Seen,
+    seen: UniqueIds,
 }
 
-impl Customer {
-    /// A customer of whoever is started in `home`.
+impl SnowflakeCaller {
+    /// A client of the daemons that are started in `home`.
     #[must_use]
-    pub fn of(home: &Home, seen: &Seen) -> Self {
+    pub fn of(home: &Home, seen: &UniqueIds) -> Self {
         Self { home: home.clone(), seen: seen.clone() }
     }
 
-    /// Asks for `count` IDs, to be had within `wait`, and returns the worker ID in them. The daemon
-    /// keeps the time, and no client.
-    ///
-    /// # Errors
-    /// What the daemon says.
-    ///
-    /// # Panics
-    /// When it says nothing, or an ID has been seen before.
+    /// Asks for `count` IDs and returns the worker ID in them. The daemon, not the client, enforces
+    /// the deadline `wait`. Fails with the daemon's refusal.
     pub fn ask(&self, count: u32, wait: Duration) -> Result<u64, WireError> {
         let timeout_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         match Raw::greeted(&self.home.socket()).ask(2, Call::Snowflake { count, timeout_ms }) {
@@ -73,10 +66,7 @@ impl Customer {
         }
     }
 
-    /// Gets `count` IDs, however long that takes, and returns the worker ID in them.
-    ///
-    /// # Panics
-    /// When it does not.
+    /// Gets `count` IDs, retrying until they come, and returns the worker ID in them.
     #[must_use]
     pub fn gets(&self, count: u32) -> u64 {
         let began = Instant::now();
@@ -91,10 +81,7 @@ impl Customer {
         }
     }
 
-    /// Asks until it is refused with `text` in the reason.
-    ///
-    /// # Panics
-    /// When it is not.
+    /// Asks until a request is refused with a message that contains `text`.
     pub fn is_refused(&self, text: &str) -> WireError {
         let began = Instant::now();
         loop {
@@ -110,20 +97,14 @@ impl Customer {
         }
     }
 
-    /// What the daemon says of its snowflake side.
-    ///
-    /// # Panics
-    /// When it does not say.
+    /// The snowflake part of the daemon's status.
     #[must_use]
     pub fn status(&self) -> SnowflakeStatus {
         let status = blocking::Client::new(self.home.options().timeout(PATIENCE)).status();
         status.expect("a status").snowflake
     }
 
-    /// Waits until this holds.
-    ///
-    /// # Panics
-    /// When it does not come to it.
+    /// Waits until the status satisfies `holds`.
     pub fn wait_status(&self, what: &str, mut holds: impl FnMut(&SnowflakeStatus) -> bool) {
         let began = Instant::now();
         loop {
@@ -132,15 +113,12 @@ impl Customer {
                 return;
             }
             let log = self.home.log();
-            assert!(began.elapsed() < PATIENCE, "in vain: {what}; {status:?}\n{log}");
+            assert!(began.elapsed() < PATIENCE, "gave up waiting: {what}; {status:?}\n{log}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Waits for a report that ZooKeeper takes from now on.
-    ///
-    /// # Panics
-    /// When none comes.
+    /// Waits until the daemon has reported to ZooKeeper once more.
     pub fn reports(&self) {
         let began = Instant::now();
         self.wait_status("a report", |status| {
@@ -149,82 +127,70 @@ impl Customer {
         });
     }
 
-    /// Waits until a report has failed.
-    ///
-    /// # Panics
-    /// When none does.
+    /// Waits until a report to ZooKeeper has failed.
     pub fn is_cut_off(&self) {
         self.wait_status("no ZooKeeper", |status| !status.registry_error.is_empty());
     }
 }
 
-/// A client that asks for large batches all the time, whoever is started in its daemon's place.
+/// A client that keeps asking for large batches of snowflake IDs.
 #[derive(Debug)]
-pub struct Batches {
-    stop: Arc<AtomicBool>,
-    tally: Arc<Tally>,
-    thread: JoinHandle<()>,
+pub struct BatchLoad {
+    calls: Arc<Calls>,
+    workers: Arc<Mutex<BTreeSet<u64>>>,
+    thread: Background<()>,
 }
 
-#[derive(Debug, Default)]
-struct Tally {
-    served: AtomicU64,
-    /// By name.
-    failures: Mutex<BTreeMap<&'static str, u64>>,
-    workers: Mutex<BTreeSet<u64>>,
-}
-
-/// What became of a client's calls.
+/// The result of a client's calls.
 #[derive(Debug)]
-pub struct Figures {
-    /// Those that failed, by the name of the error.
-    pub failures: BTreeMap<&'static str, u64>,
-    /// The worker IDs in the others.
+pub struct BatchOutcome {
+    /// How many calls failed, by the name of the error.
+    pub failures: Failures,
+    /// The worker IDs in the IDs that it received.
     pub workers: BTreeSet<u64>,
 }
 
-impl Batches {
-    /// Asks whoever is started in `home`, which has this layout. Calls that fail are counted and
-    /// made again; a failure that does not pass by itself ends the test.
+impl BatchLoad {
+    /// Starts asking the daemon in `home`, and its successors, which have this layout. A call that
+    /// fails is counted and repeated; a permanent failure fails the test.
     #[must_use]
-    pub fn of(home: &Home, layout: Layout, seen: &Seen) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let tally = Arc::new(Tally::default());
-        let (stopped, counted, seen) = (Arc::clone(&stop), Arc::clone(&tally), seen.clone());
+    pub fn of(home: &Home, layout: Layout, seen: &UniqueIds) -> Self {
+        let calls = Arc::new(Calls::default());
+        let workers = Arc::new(Mutex::new(BTreeSet::new()));
+        let (counted, used, seen) = (Arc::clone(&calls), Arc::clone(&workers), seen.clone());
         let mut client = blocking::Client::new(home.options().timeout(CALL));
-        let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
+        let thread = Background::start(move |stop| {
+            while !stop.is_set() {
                 match client.snowflake_many(fastrand::u32(BATCH[0]..=BATCH[1])) {
                     Ok(ids) => {
                         seen.add(SNOWFLAKE, &ids);
-                        counted.note(ids.runs().iter().map(|run| worker_of(&layout, run)));
+                        let workers = ids.runs().iter().map(|run| worker_of(&layout, run));
+                        used.lock().unwrap_or_else(PoisonError::into_inner).extend(workers);
+                        counted.add_served();
                     }
                     Err(error) => {
-                        counted.failed(&error);
+                        counted.add_failure(SNOWFLAKE, &error);
                         std::thread::sleep(Duration::from_millis(10));
                     }
                 }
             }
         });
-        Self { stop, tally, thread }
+        Self { calls, workers, thread }
     }
 
     /// How many calls were served so far.
     #[must_use]
     pub fn served(&self) -> u64 {
-        self.tally.served.load(Ordering::Relaxed)
+        self.calls.served()
     }
 
-    /// Whether it has ended early, which it does at a duplicate.
+    /// Whether it has ended early, which it does when it receives a duplicate.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.thread.is_finished()
+        self.thread.has_ended()
     }
 
-    /// Waits until it has been served twice more: at most one call was under way before.
-    ///
-    /// # Panics
-    /// When it is not.
+    /// Waits until it has been served twice more. At most one of the two calls was in flight before.
     pub fn are_served(&self, home: &Home) {
         let (before, began) = (self.served(), Instant::now());
         while self.served() < before + 2 {
@@ -234,37 +200,12 @@ impl Batches {
         }
     }
 
-    /// Ends it; a duplicate ends the test.
-    ///
-    /// # Panics
-    /// When it panicked.
+    /// Stops the client. If it received a duplicate, the test fails here.
     #[must_use]
-    pub fn finish(self) -> Figures {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Err(panic) = self.thread.join() {
-            std::panic::resume_unwind(panic);
-        }
-        let failures = self.tally.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let workers = self.tally.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        Figures { failures: failures.clone(), workers: workers.clone() }
-    }
-}
-
-impl Tally {
-    fn note(&self, workers: impl Iterator<Item = u64>) {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner).extend(workers);
-        self.served.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn failed(&self, error: &Error) {
-        assert!(error.is_temporary(), "a call failed for good: {error}");
-        let name = match error {
-            Error::Refused(refusal) => refusal.code().name(),
-            Error::Unavailable { .. } => "no connection",
-            _ => "no answer",
-        };
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        *failures.entry(name).or_default() += 1;
+    pub fn finish(self) -> BatchOutcome {
+        self.thread.finish();
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        BatchOutcome { failures: self.calls.failures(), workers }
     }
 }
 

@@ -1,15 +1,15 @@
-//! Who may do what: by the kernel's word on the user and the groups of whoever connects, with real
-//! other users.
+//! Access rules, with real other users: leafd learns the user and the groups of a client from the
+//! kernel.
 
 use std::path::Path;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, TagStatus, UNSOLICITED, WireError};
 use leafd_tests::daemon::Home;
-use leafd_tests::raw::{Raw, frame};
-use leafd_tests::someone::{Someone, open_to_all};
+use leafd_tests::other_user::{OtherUser, open_to_all};
+use leafd_tests::raw::{Raw, frame, segment, snowflakes};
 use nix::unistd::{Group, User};
 
-/// Nobody has this number, and no list of users has a name for it.
+/// A user ID that no list of users has a name for.
 const UNKNOWN: u32 = 61_234;
 
 fn home(folder: &Path, rules: &str) -> Home {
@@ -17,22 +17,21 @@ fn home(folder: &Path, rules: &str) -> Home {
     Home::new(folder).with("SOCKET_MODE", "0666").with("ACCESS_RULES", rules)
 }
 
-/// A user and a group that every Debian has, with their numbers here.
+/// The ID of a user that every Debian has.
 fn daemon_user() -> u32 {
     User::from_name("daemon").unwrap().unwrap().uid.as_raw()
 }
 
+/// The ID of a group that every Debian has.
 fn games_group() -> u32 {
     Group::from_name("games").unwrap().unwrap().gid.as_raw()
 }
 
 fn one_of(tag: &str) -> Call<'_> {
-    Call::Segment { tag, count: 1, timeout_ms: 0 }
+    segment(tag, 1)
 }
 
-const SNOWFLAKE: Call<'static> = Call::Snowflake { count: 1, timeout_ms: 0 };
-
-/// Every call that is neither for IDs nor about the daemon as a whole.
+/// All calls that only administrators may make.
 fn administration() -> [Call<'static>; 9] {
     [
         Call::TagList { after: "", limit: 10 },
@@ -49,11 +48,12 @@ fn administration() -> [Call<'static>; 9] {
 
 #[track_caller]
 fn forbidden(reply: Reply, uid: u32, because: &str) -> WireError {
-    let Reply::Error(error) = reply else { panic!("{reply:?} is no refusal") };
+    let Reply::Error(error) = reply else { panic!("{reply:?} is not a refusal") };
     assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
     assert_eq!(error.detail, u64::from(uid));
-    let told = error.message.contains(&format!("uid {uid} ")) && error.message.contains(because);
-    assert!(told, "{error} does not say {because:?}");
+    let explains =
+        error.message.contains(&format!("uid {uid} ")) && error.message.contains(because);
+    assert!(explains, "{error} does not say {because:?}");
     error
 }
 
@@ -62,15 +62,9 @@ fn given(reply: Reply) {
     assert!(matches!(reply, Reply::Ids { .. }), "{reply:?}");
 }
 
-fn let_in(someone: &Someone, home: &Home) -> leafd_tests::someone::Theirs {
-    let (theirs, answer) = someone.greets(&home.socket());
-    assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
-    theirs
-}
-
-/// Connects, is told why not, and finds the connection closed.
+/// Connects, and expects a refusal for this reason and the end of the connection.
 #[track_caller]
-fn kept_out(someone: &Someone, home: &Home, because: &str) {
+fn kept_out(someone: &OtherUser, home: &Home, because: &str) {
     let (mut theirs, answer) = someone.greets(&home.socket());
     assert_eq!(answer.id, UNSOLICITED);
     forbidden(answer.reply, someone.uid, because);
@@ -85,17 +79,17 @@ fn shown(raw: &mut Raw, id: u64, tag: &str) -> TagStatus {
 }
 
 #[test]
-fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_call_of_administration() {
+fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_administrative_call() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path(), "[]");
     let _daemon = home.start();
     let mut root = Raw::greeted(&home.socket());
     given(root.ask(2, one_of("orders")));
     let before = shown(&mut root, 3, "orders");
-    let mut theirs = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut theirs = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     let raw = &mut theirs.raw;
     given(raw.ask(2, one_of("orders")));
-    given(raw.ask(3, SNOWFLAKE));
+    given(raw.ask(3, snowflakes(1)));
     assert!(matches!(raw.ask(4, Call::Time), Reply::Time { .. }));
     assert!(matches!(raw.ask(5, Call::Status), Reply::Status(_)));
     for (id, call) in (10..).zip(administration()) {
@@ -112,7 +106,7 @@ fn without_rules_an_unknown_user_gets_ids_and_is_refused_every_call_of_administr
 }
 
 #[test]
-fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone() {
+fn a_user_given_by_name_or_number_gets_only_the_tags_and_schemes_of_its_rule() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(
         folder.path(),
@@ -123,18 +117,18 @@ fn a_user_named_by_name_or_number_gets_the_tags_and_the_scheme_of_its_rule_alone
     );
     let _daemon = home.start();
     let uid = daemon_user();
-    let mut shop = let_in(&Someone::new(uid, UNKNOWN), &home);
+    let mut shop = OtherUser::new(uid, UNKNOWN).let_in(&home.socket());
     given(shop.raw.ask(2, one_of("orders")));
     given(shop.raw.ask(3, one_of("bill.2026")));
     for (id, tag) in [(4, "order"), (5, "orders2"), (6, "bills"), (7, "*"), (8, "ORDERS")] {
         forbidden(shop.raw.ask(id, one_of(tag)), uid, "rule \"shop\" does not list it");
     }
-    forbidden(shop.raw.ask(9, SNOWFLAKE), uid, "rule \"shop\"");
+    forbidden(shop.raw.ask(9, snowflakes(1)), uid, "rule \"shop\"");
     given(shop.raw.ask(10, one_of("orders")));
-    let mut flakes = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
-    given(flakes.raw.ask(2, SNOWFLAKE));
+    let mut flakes = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
+    given(flakes.raw.ask(2, snowflakes(1)));
     forbidden(flakes.raw.ask(3, one_of("orders")), UNKNOWN, "rule 2 does not list it");
-    // A name that is none is told as such, and forbidden tags take no place in memory.
+    // An invalid name gets its own error, and forbidden tags take no place in memory.
     let long = "x".repeat(200);
     let refused = flakes.raw.ask(4, one_of(&long));
     assert!(matches!(&refused, Reply::Error(e) if e.code() == ErrorCode::BadTag), "{refused:?}");
@@ -149,24 +143,25 @@ fn membership_in_a_group_counts_whether_primary_or_supplementary() {
     let _daemon = home.start();
     let games = games_group();
     for member in [
-        Someone::new(UNKNOWN, games),
-        Someone::new(UNKNOWN, UNKNOWN).in_groups(&[UNKNOWN, games]),
-        Someone::new(UNKNOWN, UNKNOWN).in_groups(&(1000..1200).chain([games]).collect::<Vec<_>>()),
+        OtherUser::new(UNKNOWN, games),
+        OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[UNKNOWN, games]),
+        OtherUser::new(UNKNOWN, UNKNOWN)
+            .in_groups(&(1000..1200).chain([games]).collect::<Vec<_>>()),
     ] {
-        given(let_in(&member, &home).raw.ask(2, one_of("orders")));
+        given(member.let_in(&home.socket()).raw.ask(2, one_of("orders")));
     }
     for stranger in [
-        Someone::new(UNKNOWN, UNKNOWN),
-        // A user whose number is that of the group.
-        Someone::new(games, UNKNOWN),
-        Someone::new(UNKNOWN, UNKNOWN).in_groups(&[games + 1]),
+        OtherUser::new(UNKNOWN, UNKNOWN),
+        // A user whose ID equals that of the group.
+        OtherUser::new(games, UNKNOWN),
+        OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[games + 1]),
     ] {
         kept_out(&stranger, &home, "no rule names this user or its groups");
     }
 }
 
 #[test]
-fn the_first_rule_counts_and_may_shut_out() {
+fn the_first_matching_rule_applies_and_may_forbid_connecting() {
     let folder = tempfile::tempdir().unwrap();
     let games = games_group();
     let home = home(
@@ -174,8 +169,8 @@ fn the_first_rule_counts_and_may_shut_out() {
         "[{ name = 'no games', groups = ['games'], connect = false }, { users = ['*'] }]",
     );
     let _daemon = home.start();
-    given(let_in(&Someone::new(UNKNOWN, UNKNOWN), &home).raw.ask(2, one_of("orders")));
-    let player = Someone::new(UNKNOWN, UNKNOWN).in_groups(&[games]);
+    given(OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket()).raw.ask(2, one_of("orders")));
+    let player = OtherUser::new(UNKNOWN, UNKNOWN).in_groups(&[games]);
     kept_out(&player, &home, "rule \"no games\" forbids it");
     let output = player.leafctl(folder.path(), &home.socket(), &["next", "orders"]);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -184,7 +179,7 @@ fn the_first_rule_counts_and_may_shut_out() {
 }
 
 #[test]
-fn who_may_administer_is_said_by_a_rule_and_root_always_may() {
+fn a_rule_says_who_may_administer_and_root_always_may() {
     let folder = tempfile::tempdir().unwrap();
     let rules = format!(
         "[{{ users = [{UNKNOWN}], tags = [], snowflake = false, administer = true }}, \
@@ -192,19 +187,19 @@ fn who_may_administer_is_said_by_a_rule_and_root_always_may() {
     );
     let home = home(folder.path(), &rules);
     let _daemon = home.start();
-    let mut admin = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut admin = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     let call = Call::TagCreate { tag: "orders", step: 5, first: 1, description: "" };
     assert!(matches!(admin.raw.ask(2, call), Reply::Tags(_)));
     assert_eq!(shown(&mut admin.raw, 3, "orders").row_step, 5);
     forbidden(admin.raw.ask(4, one_of("orders")), UNKNOWN, "rule 1");
-    forbidden(admin.raw.ask(5, SNOWFLAKE), UNKNOWN, "rule 1");
+    forbidden(admin.raw.ask(5, snowflakes(1)), UNKNOWN, "rule 1");
     let mut root = Raw::greeted(&home.socket());
     given(root.ask(2, one_of("orders")));
     assert_eq!(shown(&mut root, 3, "orders").row_step, 5);
 }
 
 #[test]
-fn leafds_own_user_administers_and_others_do_not() {
+fn leafds_own_user_may_administer_and_others_may_not() {
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path());
     let own = daemon_user();
@@ -214,7 +209,7 @@ fn leafds_own_user_administers_and_others_do_not() {
     let run = folder.path().join("run");
     std::fs::create_dir(&run).unwrap();
     std::os::unix::fs::chown(&run, Some(own), Some(own)).unwrap();
-    // The workspace may lie where this user may not look: it may read anything, and no more.
+    // This user may not be able to read the workspace, so it gets the capability to read anything.
     let own_name = own.to_string();
     let home = Home::new(folder.path())
         .with("SOCKET_MODE", "0666")
@@ -234,10 +229,10 @@ fn leafds_own_user_administers_and_others_do_not() {
     let _daemon = home.spawn();
     home.log().wait_for("get an ID");
     let path = run.join("leafd.sock");
-    let (mut theirs, _) = Someone::new(own, UNKNOWN).greets(&path);
+    let (mut theirs, _) = OtherUser::new(own, UNKNOWN).greets(&path);
     given(theirs.raw.ask(2, one_of("orders")));
     assert_eq!(shown(&mut theirs.raw, 3, "orders").tag, "orders");
-    let (mut other, _) = Someone::new(UNKNOWN, own).greets(&path);
+    let (mut other, _) = OtherUser::new(UNKNOWN, own).greets(&path);
     for (id, call) in (2..).zip(administration()) {
         forbidden(other.raw.ask(id, call), UNKNOWN, "own user");
     }
@@ -245,12 +240,12 @@ fn leafds_own_user_administers_and_others_do_not() {
 }
 
 #[test]
-fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
+fn many_refusals_fill_neither_the_log_nor_the_connection_limit() {
     let folder = tempfile::tempdir().unwrap();
     let rules = format!("[{{ name = 'shop', users = [{UNKNOWN}], tags = ['orders'] }}]");
     let home = home(folder.path(), &rules).with("SOCKET_MAX_CONNECTIONS", "8");
     let daemon = home.start();
-    let mut shop = let_in(&Someone::new(UNKNOWN, UNKNOWN), &home);
+    let mut shop = OtherUser::new(UNKNOWN, UNKNOWN).let_in(&home.socket());
     let bytes: Vec<_> = (2..10_002).flat_map(|id| frame(id, one_of("bills"))).collect();
     let sender = std::thread::spawn({
         let mut stream = shop.raw.stream().try_clone().unwrap();
@@ -262,28 +257,28 @@ fn a_crowd_of_refusals_fills_neither_the_log_nor_the_places() {
         forbidden(reply, UNKNOWN, "shop");
     }
     sender.join().unwrap().unwrap();
-    let stranger = Someone::new(UNKNOWN + 1, UNKNOWN);
+    let stranger = OtherUser::new(UNKNOWN + 1, UNKNOWN);
     for _ in 0..20 {
         kept_out(&stranger, &home, "no rule");
     }
     given(shop.raw.ask(20_000, one_of("orders")));
     let ended = daemon.stop();
     assert_eq!(ended.count("refused"), 2, "{ended}");
-    for told in [
+    for line in [
         format!("uid {} may not connect", UNKNOWN + 1),
         format!("uid {UNKNOWN} may not have IDs of the tag \"bills\""),
     ] {
-        assert_eq!(ended.count(&told), 1, "{ended}");
+        assert_eq!(ended.count(&line), 1, "{ended}");
     }
 }
 
 #[test]
-fn an_ordinary_user_sees_how_the_daemon_is_and_is_told_that_tags_are_not_for_it() {
+fn an_ordinary_user_sees_the_status_without_the_tags_and_is_told_why() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path(), "[]");
     let _daemon = home.start();
     given(Raw::greeted(&home.socket()).ask(2, one_of("orders")));
-    let someone = Someone::new(UNKNOWN, UNKNOWN);
+    let someone = OtherUser::new(UNKNOWN, UNKNOWN);
     let leafctl = |arguments: &[&str]| {
         let output = someone.leafctl(folder.path(), &home.socket(), arguments);
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -298,7 +293,7 @@ fn an_ordinary_user_sees_how_the_daemon_is_and_is_told_that_tags_are_not_for_it(
     assert_eq!(code, Some(0), "{text}");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(value["tags"].is_null() && value["daemon"]["pid"].is_u64(), "{text}");
-    let (code, _, told) = leafctl(&["tag", "list"]);
-    assert_eq!(code, Some(64), "{told}");
+    let (code, _, errors) = leafctl(&["tag", "list"]);
+    assert_eq!(code, Some(64), "{errors}");
     assert_eq!(leafctl(&["health", "--ready"]).0, Some(0));
 }

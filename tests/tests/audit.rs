@@ -1,28 +1,24 @@
-//! `leafd audit` finds IDs that two hosts leased, in what they wrote about their leases.
+//! `leafd audit` finds IDs that two hosts leased by comparing their lease logs.
 
 use std::path::Path;
-use std::process::Output;
 
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::{Database, on_every_database};
 
 on_every_database! {
-    ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_proven_distinct,
+    an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet,
 }
 
 fn audit(arguments: &[&str], paths: &[&Path]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Home::new(folder.path()).command("leafd");
-    let Output { status, stdout, stderr } =
-        command.arg("audit").args(arguments).args(paths).output().unwrap();
-    let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    (status.code(), text)
+    let paths: Vec<_> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    let words = [&["audit"], arguments, &paths].concat();
+    let (code, out, errors) = Home::new(folder.path()).run("leafd", &words);
+    (code, out + &errors)
 }
 
-fn ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_proven_distinct(
-    kind: Kind,
-) {
+fn an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
     let homes = ["alice", "bob", "carol"].map(|name| {
@@ -42,7 +38,7 @@ fn ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_prove
     let (code, text) = audit(&[], &honest);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("of 1 tags by 2 hosts") && text.contains("leased twice"), "{text}");
-    // A failover that lost writes, and a host that has never seen the tag.
+    // Simulates a failover that lost writes. The next lease is by a host that has never seen the tag.
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     lease(carol);
     let log = states[2].join("leases.log");
@@ -57,7 +53,7 @@ fn ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_prove
     let report: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(report["hosts"], 3);
     assert_eq!(report["overlaps"][0]["start"], 1, "{report}");
-    // Backups of one log, beside it, are not two hosts.
+    // A log and its backup do not count as two hosts.
     let copy = folder.path().join("copy");
     std::fs::copy(states[1].join("leases.log"), &copy).unwrap();
     let (code, text) = audit(&[], &[&copy, &states[1]]);
@@ -65,7 +61,7 @@ fn ranges_that_two_hosts_leased_are_found_and_those_of_an_honest_fleet_are_prove
 }
 
 #[test]
-fn an_audit_of_what_is_not_there_fails_and_names_it() {
+fn an_audit_of_a_missing_lease_log_fails_and_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let (code, text) = audit(&[], &[&folder.path().join("lost.log")]);
     assert_eq!(code, Some(74), "{text}");

@@ -1,26 +1,22 @@
-//! A burst against a tiny step and a slow database: Java Leaf fails it with "both segments not
-//! ready". Here everybody is served, and the database is asked hardly more often than the step
-//! rule says.
+//! A burst against a tiny step and a slow database, which Java Leaf answers with "both segments not
+//! ready". leafd serves every request, with hardly more leases than the step rule needs.
 
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::TagStatus;
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Proxy};
+use leafd_tests::{Daemon, Database, PATIENCE, Proxy};
 use serde_json::Value;
 
 const STEP: u64 = 10;
 const MAX_STEP: u64 = 1_000_000;
 
-/// What each statement takes longer, and a lease has several.
+/// The delay of each statement. A lease has several statements.
 const DELAY: Duration = Duration::from_millis(20);
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// As many leases as the step rule needs for so many IDs, and two ahead: the one that was about to
-/// begin, and the next.
+/// The number of leases that the step rule needs for so many IDs, and two more: the one that was about
+/// to begin, and the next.
 fn most_leases(issued: u64) -> u64 {
     let steps = (0..).map(|lease: u32| {
         let doublings = lease.saturating_sub(1).min(32);
@@ -34,8 +30,8 @@ fn most_leases(issued: u64) -> u64 {
     needed.count() as u64 + 2
 }
 
-/// The tag when no lease is under way any more: memory has all that the row has given away, and
-/// both ways to ask tell the same.
+/// Waits until no lease is in flight, and returns the tag's status: memory then has everything that was
+/// leased from the row, and both ways to ask for the number of leases agree.
 fn at_rest(daemon: &Daemon, database: &Database) -> TagStatus {
     let began = Instant::now();
     loop {
@@ -67,7 +63,7 @@ fn a_burst_against_a_step_of_10_and_a_slow_database_is_served_with_few_leases() 
         let mut bench = home.command("leafctl");
         bench.args(["bench", "--tag", "burst", "--verify", "--json", "--timeout", "30s"]);
         bench.args(["--connections", "4", "--in-flight", "256"]);
-        // From the first request on.
+        // Without a warm-up, since the first requests count.
         bench.args(["--warm-up", "0s", "--duration", "5s"]);
         let output = bench.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
@@ -93,7 +89,7 @@ fn a_burst_against_a_step_of_10_and_a_slow_database_is_served_with_few_leases() 
         );
         assert!(tag.issued >= figure("verified") && tag.issued > 10_000, "{tag:?}");
         assert!(tag.leases <= most_leases(tag.issued), "{tag:?}");
-        // The rule doubles at each lease, and the row's step stays what it was.
+        // The step doubles at each lease, and the row's step does not change.
         assert_eq!(tag.row_step, STEP);
         assert_eq!(tag.step, (STEP << (tag.leases - 1).min(32)).min(MAX_STEP), "{tag:?}");
         daemon.stop();

@@ -1,13 +1,14 @@
-//! The clock is stepped while leafd runs and while it is down: no snowflake ID comes twice, the
-//! caller is told how far the clock is behind, segments are served all the while, and it goes on
-//! by itself when the clock has caught up.
+//! Steps of the clock while leafd runs and while it is down. No snowflake ID comes twice, refusals say
+//! how far the clock is behind, segments are served meanwhile, and snowflakes resume once the clock
+//! has caught up.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leaf_client::Layout;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
+use leafd_tests::clock_host::How;
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::load::{Load, SNOWFLAKE};
@@ -15,16 +16,8 @@ use leafd_tests::load::{Load, SNOWFLAKE};
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
 
-/// What leafd does while its clock is stepped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
-    Running,
-    Killed,
-    Stopped,
-}
-
-/// The refusal of a snowflake request, as code and detail.
-fn refusal(client: &mut blocking::Client, seen: &Seen) -> Option<(ErrorCode, u64)> {
+/// Asks for snowflakes once. Returns the code and the detail of a refusal.
+fn refusal(client: &mut blocking::Client, seen: &UniqueIds) -> Option<(ErrorCode, u64)> {
     match client.snowflake_many(10) {
         Ok(ids) => {
             seen.add(SNOWFLAKE, &ids);
@@ -35,8 +28,8 @@ fn refusal(client: &mut blocking::Client, seen: &Seen) -> Option<(ErrorCode, u64
     }
 }
 
-/// Asks until it is served.
-fn wait_served(client: &mut blocking::Client, seen: &Seen) {
+/// Asks for snowflakes until they come.
+fn wait_served(client: &mut blocking::Client, seen: &UniqueIds) {
     let began = Instant::now();
     while let Some(refused) = refusal(client, seen) {
         assert!(began.elapsed() < Duration::from_secs(60), "{refused:?}");
@@ -45,14 +38,14 @@ fn wait_served(client: &mut blocking::Client, seen: &Seen) {
 }
 
 #[test]
-fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
+fn no_id_comes_twice_however_the_clock_is_stepped_while_leafd_runs_or_is_down() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path())
         .with_clock(&clock)
         .with("SNOWFLAKE_CEILING_AHEAD", "200ms")
         .with("SNOWFLAKE_START_WAIT", "500ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(20));
     let mut daemon = home.start();
     let load = Load::start(&options, &seen, &[SNOWFLAKE, SNOWFLAKE, "orders"], 5000);
@@ -83,7 +76,7 @@ fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
             seen.add("orders", &daemon.client().next_many("orders", 1).unwrap());
             assert!(!load.is_broken(), "{how:?}, {step} ms\n{}", home.log());
         }
-        // The clock catches up with the furthest that it was ahead.
+        // Moves the clock to the furthest that it has been ahead.
         offset = highest;
         clock.set_offset_ms(offset);
         wait_served(&mut daemon.client(), &seen);
@@ -100,11 +93,11 @@ fn no_id_comes_twice_whichever_way_the_clock_is_stepped_running_or_down() {
 }
 
 #[test]
-fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance() {
+fn requests_wait_for_a_clock_set_back_by_3_ms_and_learn_the_distance_of_a_larger_step() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let daemon = Home::new(folder.path()).with_clock(&clock).start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut client = daemon.client();
     wait_served(&mut client, &seen);
     clock.set_offset_ms(-3);
@@ -115,7 +108,7 @@ fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance(
         clock.set_offset_ms(-3 - back);
         let (code, behind) = refusal(&mut client, &seen).unwrap();
         assert_eq!(code, ErrorCode::ClockBackwards);
-        // Some of it has passed before the request came.
+        // Some time has passed before the request arrived.
         let back = u64::try_from(back).unwrap();
         assert!(behind <= back && behind > back - 3000, "{behind} of {back}");
         let status = client.status().unwrap().snowflake;
@@ -127,11 +120,11 @@ fn a_clock_set_back_by_3_ms_is_waited_for_and_by_more_refused_with_the_distance(
 }
 
 #[test]
-fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_caught_up() {
+fn a_start_with_the_clock_far_behind_refuses_snowflakes_until_the_clock_has_caught_up() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     wait_served(&mut daemon.client(), &seen);
     daemon.stop();
@@ -148,16 +141,16 @@ fn a_start_with_the_clock_far_behind_refuses_snowflakes_and_begins_when_it_has_c
 }
 
 #[test]
-fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
+fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut daemon = home.start();
     for ahead in [HOUR, 13 * HOUR] {
         wait_served(&mut daemon.client(), &seen);
         clock.set_offset_ms(ahead);
-        // Enough for several raises of the ceiling, had anybody asked.
+        // Long enough for several raises of the ceiling, if anybody asked for IDs.
         std::thread::sleep(Duration::from_millis(1500));
         clock.set_offset_ms(0);
         assert_eq!(refusal(&mut daemon.client(), &seen), None);
@@ -167,7 +160,7 @@ fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
         clock.set_offset_ms(0);
         daemon = home.start();
         assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());
-        // Also one that starts with such a clock.
+        // The same for a daemon that starts with such a clock.
         daemon.kill();
         clock.set_offset_ms(ahead);
         daemon = home.start();
@@ -180,12 +173,12 @@ fn a_clock_that_was_ahead_for_a_moment_in_which_nobody_asked_costs_nothing() {
 }
 
 #[test]
-fn requests_go_on_over_a_step_of_the_clock_that_stays() {
+fn requests_are_served_across_permanent_steps_of_the_clock() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = Home::new(folder.path()).with_clock(&clock);
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     wait_served(&mut daemon.client(), &seen);
     let load = Load::start(&home.options(), &seen, &[SNOWFLAKE, SNOWFLAKE], 5000);
     for step in 1..=5 {
@@ -204,7 +197,7 @@ fn requests_go_on_over_a_step_of_the_clock_that_stays() {
 }
 
 #[test]
-fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when_it_is_right() {
+fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_once_the_clock_is_right() {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now_ms = i64::try_from(now_ms).unwrap();
     for (offset, code, said) in [
@@ -214,9 +207,9 @@ fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when
         let folder = tempfile::tempdir().unwrap();
         let clock = FakeTime::new(folder.path());
         let home = Home::new(folder.path()).with_clock(&clock);
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         clock.set_offset_ms(offset);
-        // As on a host that has never run it, and on one that has issued IDs.
+        // First on a host that has never run leafd, then on one that has issued IDs.
         for _ in 0..2 {
             let mut daemon = home.start();
             let mut client = daemon.client();
@@ -245,10 +238,10 @@ fn with_a_clock_outside_the_layout_segments_are_served_and_snowflakes_begin_when
 }
 
 #[test]
-fn a_clean_stop_and_start_serves_snowflakes_at_once() {
+fn snowflakes_are_served_at_once_after_a_clean_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SNOWFLAKE_START_WAIT", "20ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for _ in 0..5 {
         let daemon = home.start();
         assert_eq!(refusal(&mut daemon.client(), &seen), None, "{}", home.log());

@@ -1,5 +1,5 @@
-//! What leafd is told: what it prints itself is right, what is wrong is refused with the key and
-//! the value before anything is touched, and the files that are shipped are right.
+//! The configuration. What leafd prints and what is shipped is valid, and leafd refuses wrong values with
+//! the key and the value before it changes anything.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -8,9 +8,10 @@ use std::process::{Command, Output, Stdio};
 
 use leafd_tests::binaries::workspace;
 use leafd_tests::daemon::Home;
+use leafd_tests::manual;
 
-/// Runs leafd with nothing in its environment but what `home` says. Returns its exit code, what it
-/// printed, and what it complained of.
+/// Runs leafd with only the settings of `home`, and without its default paths. Returns the exit code,
+/// standard output and standard error.
 fn leafd(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = home.command("leafd");
     command.env_remove("LEAFD_SOCKET").env_remove("LEAFD_STATE_DIR").args(arguments);
@@ -28,19 +29,10 @@ fn file(folder: &Path, content: impl AsRef<[u8]>) -> PathBuf {
 /// Every key of the printed default configuration, as `section.key`.
 fn keys(home: &Home) -> BTreeSet<String> {
     let (_, text, _) = leafd(home, &["default-config"]);
-    let mut section = String::new();
-    let mut keys = BTreeSet::new();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']').to_owned();
-        } else if let Some((key, _)) = line.split_once(" = ") {
-            keys.insert(format!("{section}.{key}"));
-        }
-    }
-    keys
+    manual::keys_of_file(&text).into_iter().map(|key| key.name).collect()
 }
 
-/// A value that each key refuses, as it is written in the file, and how the refusal tells it.
+/// For each key a value that it refuses, as written in the file, and a part of the error message.
 const WRONG: [(&str, &str, &str); 68] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
@@ -112,45 +104,45 @@ const WRONG: [(&str, &str, &str); 68] = [
     ("log.format", "\"xml\"", "xml"),
 ];
 
-/// Whose every value is right, or is looked at when leafd starts.
+/// Keys that accept any value, or whose value leafd checks only when it starts.
 const FREE: [&str; 4] = ["socket.path", "socket.group", "state.dir", "store.path"];
 
 #[test]
-fn every_key_refuses_a_wrong_value_in_the_file_with_78_and_tells_key_and_value() {
+fn a_wrong_value_of_any_key_in_the_file_is_refused_with_78_and_named_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut met: BTreeSet<_> = FREE.map(str::to_owned).into();
     let grace = ("shutdown.grace", "\"11m\"", "660s is not between 0ns and 600s");
-    for (name, value, told) in WRONG.into_iter().chain([grace]) {
+    for (name, value, message) in WRONG.into_iter().chain([grace]) {
         let (section, key) = name.split_once('.').unwrap();
         let path = file(folder.path(), format!("[{section}]\n{key} = {value}\n"));
         let path = path.to_str().unwrap();
         for arguments in [&["--config", path, "check"][..], &["--config", path]] {
             let (code, _, text) = leafd(&home, arguments);
             assert_eq!(code, Some(78), "{name} = {value}: {text}");
-            assert!(text.contains(key) && text.contains(told), "{name} = {value}: {text}");
+            assert!(text.contains(key) && text.contains(message), "{name} = {value}: {text}");
         }
         met.insert(name.to_owned());
     }
-    assert_eq!(met, keys(&home), "a key is not tried");
+    assert_eq!(met, keys(&home), "a key is missing in this test");
 }
 
 #[test]
-fn every_key_refuses_a_wrong_value_in_the_environment_with_78_and_tells_key_and_value() {
+fn a_wrong_value_of_any_key_in_the_environment_is_refused_with_78_and_named_with_its_key() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, value, told) in WRONG {
+    for (name, value, message) in WRONG {
         let variable = name.to_uppercase().replace(['.', '-'], "_");
         let value = value.trim_matches('"').replace("\\u0007", "\u{7}");
         let home = Home::new(folder.path()).with(&variable, &value);
         let (code, _, text) = leafd(&home, &["check"]);
         assert_eq!(code, Some(78), "{variable}={value}: {text}");
         let named = text.contains(name) || text.contains(&variable);
-        assert!(named && text.contains(told), "{variable}={value}: {text}");
+        assert!(named && text.contains(message), "{variable}={value}: {text}");
     }
 }
 
 #[test]
-fn several_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let text = "[socket]\nmax-count = 0\n[worker]\nid = 1024\n[log]\nlevel = \"loud\"\n";
     let path = file(folder.path(), text);
@@ -163,10 +155,10 @@ fn several_problems_are_told_at_once() {
 }
 
 #[test]
-fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
+fn unknown_keys_and_unreadable_files_are_refused_with_78_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    for (content, told) in [
+    for (content, message) in [
         ("[segment]\ndefault-stepp = 5\n", "default-stepp"),
         ("[segmnt]\n", "segmnt"),
         ("segment = 5\n", "line 1, column 11, segment: invalid type"),
@@ -178,7 +170,7 @@ fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
         let path = path.to_str().unwrap();
         let (code, _, text) = leafd(&home, &["--config", path, "check"]);
         assert_eq!(code, Some(78), "{content}: {text}");
-        assert!(text.contains(told) && text.contains(path), "{content}: {text}");
+        assert!(text.contains(message) && text.contains(path), "{content}: {text}");
     }
     let garbage = file(folder.path(), b"\xff\xfe\0");
     for path in ["/nonexistent/leafd.toml", "/", garbage.to_str().unwrap()] {
@@ -200,7 +192,7 @@ fn what_is_not_known_or_cannot_be_read_is_refused_by_name_with_78() {
 }
 
 #[test]
-fn a_variable_that_is_not_text_is_refused_by_name_and_not_passed_over() {
+fn a_variable_that_is_not_utf_8_is_refused_by_name_and_not_ignored() {
     use std::os::unix::ffi::OsStrExt;
     let folder = tempfile::tempdir().unwrap();
     let value = std::ffi::OsStr::from_bytes(b"/data/\xff");
@@ -212,7 +204,7 @@ fn a_variable_that_is_not_text_is_refused_by_name_and_not_passed_over() {
 }
 
 #[test]
-fn a_refused_configuration_touches_nothing() {
+fn a_refused_configuration_changes_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(&folder.path().join("home")).with("WORKER_ID", "1024");
     let output = home.command("leafd").output().unwrap();
@@ -221,11 +213,11 @@ fn a_refused_configuration_touches_nothing() {
 }
 
 #[test]
-fn a_path_that_leads_to_no_regular_file_ends_the_start_at_once_and_is_named_with_the_remedy() {
+fn a_path_that_is_not_a_regular_file_ends_the_start_at_once_with_its_name_and_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // What would hang ends with another number.
+    // If leafd hung on a path, `timeout` would end it with another exit code.
     let home = Home::new(folder.path()).through(&["timeout", "--signal=KILL", "60"]);
     let database = "mysql://leaf@127.0.0.1:1/leaf";
     let tls = format!("{database}?ssl-mode=REQUIRED&ssl-ca=");
@@ -245,10 +237,10 @@ fn a_path_that_leads_to_no_regular_file_ends_the_start_at_once_and_is_named_with
             for arguments in [&["check"][..], &[]] {
                 let state = folder.path().join("state");
                 let home = home.clone().with("STATE_DIR", state.to_str().unwrap());
-                let (code, _, told) = leafd(&home, arguments);
-                assert_eq!(code, Some(78), "{arguments:?}, {key}: {told}");
+                let (code, _, text) = leafd(&home, arguments);
+                assert_eq!(code, Some(78), "{arguments:?}, {key}: {text}");
                 for part in [path, key, "leafd reads regular files only; name a regular file"] {
-                    assert!(told.contains(part), "{part:?} is not in {told}");
+                    assert!(text.contains(part), "{part:?} is not in {text}");
                 }
             }
         }
@@ -256,7 +248,7 @@ fn a_path_that_leads_to_no_regular_file_ends_the_start_at_once_and_is_named_with
 }
 
 #[test]
-fn the_file_counts_and_the_environment_outranks_it() {
+fn the_environment_overrides_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "[worker]\nid = 3\n[socket]\nmax-in-flight = 5\n");
     let home = Home::new(folder.path()).with("CONFIG", path.to_str().unwrap());
@@ -272,7 +264,7 @@ fn the_file_counts_and_the_environment_outranks_it() {
 }
 
 #[test]
-fn the_default_configuration_that_it_prints_is_right_and_starts_it() {
+fn the_printed_default_configuration_is_valid_and_starts_leafd() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let (code, text, _) = leafd(&home, &["default-config"]);
@@ -288,7 +280,7 @@ fn the_default_configuration_that_it_prints_is_right_and_starts_it() {
 }
 
 #[test]
-fn the_schema_that_it_prints_makes_a_table_that_it_serves_from() {
+fn leafd_serves_from_a_table_made_with_the_schema_that_it_prints() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let (code, schema, _) = leafd(&home, &["schema", "sqlite"]);
@@ -314,7 +306,7 @@ fn the_schema_that_it_prints_makes_a_table_that_it_serves_from() {
 }
 
 #[test]
-fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_given() {
+fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_printed() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for arguments in [&["--bogus"][..], &["bogus"], &["check", "bogus"], &["--config"]] {
@@ -338,7 +330,7 @@ fn a_wrong_command_line_is_refused_with_64_and_help_and_version_are_given() {
     }
 }
 
-/// TOML files that configure other programs.
+/// TOML files that are not leafd's.
 const OTHERS: [&str; 7] = [
     "Cargo.toml",
     "Cross.toml",
@@ -367,7 +359,7 @@ fn shipped(directory: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_configuration_that_is_shipped_is_right() {
+fn every_shipped_configuration_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut found = Vec::new();
@@ -376,12 +368,12 @@ fn every_configuration_that_is_shipped_is_right() {
     for path in found {
         let (code, _, text) = leafd(&home, &["check", "--config", path.to_str().unwrap()]);
         assert_eq!(code, Some(0), "{}: {text}", path.display());
-        println!("{} is right", path.display());
+        println!("{} is valid", path.display());
     }
 }
 
 #[test]
-fn a_check_without_secrets_does_not_miss_them_and_finds_all_else() {
+fn a_check_without_secrets_ignores_missing_secrets_and_finds_every_other_problem() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let path = folder.path().join("leafd.toml");

@@ -1,5 +1,5 @@
-//! A row goes back behind what was leased from it: edited by hand, made anew, restored from a
-//! backup. No ID is issued twice, the log tells, and the row is moved forward, never back.
+//! A row goes back behind what was leased from it: it is edited by hand, recreated, or restored from a
+//! backup. No ID is issued twice, leafd logs it, and moves the row forward, never back.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 
-/// A deadline of callers who may be refused.
+/// The deadline of requests that may be refused.
 const SHORT: Duration = Duration::from_millis(700);
 
 const REFILL: &str = "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)";
 
 on_every_database! {
     a_row_set_back_by_hand_under_load_gives_no_id_twice,
-    a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing,
+    tags_of_a_cleared_table_end_and_a_refilled_table_repeats_no_id,
     a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice,
-    the_refresh_alone_moves_a_row_forward_and_never_back,
-    what_another_daemon_leased_is_protected_by_whoever_saw_it,
-    ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names,
+    the_refresh_moves_a_row_forward_without_a_lease_and_never_back,
+    a_daemon_protects_what_it_saw_another_daemon_lease,
+    ids_issued_twice_after_a_restore_lie_below_the_value_in_the_log_line,
 }
 
 const SAID: &str = "went backwards";
@@ -30,7 +30,7 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let orders = Caller::of(&daemon, "orders", &seen);
     let made_anew = format!("DELETE FROM leaf_alloc; {REFILL}");
     for (number, statement) in (1..).zip([
@@ -61,8 +61,8 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: Kind) {
     assert_eq!(ended.count(SAID), 5, "once each\n{ended}");
 }
 
-fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: Kind) {
-    // Found by the refresh, and by the next lease when that comes first.
+fn tags_of_a_cleared_table_end_and_a_refilled_table_repeats_no_id(kind: Kind) {
+    // The refresh notices it, or the next lease if that comes first.
     for refresh in ["200ms", "1h"] {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::with_tag(kind, "orders", 100);
@@ -71,7 +71,7 @@ fn a_table_that_is_cleared_ends_its_tags_and_one_refilled_repeats_nothing(kind: 
             .with("SEGMENT_UNKNOWN_FOR", "0s")
             .with("SEGMENT_REFRESH", refresh);
         let daemon = home.start();
-        let orders = Caller::of(&daemon, "orders", &Seen::default());
+        let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
         orders.gets(1000);
         orders.fills_memory();
         database.sql("DELETE FROM leaf_alloc");
@@ -97,7 +97,7 @@ fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database);
     let mut daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let orders = Caller::of(&daemon, "orders", &seen);
     orders.gets(50);
     database.sql("CREATE TABLE backup AS SELECT * FROM leaf_alloc");
@@ -126,12 +126,12 @@ fn a_backup_restored_while_leafd_is_down_or_runs_gives_no_id_twice(kind: Kind) {
     assert_eq!(ended.count(SAID), 3, "once each\n{ended}");
 }
 
-fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
+fn the_refresh_moves_a_row_forward_without_a_lease_and_never_back(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_REFRESH", "200ms");
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.gets(50);
     orders.fills_memory();
     let (max_id, leases) = (database.max_id("orders"), orders.status().unwrap().leases);
@@ -141,10 +141,10 @@ fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
         assert_eq!(database.max_id("orders"), max_id);
         home.log().wait_times(SAID, number);
     }
-    // A row that others have moved on stays where it is.
+    // A row that others moved forward stays there.
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {}", max_id + 5000));
     let ahead = u64::try_from(max_id).unwrap() + 5000;
-    orders.wait_status("it is seen", |status| status.max_id == ahead);
+    orders.wait_status("the refresh sees it", |status| status.max_id == ahead);
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     wait_until(&home, "the row is moved forward", || database.max_id("orders") != 1);
     assert_eq!(database.max_id("orders"), max_id + 5000);
@@ -152,7 +152,7 @@ fn the_refresh_alone_moves_a_row_forward_and_never_back(kind: Kind) {
     daemon.stop();
 }
 
-fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
+fn a_daemon_protects_what_it_saw_another_daemon_lease(kind: Kind) {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let database = Database::with_tag(kind, "orders", 100);
     let homes = [0, 1].map(|worker| {
@@ -162,7 +162,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
             .with("WORKER_ID", &worker.to_string())
     });
     let daemons: [Daemon; 2] = [homes[0].start(), homes[1].start()];
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let [here, there] = [0, 1].map(|number| Caller::of(&daemons[number], "orders", &seen));
     here.gets(10);
     here.fills_memory();
@@ -173,7 +173,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     let max_id = database.max_id("orders");
     let there_to = u64::try_from(max_id).unwrap();
     here.wait_status("what the other leased is seen", |status| status.max_id >= there_to);
-    // The other one notices nothing and does nothing meanwhile.
+    // The other daemon must not react meanwhile.
     daemons[1].freeze();
     let leases = here.status().unwrap().leases;
     for (number, back) in [(1, 1), (2, 300)] {
@@ -183,7 +183,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
         homes[0].log().wait_times(SAID, number);
     }
     assert_eq!(here.status().unwrap().leases, leases, "by the refresh alone");
-    // And by a lease, when that comes first.
+    // Or by a lease, if that comes first.
     database.sql("UPDATE leaf_alloc SET max_id = 1");
     here.gets(5000);
     daemons[1].thaw();
@@ -199,7 +199,7 @@ fn what_another_daemon_leased_is_protected_by_whoever_saw_it(kind: Kind) {
     }
 }
 
-fn ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names(kind: Kind) {
+fn ids_issued_twice_after_a_restore_lie_below_the_value_in_the_log_line(kind: Kind) {
     const RESTORED: u64 = 1001;
     let database = Database::with_tag(kind, "orders", 100);
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
@@ -212,10 +212,10 @@ fn ids_given_twice_after_a_restore_lie_below_the_value_that_the_line_names(kind:
     };
     let before = start(&folders[0]);
     let mut first: Vec<u64> = (0..10).flat_map(|_| takes(&before)).collect();
-    // A lease that is under way would be the first to see the restored row.
-    Caller::of(&before, "orders", &Seen::default()).fills_memory();
+    // Otherwise a lease in flight might see the restored row first.
+    Caller::of(&before, "orders", &UniqueIds::default()).fills_memory();
     database.sql(&format!("UPDATE leaf_alloc SET max_id = {RESTORED}"));
-    // A host that knows nothing of the tag leases from there on.
+    // A host that has never seen the tag leases from the restored row.
     let since = start(&folders[1]);
     let second: Vec<u64> = (0..3).flat_map(|_| takes(&since)).collect();
     let said =

@@ -1,5 +1,5 @@
-//! A database is recognised by what was written into it, not by its path or URL. Another one, a
-//! copy, or an empty one in the place of the right one repeats nothing.
+//! leafd recognises a database by an identity written into it, not by its path or URL. Another database,
+//! a copy, or an empty one in its place repeats no ID.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use leaf_client::wire::{ErrorCode, WireError};
 use leafd_tests::caller::{Caller, ask_until_answered, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::fixture::{Fixture, Laid};
-use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use leafd_tests::fixture::{Fixture, LaidOut};
+use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 
 on_every_database! {
-    another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first,
-    a_database_that_is_replaced_under_a_running_daemon_gives_no_lease,
+    another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first,
+    a_database_that_is_replaced_while_leafd_runs_gives_no_lease,
     the_status_says_that_a_database_has_no_identity_until_it_has_one,
 }
 
-/// More than any range that is left.
+/// More IDs than are left of any range.
 const MANY: u32 = 5000;
 
-fn takes(daemon: &Daemon, seen: &Seen, tag: &str, count: u32) {
+fn takes(daemon: &Daemon, seen: &UniqueIds, tag: &str, count: u32) {
     let options = daemon.home().options().timeout(Duration::from_secs(60));
     let ids = Client::new(options).next_many(tag, count);
     let ids = ids.unwrap_or_else(|error| panic!("{tag}: {error}\n{}", daemon.home().log()));
@@ -32,12 +32,6 @@ fn refused(daemon: &Daemon, tag: &str) -> WireError {
     let limit = Duration::from_secs(2);
     let outcome = ask_until_answered(daemon.home(), limit, |client| client.next_many(tag, MANY));
     outcome.expect_err("a refusal")
-}
-
-/// A start that ends at once: its exit code, and what it says.
-fn start_fails(home: &Home) -> (Option<i32>, String) {
-    let output = home.command("leafd").output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 fn remove(home: &Home, suffixes: &[&str]) {
@@ -51,17 +45,17 @@ fn at(home: &Home, database: &Path) -> Home {
 }
 
 #[test]
-fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_first() {
+fn hosts_that_switch_between_embedded_databases_repeat_no_id_of_either() {
     let folder = tempfile::tempdir().unwrap();
     let [a, b] = ["a.db", "b.db"].map(|name| folder.path().join(name));
     let [first, second] = ["1", "2"].map(|name| Home::new(&folder.path().join(name)));
-    // In B, 1 to 500 are issued, and a range is left in the second host's memory.
-    let of_b = Seen::default();
+    // IDs 1 to 500 of B are issued, and the second host keeps the rest of a range.
+    let of_b = UniqueIds::default();
     let daemon = at(&second, &b).start();
     takes(&daemon, &of_b, "orders", 500);
     daemon.stop();
     let daemon = at(&first, &a).start();
-    takes(&daemon, &Seen::default(), "orders", 10);
+    takes(&daemon, &UniqueIds::default(), "orders", 10);
     daemon.stop();
     let daemon = at(&first, &b).start();
     takes(&daemon, &of_b, "orders", MANY);
@@ -70,8 +64,8 @@ fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_fir
     let daemon = at(&second, &b).start();
     takes(&daemon, &of_b, "orders", MANY);
     daemon.stop();
-    // And back again.
-    let of_a = Seen::default();
+    // Back to the first database.
+    let of_a = UniqueIds::default();
     of_a.add_run("orders", 1, 10);
     let daemon = at(&first, &a).start();
     takes(&daemon, &of_a, "orders", MANY);
@@ -82,9 +76,9 @@ fn another_embedded_database_gives_none_of_the_ids_that_were_leased_from_the_fir
 fn another_embedded_database_is_not_taken_for_the_one_of_version_0_1_0() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::of("0.1.0", "embedded-stopped");
-    let Laid { home, .. } = fixture.lay_out(&folder.path().join("old"));
+    let LaidOut { home, .. } = fixture.lay_out(&folder.path().join("old"));
     let other = Home::new(&folder.path().join("other"));
-    let (of_other, path) = (Seen::default(), folder.path().join("other.db"));
+    let (of_other, path) = (UniqueIds::default(), folder.path().join("other.db"));
     let daemon = at(&other, &path).start();
     takes(&daemon, &of_other, "orders", 500);
     daemon.stop();
@@ -94,24 +88,24 @@ fn another_embedded_database_is_not_taken_for_the_one_of_version_0_1_0() {
 }
 
 #[test]
-fn a_database_file_that_is_swapped_under_a_running_daemon_gives_no_lease_and_memory_serves() {
+fn a_database_file_that_is_swapped_while_leafd_runs_gives_no_lease_and_memory_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let [ours, other] = ["ours", "other"].map(|name| Home::new(&folder.path().join(name)));
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = other.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = ours.start();
     takes(&daemon, &seen, "orders", 10);
     std::fs::rename(other.state().join("leafd.db"), ours.state().join("leafd.db")).unwrap();
-    // What was leased is this host's, and no more is.
+    // What was leased before is still served, but there is no new lease.
     takes(&daemon, &seen, "orders", 10);
     let error = refused(&daemon, "orders");
     assert_eq!(error.code(), ErrorCode::StoreUnavailable);
     assert!(error.message.contains("was replaced while leafd ran"), "{error}");
     daemon.stop();
-    // A restart is the operator's word that it is meant to be so.
+    // leafd takes a restart as the operator's confirmation.
     let daemon = ours.start();
     takes(&daemon, &seen, "orders", MANY);
     daemon.stop();
@@ -120,17 +114,17 @@ fn a_database_file_that_is_swapped_under_a_running_daemon_gives_no_lease_and_mem
 #[test]
 fn a_copy_of_the_database_is_refused_until_it_is_adopted() {
     let folder = tempfile::tempdir().unwrap();
-    let (home, seen) = (Home::new(folder.path()), Seen::default());
+    let (home, seen) = (Home::new(folder.path()), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
-    let (path, backup) = (home.state().join("leafd.db"), folder.path().join("backup"));
+    let (path, backup) = (home.database(), folder.path().join("backup"));
     std::fs::copy(&path, &backup).unwrap();
     let daemon = home.start();
     takes(&daemon, &seen, "orders", MANY);
     daemon.stop();
     std::fs::rename(&backup, &path).unwrap();
-    let (code, text) = start_fails(&home);
+    let (code, _, text) = home.run("leafd", &[]);
     assert_eq!(code, Some(78), "{text}");
     assert!(text.contains("the file is a copy") && text.contains("leafd adopt"), "{text}");
 }
@@ -138,14 +132,14 @@ fn a_copy_of_the_database_is_refused_until_it_is_adopted() {
 #[test]
 fn a_database_that_is_moved_or_renamed_is_the_same_one() {
     let folder = tempfile::tempdir().unwrap();
-    let (home, seen) = (Home::new(folder.path()), Seen::default());
+    let (home, seen) = (Home::new(folder.path()), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     daemon.stop();
     let moved = folder.path().join("moved.db");
     std::fs::rename(home.state().join("leafd.db"), &moved).unwrap();
     let daemon = at(&home, &moved).start();
-    // What was left is still there: no gap.
+    // The rest of the range is still used, so there is no gap.
     takes(&daemon, &seen, "orders", 10);
     assert_eq!(seen.highest("orders"), Some(20));
     daemon.stop();
@@ -165,7 +159,7 @@ fn a_created_tag_does_not_begin_at_one_when_the_databases_log_is_lost() {
 }
 
 #[test]
-fn a_created_tag_whose_database_is_lost_is_refused_with_the_remedy_and_then_begins_above() {
+fn a_created_tag_whose_database_is_lost_is_refused_and_begins_above_its_first_id_once_adopted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -188,7 +182,7 @@ fn a_created_tag_whose_database_is_lost_is_refused_with_the_remedy_and_then_begi
 fn an_emptied_database_is_not_taken_for_a_new_one_with_or_without_a_journal() {
     for journal_is_lost in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let (home, seen) = (Home::new(folder.path()), Seen::default());
+        let (home, seen) = (Home::new(folder.path()), UniqueIds::default());
         let daemon = home.start();
         takes(&daemon, &seen, "orders", 250);
         daemon.stop();
@@ -209,13 +203,13 @@ fn an_emptied_database_is_not_taken_for_a_new_one_with_or_without_a_journal() {
 }
 
 #[test]
-fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are_given_up() {
+fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = Fixture::of("0.1.0", "embedded-killed");
-    let (seen, Laid { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
+    let (seen, LaidOut { home, .. }) = (fixture.issued(), fixture.lay_out(folder.path()));
     let recorded = || std::fs::read_to_string(home.state().join("database.properties")).unwrap();
     let daemon = home.start();
-    // Nothing tells whether the range that is left was leased from this database.
+    // Nothing proves that the rest of the range was leased from this database.
     takes(&daemon, &seen, "invoices", 1);
     assert_eq!(seen.highest("invoices"), Some(1001));
     daemon.stop();
@@ -235,17 +229,17 @@ fn identify(database: &Database) {
     database.sql("INSERT INTO leafd_identity VALUES (1, '00000000000000000000000000000001')");
 }
 
-/// As if the URL now led to another database, with rows of its own.
+/// Changes the database as if the URL now led to another one with rows of its own.
 fn replace(database: &Database) {
     database.sql("UPDATE leafd_identity SET identity = '00000000000000000000000000000002'");
     database.sql("UPDATE leaf_alloc SET max_id = 1");
 }
 
-fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_first(kind: Kind) {
+fn another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
     identify(&database);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
     let daemon = home.start();
     let orders = Caller::of(&daemon, "orders", &seen);
     orders.gets(10);
@@ -253,7 +247,7 @@ fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_fir
     replace(&database);
     let daemon = home.start();
     home.log().wait_for("this is another database");
-    // The range of the first database is given up, and this host stays above it.
+    // The range of the first database is dropped, and this host stays above it.
     takes(&daemon, &seen, "orders", 100);
     assert!(database.max_id("orders") > 101, "{}", database.max_id("orders"));
     home.log().wait_for("dropped=");
@@ -263,17 +257,17 @@ fn another_database_at_the_same_url_gets_nothing_of_what_was_leased_from_the_fir
     daemon.stop();
 }
 
-fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind) {
+fn a_database_that_is_replaced_while_leafd_runs_gives_no_lease(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
     database.insert_tag("orders", 1, 100);
     identify(&database);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     replace(&database);
-    // Its connections end as in a failover.
+    // Connections end, as in a failover.
     database.restart();
     wait_until(&home, "leases stop", || {
         let limit = Duration::from_secs(2);
@@ -295,13 +289,13 @@ fn a_database_that_is_replaced_under_a_running_daemon_gives_no_lease(kind: Kind)
 fn the_status_says_that_a_database_has_no_identity_until_it_has_one(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 100);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), Seen::default());
+    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
     let store = || daemon.client().status().unwrap().segments.store;
     assert!(store().contains("without the table leafd_identity"), "{}", store());
     identify(&database);
-    // The next connection finds it; idle ones are closed after some seconds.
+    // The next connection finds it, and idle connections are closed after some seconds.
     wait_until(&home, "the identity is found", || {
         takes(&daemon, &seen, "orders", 1000);
         std::thread::sleep(Duration::from_millis(20));

@@ -1,6 +1,6 @@
-//! The database server, or the network before it, is away, stands still, forgets or is slow: what
-//! memory has is served as if nothing were, who needs more is told why at the deadline, and all
-//! goes on by itself.
+//! The database server or the network is down, frozen or slow, or loses connections. IDs in memory are
+//! served as usual, requests that need a lease get an error with the reason at their deadline, and
+//! leafd recovers by itself.
 
 use std::time::{Duration, Instant};
 
@@ -8,41 +8,41 @@ use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::load::Load;
-use leafd_tests::{Database, Proxy, Seen, on_every_database};
+use leafd_tests::{Database, Proxy, UniqueIds, on_every_database};
 
-/// Longer than memory needs, and far shorter than a database that does not answer takes.
+/// A deadline that memory always meets, and that a database which does not answer always misses.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Shorter than a lease through the slow network.
+/// A deadline that a lease through the slow network misses.
 const MEMORY: Duration = Duration::from_millis(900);
 
-/// A deadline that passes while the database is away.
+/// A deadline that passes during the outage.
 const SHORT: Duration = Duration::from_millis(700);
 
-/// `store.timeout` of tests in which a call to the database must not count as failed.
+/// A `store.timeout` with which a slow call to the database does not fail.
 const LONG: &str = "60s";
 
-/// Its name, and how it begins.
+/// The name of a fault, and the function that begins it.
 type Fault<T> = (&'static str, fn(&T));
 
 on_every_database! {
-    a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve,
-    a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down,
-    a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_longer,
-    a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_when_it_is_back,
+    a_frozen_server_delays_no_request_that_memory_can_serve,
+    a_server_frozen_for_longer_than_the_timeout_is_reported_as_down,
+    a_killed_or_restarted_server_fails_no_call_with_a_longer_deadline,
+    memory_is_served_while_the_network_hangs_or_breaks_and_leases_resume_once_it_is_back,
     connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each,
-    a_slow_network_delays_leases_and_nobody_whom_memory_can_serve,
-    the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more,
+    a_slow_network_delays_leases_but_no_request_that_memory_can_serve,
+    the_status_shows_what_each_tag_has_left_and_why_its_leases_fail,
 }
 
-fn a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve(kind: Kind) {
+fn a_frozen_server_delays_no_request_that_memory_can_serve(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
     let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", LONG);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let left = orders.fills_memory();
     database.freeze();
     assert_eq!(orders.drain(SOON), left);
@@ -55,18 +55,18 @@ fn a_server_that_stands_still_holds_up_nobody_whom_memory_can_serve(kind: Kind) 
     daemon.stop();
 }
 
-fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(kind: Kind) {
+fn a_server_frozen_for_longer_than_the_timeout_is_reported_as_down(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
     let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", "1600ms");
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let left = orders.fills_memory();
     database.freeze();
     assert_eq!(orders.drain(SOON), left);
-    wait_until(&home, "it is known to be down", || store_error(&home).contains("2000 ms"));
+    wait_until(&home, "the status reports it", || store_error(&home).contains("2000 ms"));
     let error = orders.is_refused(SHORT);
     assert!(error.message.contains("store.timeout"), "{error}");
     let waiter = orders.waits();
@@ -77,40 +77,40 @@ fn a_server_that_stands_still_for_longer_than_the_timeout_is_known_to_be_down(ki
     daemon.stop();
 }
 
-fn a_server_that_dies_and_one_that_is_restarted_fail_no_call_that_waits_for_longer(kind: Kind) {
+fn a_killed_or_restarted_server_fails_no_call_with_a_longer_deadline(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
     for tag in ["orders", "users", "items"] {
         database.insert_tag(tag, 1, 500);
     }
-    // Small steps, so that the database is asked all the time.
+    // Small steps, so that there are leases all the time.
     let home = Home::new(folder.path()).with_database(&database).with("SEGMENT_MAX_STEP", "1000");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(55));
     let load = Load::start(&options, &seen, &["orders", "orders", "users", "items"], 100);
     let status = || daemon.client().status().unwrap().segments;
     for (what, kills) in [("killed", true), ("restarted", false)] {
         let before = status().leases;
-        wait_until(&home, "it is under load", || status().leases > before + 20);
+        wait_until(&home, "leases go on", || status().leases > before + 20);
         if kills {
             database.kill();
         } else {
             database.stop();
         }
-        wait_until(&home, "all of them wait", || status().waiting == 4);
+        wait_until(&home, "all requests wait", || status().waiting == 4);
         database.start_again();
         let returned = Instant::now();
-        wait_until(&home, "they go on", || status().waiting < 4);
+        wait_until(&home, "a request is served", || status().waiting < 4);
         in_bounds(what, returned.elapsed());
     }
     assert_eq!(load.finish(), 0, "calls failed\n{}", home.log());
-    println!("{} IDs over both ends of the server", seen.total());
+    println!("{} IDs across a kill and a restart of the server", seen.total());
     daemon.stop();
 }
 
-fn a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_when_it_is_back(
+fn memory_is_served_while_the_network_hangs_or_breaks_and_leases_resume_once_it_is_back(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_w
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.with("STORE_TIMEOUT", "1600ms").start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let faults: [Fault<Proxy>; 2] = [("a hang", Proxy::hold), ("a cut", Proxy::cut)];
     for (what, begin) in faults {
         let left = orders.fills_memory();
@@ -126,7 +126,7 @@ fn a_network_that_hangs_or_breaks_leaves_what_memory_has_and_is_not_waited_for_w
         assert_eq!(orders.drain(SOON), left);
         orders.is_refused(SHORT);
         let home = daemon.home();
-        wait_until(home, "it is known to be down", || !store_error(home).is_empty());
+        wait_until(home, "the status reports it", || !store_error(home).is_empty());
         let waiter = orders.waits();
         proxy.pass();
         waiter.is_served(what, Instant::now());
@@ -139,16 +139,16 @@ fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Ki
     let database = Database::with_tag(kind, "orders", 1000);
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
-    // Of four connections one after the other, it would be too much.
+    // Waiting for the timeout of four connections in turn would take too long.
     let daemon = home.with("STORE_TIMEOUT", "3s").start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let left = Caller::of(&daemon, "orders", &seen).fills_memory();
     let tags: Vec<String> = (0..6).map(|number| format!("tag {number}")).collect();
     for tag in &tags {
         database.insert_tag(tag, 1, 1000);
         Caller::of(&daemon, tag, &seen).gets(1);
     }
-    // Leases at the same time, and so connections.
+    // Simultaneous leases, so that leafd opens several connections.
     proxy.delay(Duration::from_millis(50));
     std::thread::scope(|scope| {
         for tag in &tags {
@@ -172,20 +172,20 @@ fn connections_that_a_firewall_forgot_cost_one_timeout_and_not_one_each(kind: Ki
     daemon.stop();
 }
 
-fn a_slow_network_delays_leases_and_nobody_whom_memory_can_serve(kind: Kind) {
+fn a_slow_network_delays_leases_but_no_request_that_memory_can_serve(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let proxy = Proxy::to(database.port());
     proxy.delay(Duration::from_millis(300));
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.with("STORE_TIMEOUT", LONG).start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let began = Instant::now();
     orders.gets(1);
     println!("300 ms per round trip: the first ID after {:.1?}", began.elapsed());
     let left = orders.fills_memory();
     let leases = orders.status().unwrap().leases;
-    // What memory has is there at once, and the next range is leased meanwhile.
+    // IDs in memory are served at once, and the next range is leased meanwhile.
     for _ in 0..left / 10 {
         assert_eq!(orders.ask(10, MEMORY), Ok(()));
     }
@@ -194,14 +194,14 @@ fn a_slow_network_delays_leases_and_nobody_whom_memory_can_serve(kind: Kind) {
     daemon.stop();
 }
 
-fn the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more(kind: Kind) {
+fn the_status_shows_what_each_tag_has_left_and_why_its_leases_fail(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     database.insert_tag("users", 1, 1000);
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (orders, users) =
         (Caller::of(&daemon, "orders", &seen), Caller::of(&daemon, "users", &seen));
     let (_, left) = (orders.fills_memory(), users.fills_memory());
@@ -209,7 +209,7 @@ fn the_status_tells_what_each_tag_has_left_and_why_it_gets_no_more(kind: Kind) {
     orders.drain(SOON);
     let waiter = orders.waits();
     let mut client = daemon.client();
-    wait_until(&home, "orders tells why", || {
+    wait_until(&home, "the status of orders has an error", || {
         let status = client.tag_show("orders").unwrap();
         assert_eq!((status.remaining, status.seconds_left), (0, Some(0)), "{status:?}");
         !status.lease_error.is_empty()

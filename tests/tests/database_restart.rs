@@ -1,5 +1,5 @@
-//! leafd is started again while its database is away, on a directory that another host left, and
-//! with another store than before.
+//! leafd restarts during an outage of its database, on the state directory of another host, and with
+//! another store than before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,27 +9,27 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, Proxy, UniqueIds, on_every_database};
 
-/// Longer than memory needs, and far shorter than a database that does not answer takes.
+/// A deadline that memory always meets, and that a database which does not answer always misses.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A deadline that passes while the database is away.
+/// A deadline that passes during the outage.
 const SHORT: Duration = Duration::from_millis(700);
 
 on_every_database! {
-    a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing,
-    a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks,
-    a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing,
-    a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do,
-    a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it_is_adopted,
-    ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen,
+    a_restart_without_the_database_serves_what_is_left_without_waiting,
+    a_recently_used_tag_is_leased_at_the_start_before_any_request,
+    a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id,
+    a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_to_do,
+    a_restored_directory_serves_ids_above_those_it_saw_and_no_snowflakes_until_it_is_adopted,
+    ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen,
 }
 
-fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind: Kind) {
+fn a_restart_without_the_database_serves_what_is_left_without_waiting(kind: Kind) {
     let database = Database::with_tag(kind, "orders", 10_000);
     let proxy = Proxy::to(database.port());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path())
@@ -39,10 +39,10 @@ fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind
         let daemon = home.start();
         let orders = Caller::of(&daemon, "orders", &seen);
         let filled = orders.fills_memory();
-        // More than a window: the disk knows of both ranges then.
+        // More than a window, so that the journal has both ranges.
         orders.gets(3000);
         let left = filled - 3000;
-        // A hang is worse than a refusal: whoever asked would wait for it.
+        // A hang, since leafd would wait for it, unlike for a refused connection.
         proxy.hold();
         if crash {
             daemon.kill();
@@ -53,43 +53,43 @@ fn a_restart_without_the_database_serves_what_is_left_and_waits_for_nothing(kind
         assert_eq!(orders.ask(1, SOON), Ok(()), "the first request");
         let served = 1 + orders.drain(SOON);
         let lost = left - served;
-        // A crash costs a window, which grows when it is used up as quickly as here, and no range.
+        // A crash costs a window, but no range. The window has grown, since it was used up quickly.
         assert!(if crash { lost <= 5000 } else { lost == 0 }, "{lost} lost, crash: {crash}");
         orders.is_refused(SHORT);
         let waiter = orders.waits();
         proxy.pass();
-        waiter.is_served("a restart within an outage", Instant::now());
+        waiter.is_served("a restart during an outage", Instant::now());
         daemon.stop();
         println!("crash: {crash}; {served} served without the database, {lost} lost");
     }
 }
 
-fn a_tag_used_lately_is_leased_again_at_the_start_before_anybody_asks(kind: Kind) {
+fn a_recently_used_tag_is_leased_at_the_start_before_any_request(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     database.insert_tag("never used here", 1, 1000);
     let proxy = Proxy::to(database.port());
     let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.fills_memory();
     proxy.cut();
     orders.drain(SOON);
     daemon.stop();
     let max_id = database.max_id("orders");
 
-    // Also when the database comes later than leafd.
+    // Even if the database comes up after leafd.
     let daemon = home.start();
     home.log().wait_for("the store fails");
     assert_eq!(orders.status().map_or(0, |status| status.remaining), 0);
     proxy.pass();
-    orders.wait_status("it is leased", |status| status.remaining > 0);
+    orders.wait_status("the lease", |status| status.remaining > 0);
     let status = orders.status().unwrap();
     assert_eq!((status.leases, status.issued, status.remaining), (1, 0, 1000));
     assert_eq!(database.max_id("orders"), max_id + 1000);
     assert_eq!(database.max_id("never used here"), 1);
     proxy.hold();
-    assert_eq!(orders.ask(1, SOON), Ok(()), "it is at hand");
+    assert_eq!(orders.ask(1, SOON), Ok(()), "it was leased ahead");
     proxy.pass();
     daemon.stop();
 }
@@ -102,8 +102,8 @@ fn copy(from: &Home, to: &Home) {
     }
 }
 
-/// A host that used the database, and another one that starts on a copy of its directory.
-fn twins(kind: Kind, folder: &Path, database: &Database, seen: &Seen) -> (Daemon, Home) {
+/// A running host that has used the database, and another host with a copy of its state directory.
+fn twins(kind: Kind, folder: &Path, database: &Database, seen: &UniqueIds) -> (Daemon, Home) {
     let home = |name: &str| {
         let home = Home::new(&folder.join(name)).with("STATE_MACHINE_ID", name);
         home.with_database_at(kind, &database.url())
@@ -117,14 +117,14 @@ fn twins(kind: Kind, folder: &Path, database: &Database, seen: &Seen) -> (Daemon
     (original.start(), clone)
 }
 
-fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: Kind) {
+fn a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (original, clone) = twins(kind, folder.path(), &database, &seen);
     let clone = clone.with("WORKER_ID", "1").start();
-    for told in ["another host's: machine ID original", "segments.journal is set aside as"] {
-        clone.home().log().wait_for(told);
+    for line in ["another host's: machine ID original", "segments.journal is set aside as"] {
+        clone.home().log().wait_for(line);
     }
     let daemons = [&original, &clone];
     std::thread::scope(|scope| {
@@ -138,19 +138,19 @@ fn a_directory_copied_from_another_host_is_set_aside_and_repeats_nothing(kind: K
             });
         }
     });
-    // Nothing of the original's was given up.
+    // The original has dropped nothing.
     let ids = original.client().status().unwrap().segments.issued;
     assert!(ids >= 5000 && seen.count("orders") >= 10_000);
     original.stop();
     clone.stop();
 }
 
-fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_to_do(kind: Kind) {
+fn a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_to_do(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (original, clone) = twins(kind, folder.path(), &database, &seen);
-    // As it was configured there, and again: it does not forget.
+    // With the original's configuration. A restart changes nothing.
     for _ in 0..2 {
         let daemon = clone.start();
         let Err(Error::Refused(error)) = daemon.client().snowflake() else { panic!("it serves") };
@@ -164,13 +164,13 @@ fn a_copy_with_the_worker_id_of_its_original_gives_no_snowflakes_and_says_what_t
     original.stop();
 }
 
-fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it_is_adopted(
+fn a_restored_directory_serves_ids_above_those_it_saw_and_no_snowflakes_until_it_is_adopted(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 10_000);
     let home = Home::new(folder.path()).with_database(&database);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let backup = folder.path().join("backup");
     let sh = |script: &str| {
         let script = script.replace("STATE", home.state().to_str().unwrap());
@@ -196,7 +196,7 @@ fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it
         daemon.stop();
     }
     assert!(home.command("leafd").arg("adopt").status().unwrap().success());
-    // And a directory that is gone altogether: not by mistake, but on an operator's word.
+    // A directory that is gone is adopted only if the operator says that it is lost.
     sh("rm -rf STATE");
     assert!(!home.command("leafd").arg("adopt").status().unwrap().success());
     assert!(home.command("leafd").args(["adopt", "--lost"]).status().unwrap().success());
@@ -207,7 +207,7 @@ fn a_restored_directory_serves_above_what_it_has_seen_and_no_snowflakes_until_it
     daemon.stop();
 }
 
-fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(kind: Kind) {
+fn ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Home::new(folder.path());
     let databases = [(); 2].map(|()| Database::with_tag(kind, "orders", 1000));
@@ -218,7 +218,7 @@ fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(ki
         embedded.clone().with_database(&databases[0]),
         embedded.clone(),
     ];
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut floor = 0;
     for (number, home) in homes.iter().enumerate() {
         let daemon = home.start();
@@ -231,7 +231,7 @@ fn ranges_of_another_store_are_given_up_and_ids_go_on_above_all_that_was_seen(ki
         home.log().wait_times("are given up", number);
         orders.fills_memory();
         let mut end = 0;
-        wait_until(home, "its highest end", || {
+        wait_until(home, "the end of its leases", || {
             end = orders.status().unwrap().max_id;
             end > first
         });

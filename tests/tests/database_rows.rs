@@ -1,6 +1,6 @@
-//! The database works, and something in it does not let a tag have IDs: a lock, an absurd value, a
-//! missing right, a missing table. Callers are told what it is, the rest goes on, and all heals by
-//! itself when it is mended.
+//! The database works, but a tag gets no IDs because of a lock, an absurd value, a missing right or a
+//! missing table. Refusals name the cause, other tags go on, and leafd recovers by itself once the
+//! cause is removed.
 
 use std::time::{Duration, Instant};
 
@@ -9,34 +9,32 @@ use leafd::store::schema;
 use leafd_tests::caller::{Caller, in_bounds, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Database, Seen, on_every_database};
+use leafd_tests::{Database, UniqueIds, on_every_database};
 
-/// Longer than memory needs.
+/// A deadline that memory always meets.
 const SOON: Duration = Duration::from_secs(5);
 
-/// A deadline of callers who are to be refused.
+/// The deadline of requests that are expected to be refused.
 const SHORT: Duration = Duration::from_millis(700);
 
-/// Its name, and how it begins.
+/// The name of a fault, and the function that begins it.
 type Fault<T> = (&'static str, fn(&T));
 
 on_every_database! {
-    a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at_a_time,
-    a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended,
-    rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back,
-    a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id,
-    a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told,
+    a_locked_row_stops_only_its_own_tag_with_one_lease_in_flight_at_a_time,
+    a_row_with_an_absurd_value_is_reported_and_works_again_once_it_is_repaired,
+    revoked_rights_are_reported_in_the_databases_words_and_leases_resume_once_they_are_granted,
+    a_dropped_table_stops_only_leases_and_a_recreated_one_repeats_no_id,
+    a_changed_password_does_not_affect_open_connections_and_is_never_shown,
 }
 
-fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at_a_time(
-    kind: Kind,
-) {
+fn a_locked_row_stops_only_its_own_tag_with_one_lease_in_flight_at_a_time(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     database.insert_tag("users", 1, 10);
     let home = Home::new(folder.path()).with_database(&database).with("STORE_TIMEOUT", "3s");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let (orders, users) =
         (Caller::of(&daemon, "orders", &seen), Caller::of(&daemon, "users", &seen));
     let left = orders.fills_memory();
@@ -47,7 +45,7 @@ fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at
     let waiters: Vec<_> = (0..4).map(|_| orders.waits()).collect();
     let mut watcher = database.session();
     let most = std::thread::scope(|scope| {
-        // Longer than the store's time limit: it comes to several tries.
+        // Longer than the store's timeout, so that leafd retries the lease.
         let refused = scope.spawn(|| orders.is_refused(Duration::from_secs(5)));
         let mut most = 0;
         while !refused.is_finished() {
@@ -64,7 +62,7 @@ fn a_row_that_somebody_holds_stops_its_tag_and_no_other_and_is_asked_for_once_at
         assert!(error.message.to_lowercase().contains("lock"), "{error}");
     }
     assert!(orders.status().unwrap().lease_error.to_lowercase().contains("lock"));
-    assert_eq!(store_error(&home), "", "the store works, for others");
+    assert_eq!(store_error(&home), "", "the store works for other tags");
     holder.execute("COMMIT");
     let ended = Instant::now();
     for waiter in waiters {
@@ -90,12 +88,12 @@ fn waiting_for_locks(kind: Kind, watcher: &mut leafd_tests::database::Session) -
     watcher.query(query).len()
 }
 
-fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
+fn a_row_with_an_absurd_value_is_reported_and_works_again_once_it_is_repaired(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     for (absurd, named) in [
         ("max_id = -5", "-5"),
         ("step = 0", "step is 0"),
@@ -107,7 +105,7 @@ fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
         database.sql(&format!("UPDATE leaf_alloc SET {absurd}"));
         assert_eq!(orders.drain(SOON), left, "{absurd}");
         let mut client = daemon.client();
-        wait_until(&home, "the row is found absurd", || {
+        wait_until(&home, "leafd finds the absurd value", || {
             client.tag_show("orders").unwrap().lease_error.contains(named)
                 || orders.ask(1, SHORT).is_err()
         });
@@ -116,10 +114,10 @@ fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
             assert_eq!(error.code(), ErrorCode::BadRow, "{absurd}: {error}");
             assert!(error.message.contains(named) && error.retry_after_ms > 0, "{error:?}");
         }
-        assert_eq!(store_error(&home), "", "the store works, for others");
+        assert_eq!(store_error(&home), "", "the store works for other tags");
         database.sql(&format!("UPDATE leaf_alloc SET max_id = {good}, step = 1000"));
         let mended = Instant::now();
-        wait_until(&home, "it is served", || orders.ask(1, SHORT).is_ok());
+        wait_until(&home, "the tag is served", || orders.ask(1, SHORT).is_ok());
         in_bounds(absurd, mended.elapsed());
         assert_eq!(orders.status().unwrap().lease_error, "");
     }
@@ -127,14 +125,14 @@ fn a_row_with_an_absurd_value_is_named_and_heals_when_it_is_mended(kind: Kind) {
     assert_eq!(ended.count("the row cannot be used"), 4, "once each\n{ended}");
 }
 
-fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_when_given_back(
+fn revoked_rights_are_reported_in_the_databases_words_and_leases_resume_once_they_are_granted(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let faults: [Fault<Database>; 2] =
         [("no rights", Database::revoke), ("no right to write", Database::revoke_writing)];
     for (what, take_away) in faults {
@@ -143,7 +141,7 @@ fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_
         assert_eq!(orders.drain(SOON), left, "{what}");
         let error = orders.is_refused(SHORT);
         assert!(error.message.contains("denied"), "{what}: {error}");
-        wait_until(&home, "the status tells", || store_error(&home).contains("denied"));
+        wait_until(&home, "the status reports it", || store_error(&home).contains("denied"));
         assert!(orders.status().unwrap().lease_error.contains("denied"), "{what}");
         let waiter = orders.waits();
         database.grant();
@@ -154,19 +152,19 @@ fn rights_that_are_taken_away_are_told_in_the_words_of_the_database_and_recover_
     assert_eq!(ended.count("secret"), 0, "{ended}");
 }
 
-fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(kind: Kind) {
+fn a_dropped_table_stops_only_leases_and_a_recreated_one_repeats_no_id(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::with_tag(kind, "orders", 1000);
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     let left = orders.fills_memory();
     database.sql("DROP TABLE leaf_alloc");
     assert_eq!(orders.drain(SOON), left);
     let error = orders.is_refused(SHORT);
     assert!(error.message.contains("exist"), "{error}");
     let waiter = orders.waits();
-    // It is there at once with its row: a tag without one is refused as unknown.
+    // The table appears together with its row: a tag without a row would be refused as unknown.
     let ddl = match kind {
         Kind::MariaDb => schema::MARIADB,
         Kind::Postgres => schema::POSTGRES,
@@ -183,7 +181,7 @@ fn a_table_that_is_dropped_stops_leases_alone_and_one_made_again_repeats_no_id(k
     assert_eq!(ended.count("went backwards"), 1, "{ended}");
 }
 
-fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(kind: Kind) {
+fn a_changed_password_does_not_affect_open_connections_and_is_never_shown(kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::start(kind);
     database.create_table();
@@ -196,10 +194,10 @@ fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(ki
     };
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let orders = Caller::of(&daemon, "orders", &Seen::default());
+    let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.gets(1);
     set_password("another secret");
-    // By the connection that is there: it is kept for some seconds.
+    // Over the open connection, which is kept for some seconds.
     let leases = orders.status().unwrap().leases;
     orders.gets(1500);
     assert!(orders.status().unwrap().leases > leases);
@@ -208,10 +206,10 @@ fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(ki
     end_connections(kind, &database);
     assert_eq!(orders.drain(SOON), left);
     let refused = |text: &str| text.contains("password") && !text.contains("secret");
-    wait_until(&home, "it is let in no longer", || refused(&store_error(&home)));
+    wait_until(&home, "the login fails", || refused(&store_error(&home)));
     let error = orders.is_refused(SHORT);
     assert!(refused(&error.message), "{error}");
-    orders.wait_status("it tells the latest", |status| refused(&status.lease_error));
+    orders.wait_status("the latest error", |status| refused(&status.lease_error));
     let waiter = orders.waits();
     set_password("secret");
     waiter.is_served("a password", Instant::now());
@@ -220,7 +218,7 @@ fn a_password_that_is_changed_leaves_who_is_connected_alone_and_is_never_told(ki
     assert_eq!(ended.count("secret"), 0, "{ended}");
 }
 
-/// Ends those of the user `leaf`, as a server does with idle ones.
+/// Ends all connections of the user `leaf`, as a server does with idle ones.
 fn end_connections(kind: Kind, database: &Database) {
     match kind {
         Kind::MariaDb => database.sql("KILL HARD CONNECTION USER leaf"),

@@ -1,4 +1,4 @@
-//! A thousand tags without IDs, and their callers, meet a database that is away and comes back.
+//! A thousand tags without IDs in memory, and their clients, during an outage and after it.
 
 use std::time::Instant;
 
@@ -8,27 +8,27 @@ use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::raw::{Raw, frame};
-use leafd_tests::{Daemon, Database, Proxy, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, Proxy, UniqueIds, on_every_database};
 
 const TAGS: u64 = 1000;
 
-/// Connections that would be a storm: a thousand tries are far more, and a probe now and then far
-/// fewer.
+/// A number of connections that would be a storm. A try for each tag makes far more, and occasional
+/// probes make far fewer.
 const STORM: usize = 50;
 
-/// How long a request may wait that has to be served, in ms: a thousand leases take long on a busy
+/// The deadline in ms of requests that have to be served. A thousand leases take long on a busy
 /// machine.
 const LONG_MS: u32 = 300_000;
 
 on_every_database! {
-    a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_served_afterwards,
+    a_thousand_drained_tags_do_not_storm_a_database_that_is_down_and_are_all_served_afterwards,
 }
 
 fn name(number: u64) -> String {
     format!("tag {number:04}")
 }
 
-/// Asks for `count` IDs of every tag, over one connection, and does not wait for the answers.
+/// Asks for `count` IDs of every tag over one connection, without reading the answers.
 fn ask_all(raw: &mut Raw, count: u32, timeout_ms: u32) {
     for number in 0..TAGS {
         let tag = name(number);
@@ -36,8 +36,8 @@ fn ask_all(raw: &mut Raw, count: u32, timeout_ms: u32) {
     }
 }
 
-/// The answers, of which each has to be IDs.
-fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &Seen) {
+/// Reads the answers, all of which have to be IDs.
+fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &UniqueIds) {
     for _ in 0..TAGS {
         let response = raw.receive().expect("an answer");
         let Reply::Ids { first, more } = response.reply else {
@@ -49,7 +49,7 @@ fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &Seen) {
     }
 }
 
-fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_served_afterwards(
+fn a_thousand_drained_tags_do_not_storm_a_database_that_is_down_and_are_all_served_afterwards(
     kind: Kind,
 ) {
     let folder = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_se
     let home = home.with("SEGMENT_MAX_WAIT", "10m");
     let daemon = home.start();
     let segments = || blocking::Client::new(home.options()).status().unwrap().segments;
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut raw = Raw::greeted(&home.socket());
     ask_all(&mut raw, 1, LONG_MS);
     all_are_served(&mut raw, &daemon, &seen);
@@ -84,7 +84,7 @@ fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_se
     assert!((1..STORM).contains(&tries), "{tries} connections\n{}", home.log());
 
     ask_all(&mut raw, 1, LONG_MS);
-    wait_until(&home, "all of them wait", || segments().waiting == TAGS);
+    wait_until(&home, "all requests wait", || segments().waiting == TAGS);
     let before = (proxy.accepted(), segments().leases);
     proxy.pass();
     let returned = Instant::now();
@@ -94,7 +94,7 @@ fn a_thousand_drained_tags_leave_a_database_that_is_away_in_peace_and_are_all_se
     let leases = segments().leases - before.1;
     println!("all served in {took:.1?}, with {connections} connections and {leases} leases");
     assert!(connections < STORM, "{connections} connections");
-    // One for who waits, and the next one in the background.
+    // One for the waiting request, and one ahead.
     assert!((TAGS..=2 * TAGS).contains(&leases), "{leases} leases");
     assert_eq!(seen.total(), 5 * TAGS);
     let ended = daemon.stop();

@@ -1,4 +1,4 @@
-//! What is written for people holds together.
+//! The documentation is consistent with itself and with the code.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -18,7 +18,7 @@ fn every_link_of_a_document_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn every_test_that_a_step_or_a_promise_names_is_in_the_file_that_it_names() {
+fn every_test_that_a_document_cites_is_in_the_cited_file() {
     for path in ["docs/uniqueness.md", "docs/design.md"] {
         let missing = citations::missing(workspace(), &document(path));
         assert!(missing.is_empty(), "{path}: {missing:#?}");
@@ -26,7 +26,7 @@ fn every_test_that_a_step_or_a_promise_names_is_in_the_file_that_it_names() {
 }
 
 #[test]
-fn every_step_and_every_assumption_of_the_uniqueness_argument_has_a_number_of_its_own() {
+fn steps_and_assumptions_of_the_uniqueness_argument_are_numbered_without_gaps_or_duplicates() {
     let text = document("docs/uniqueness.md");
     let mut last = HashSet::new();
     let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
@@ -35,15 +35,19 @@ fn every_step_and_every_assumption_of_the_uniqueness_argument_has_a_number_of_it
         else {
             continue;
         };
-        let count: u32 = number[1..].parse().unwrap_or_else(|_| panic!("{number:?} is no number"));
-        assert!(count == 1 || last.contains(&(kind, count - 1)), "{number} follows no other");
+        let count: u32 =
+            number[1..].parse().unwrap_or_else(|_| panic!("{number:?} is not a number"));
+        assert!(
+            count == 1 || last.contains(&(kind, count - 1)),
+            "{number} does not follow the number before it"
+        );
         assert!(last.insert((kind, count)), "{number} is there twice");
     }
     assert!(!last.is_empty());
 }
 
 #[test]
-fn every_decision_has_a_number_of_its_own_which_its_heading_and_its_links_give() {
+fn every_decision_has_a_unique_number_that_its_heading_and_links_repeat() {
     let folder = workspace().join("docs/decisions");
     let mut names: Vec<String> = std::fs::read_dir(folder)
         .unwrap()
@@ -56,8 +60,8 @@ fn every_decision_has_a_number_of_its_own_which_its_heading_and_its_links_give()
         let text = document(&format!("docs/decisions/{name}"));
         assert!(text.starts_with(&format!("# {number}: ")), "{name} has another heading");
     }
-    // A link to `decisions/012-….md` that reads [011] misleads. That there is such a file is checked
-    // with the links.
+    // The text of a link to `decisions/012-….md` must not be [011]. Another test checks that the file
+    // exists.
     let root = workspace().canonicalize().unwrap();
     for path in links::documents(&root) {
         let text = std::fs::read_to_string(root.join(&path)).unwrap();
@@ -75,7 +79,7 @@ fn every_decision_has_a_number_of_its_own_which_its_heading_and_its_links_give()
 }
 
 #[test]
-fn the_changelog_has_no_heading_and_no_entry_twice_in_a_version() {
+fn no_version_of_the_changelog_has_a_heading_or_an_entry_twice() {
     let text = document("CHANGELOG.md");
     for version in text.split("\n## ").skip(1) {
         let mut seen = HashSet::new();
@@ -88,7 +92,7 @@ fn the_changelog_has_no_heading_and_no_entry_twice_in_a_version() {
 }
 
 #[test]
-fn the_manual_has_every_key_with_its_variable_and_its_default_and_no_other() {
+fn the_manual_lists_exactly_the_configuration_keys_with_their_variables_and_defaults() {
     let written = manual::keys(&document("docs/operations/configure.md"));
     let known: BTreeSet<_> = manual::keys_of_file(leafd::config::DEFAULT).into_iter().collect();
     let rows: BTreeSet<_> = written.iter().cloned().collect();
@@ -99,7 +103,7 @@ fn the_manual_has_every_key_with_its_variable_and_its_default_and_no_other() {
 }
 
 #[test]
-fn the_runbook_has_every_error_by_its_number_and_name_and_no_other() {
+fn the_runbook_lists_exactly_the_error_codes_in_order() {
     let runbook = document("docs/operations/runbook.md");
     let is_numbered = |entry: &&str| {
         let number = entry.split(' ').next().unwrap_or_default();
@@ -115,14 +119,14 @@ const ERRORS: &str = "Log lines: ERROR";
 const WARNINGS: &str = "Log lines: WARN";
 
 #[test]
-fn the_runbook_has_every_line_of_level_warn_and_error_under_its_level() {
+fn the_runbook_lists_every_warn_and_error_line_under_its_level() {
     let runbook = document("docs/operations/runbook.md");
     let logged = literals::logged(&workspace().join("daemon/src"));
     assert!(logged.len() > 40, "only {} lines", logged.len());
     let missing = logged.iter().filter(|line| {
         let section = if line.level == "error" { ERRORS } else { WARNINGS };
         let entries = manual::entries(&runbook, section);
-        // A line that is nothing but a value has its text from elsewhere.
+        // The text of a line that is only a value comes from elsewhere.
         line.text != "…" && !entries.iter().any(|entry| literals::fits(&line.text, entry))
     });
     let missing: Vec<_> = missing.collect();
@@ -130,8 +134,8 @@ fn the_runbook_has_every_line_of_level_warn_and_error_under_its_level() {
 }
 
 #[test]
-fn leafd_says_what_the_runbook_explains() {
-    // From the database's library.
+fn every_line_that_the_runbook_explains_is_one_that_leafd_prints() {
+    // This line is from the database library.
     let elsewhere = "slow statement: execution time exceeded alert threshold";
     let runbook = document("docs/operations/runbook.md");
     let texts = literals::texts(&workspace().join("daemon/src"));

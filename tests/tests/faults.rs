@@ -1,8 +1,7 @@
-//! The process is killed at the first, second, … write, sync and rename that one of its threads
-//! does to its state, and the disk refuses several in a row of each kind, by strace's fault
-//! injection into the real daemon. (strace counts per thread, so the first calls of the thread that
-//! writes are covered where no other thread has done as many. A write cut off in its middle is
-//! tried at every byte in the unit tests of the files.)
+//! Faults of the disk, injected into the real daemon by strace: a kill at the first, second, … write,
+//! sync and rename of the state, and a series of failures of each kind. (strace counts per thread, so
+//! the first calls of the writing thread are covered where no other thread has made as many. The unit
+//! tests of the files cut off a write at every byte.)
 
 use std::io::Write;
 use std::process::Stdio;
@@ -11,16 +10,13 @@ use std::time::{Duration, Instant};
 use leaf_client::Error;
 use leaf_client::blocking::Client;
 use leaf_client::wire::ErrorCode;
-use leafd_tests::Seen;
 use leafd_tests::daemon::{Daemon, Home};
+use leafd_tests::{PATIENCE, UniqueIds};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The files whose system calls are counted and hit.
+/// The files whose system calls strace counts and makes fail.
 const FILES: [&str; 10] = [
     "",
     "segments.journal",
@@ -34,7 +30,7 @@ const FILES: [&str; 10] = [
     "leafd.db-journal",
 ];
 
-/// The writing end of a pipe that is full, and its reading end, which nobody reads.
+/// A full pipe.
 fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("not blocking");
@@ -54,7 +50,7 @@ fn under_strace(home: &Home, injection: &str) -> Home {
     home.clone().through(&words)
 }
 
-/// The process that holds the state directory; strace is only its parent.
+/// Kills the process that holds the state directory. The child process is only strace.
 fn kill_holder(home: &Home) {
     let lock = std::fs::read_to_string(home.state().join("lock")).unwrap_or_default();
     if let Ok(pid) = lock.trim().parse() {
@@ -62,8 +58,8 @@ fn kill_holder(home: &Home) {
     }
 }
 
-/// Asks for IDs of both schemes. Says whether all was answered.
-fn use_it(home: &Home, seen: &Seen, timeout: Duration) -> bool {
+/// Asks for IDs of both schemes. Returns whether every call was served.
+fn use_it(home: &Home, seen: &UniqueIds, timeout: Duration) -> bool {
     let mut client = Client::new(home.options().timeout(timeout));
     for tag in ["a", "b", "a", "a", "b"] {
         match client.next_many(tag, 150) {
@@ -78,9 +74,9 @@ fn use_it(home: &Home, seen: &Seen, timeout: Duration) -> bool {
     true
 }
 
-/// Asks until all was answered or the daemon has ended, whichever comes first. Says whether all was.
-/// That a call fails does not tell an end from a slow machine.
-fn served_before_its_end(daemon: &mut Daemon, seen: &Seen) -> bool {
+/// Asks until every call was served or the daemon has ended. Returns whether every call was served.
+/// A failed call alone may just mean that the machine is slow.
+fn served_before_its_end(daemon: &mut Daemon, seen: &UniqueIds) -> bool {
     let began = Instant::now();
     loop {
         if use_it(daemon.home(), seen, Duration::from_secs(1)) {
@@ -95,7 +91,7 @@ fn served_before_its_end(daemon: &mut Daemon, seen: &Seen) -> bool {
 }
 
 #[test]
-fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised() {
+fn after_a_kill_at_any_step_of_its_creation_a_tag_never_begins_below_its_promised_first_id() {
     const FIRST: u64 = 5_000_001;
     let mut deaths = 0;
     for call in ["write", "pwrite64", "fdatasync", "fsync"] {
@@ -106,7 +102,7 @@ fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised()
             let injection = format!("inject={call}:signal=KILL:when={nth}");
             let mut daemon = under_strace(&home, &injection).spawn();
             let began = Instant::now();
-            // Until it is promised, or nobody is there to promise it.
+            // Until the creation is confirmed or the daemon has ended.
             let promised = loop {
                 let mut client = Client::new(home.options().timeout(Duration::from_secs(1)));
                 match client.tag_create("invoices", 0, FIRST, "") {
@@ -121,7 +117,7 @@ fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised()
             kill_holder(&home);
             daemon.wait();
             deaths += u32::from(!promised);
-            // What SQLite has not moved into the database is lost as well.
+            // What SQLite has not yet moved into the database is lost too.
             for suffix in ["-wal", "-shm"] {
                 let _ = std::fs::remove_file(home.state().join(format!("leafd.db{suffix}")));
             }
@@ -129,7 +125,7 @@ fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised()
             let began = Instant::now();
             let first = loop {
                 match daemon.client().next("invoices") {
-                    // The disk may take longer than a request waits.
+                    // A busy disk may take longer than the request's deadline.
                     Err(Error::Refused(error))
                         if error.message.contains("answer") && began.elapsed() < PATIENCE => {}
                     outcome => break outcome,
@@ -149,17 +145,17 @@ fn killed_at_any_step_of_a_tags_creation_it_never_gives_less_than_was_promised()
             }
         }
     }
-    assert!(deaths >= 8, "it was hardly hit: {deaths}");
+    assert!(deaths >= 8, "only {deaths} kills: the injection hardly hits");
 }
 
 #[test]
-fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
+fn a_kill_at_any_write_sync_or_rename_of_the_state_repeats_no_id() {
     let (mut deaths, mut ids) = (0, 0);
     for call in ["write", "pwrite64", "fdatasync", "fsync", "rename", "ftruncate"] {
         for nth in 1..=40 {
             let folder = tempfile::tempdir().unwrap();
             let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-            let seen = Seen::default();
+            let seen = UniqueIds::default();
             let injection = format!("inject={call}:signal=KILL:when={nth}");
             let mut daemon = under_strace(&home, &injection).spawn();
             let survived = served_before_its_end(&mut daemon, &seen);
@@ -169,7 +165,7 @@ fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
             } else {
                 deaths += 1;
             }
-            // Two lives after it, the first of which ends in a crash as well.
+            // Two more lives. The first of them ends in a crash too.
             for clean in [false, true] {
                 let daemon = home.start();
                 assert!(
@@ -185,7 +181,7 @@ fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
             }
             ids += seen.total();
             if survived {
-                // So many of this call there are not.
+                // There are fewer such calls than `nth`.
                 break;
             }
         }
@@ -195,14 +191,14 @@ fn killed_at_every_write_sync_and_rename_of_its_state_it_gives_no_id_twice() {
 }
 
 #[test]
-fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers() {
+fn a_disk_that_fails_for_a_while_causes_errors_but_no_duplicate_and_leafd_recovers() {
     for (call, error) in
         [("fdatasync", "EIO"), ("fsync", "EIO"), ("write", "ENOSPC"), ("rename", "EROFS")]
     {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-        let seen = Seen::default();
-        // Counted per thread, and the start is spared: without its disk, it is refused.
+        let seen = UniqueIds::default();
+        // The failures begin after the start, since a start without a working disk is refused.
         home.start().stop();
         let injection = format!("inject={call}:error={error}:when=8..13");
         let mut daemon = under_strace(&home, &injection).spawn();
@@ -212,9 +208,9 @@ fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers(
             refused += u32::from(!served);
             served
         };
-        // Until it has been hit, and after that serves again.
+        // Until a failure has hit, and then until leafd serves again.
         let is_hit = |line: &str| {
-            ["cannot be written", "the store fails"].iter().any(|told| line.contains(told))
+            ["cannot be written", "the store fails"].iter().any(|part| line.contains(part))
         };
         home.log().wait_while(is_hit, || {
             is_served();
@@ -232,8 +228,7 @@ fn a_disk_that_refuses_for_a_while_costs_errors_and_no_id_twice_and_it_recovers(
     }
 }
 
-/// What the trace of a life says of its end: the lock is released, or the process ends, before a
-/// rename that comes after.
+/// The number of renames in a trace after the lock was released.
 fn renames_after_the_lock(trace: &str) -> usize {
     let released = trace.lines().position(|line| line.contains("LOCK_UN"));
     let renames = |line: &&str| line.contains("rename(") || line.contains("<... rename resumed>");
@@ -241,20 +236,19 @@ fn renames_after_the_lock(trace: &str) -> usize {
 }
 
 #[test]
-fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes_nothing_unlocked()
-{
+fn a_stop_with_a_slow_disk_and_an_unread_log_ends_and_writes_nothing_without_the_lock() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SHUTDOWN_GRACE", "100ms")
         .with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     assert!(use_it(&home, &seen, Duration::from_secs(20)), "{}", home.log());
     daemon.stop();
     let (_unread, stderr) = full_pipe();
     let trace = folder.path().join("trace");
     let worker = home.state().join("worker.properties.new");
-    // Longer than the last writes may take.
+    // Longer than a stop may spend on its last writes.
     let slow = "inject=rename:delay_enter=4000000";
     let words = ["-f", "-qqq", "-e", "trace=rename,flock", "-e", slow];
     let mut strace = vec!["strace", "-o", trace.to_str().unwrap(), "-P", worker.to_str().unwrap()];
@@ -265,7 +259,7 @@ fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes
     let mut child = command.stderr(Stdio::from(stderr)).stdout(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     while Client::connect(home.options().timeout(Duration::from_secs(1))).is_err() {
-        assert!(began.elapsed() < PATIENCE, "it does not get ready");
+        assert!(began.elapsed() < PATIENCE, "leafd does not get ready");
     }
     let holder = std::fs::read_to_string(home.state().join("lock")).unwrap();
     kill(Pid::from_raw(holder.trim().parse().unwrap()), Signal::SIGTERM).unwrap();
@@ -274,7 +268,7 @@ fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes
         if began.elapsed() > PATIENCE {
             kill_holder(&home);
             let _ = child.wait();
-            panic!("it does not end\n{}", std::fs::read_to_string(&trace).unwrap());
+            panic!("leafd does not end\n{}", std::fs::read_to_string(&trace).unwrap());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -287,7 +281,7 @@ fn a_stop_with_a_slow_disk_and_an_error_output_that_nobody_reads_ends_and_writes
 }
 
 #[test]
-fn every_directory_that_a_first_start_makes_is_on_disk_before_anything_is_issued() {
+fn a_first_start_syncs_every_directory_that_it_makes_before_it_issues_an_id() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, state) = (folder.path().join("trace"), folder.path().join("a/b/c"));
     let mut home = Home::new(folder.path()).with("STATE_DIR", state.to_str().unwrap());
@@ -295,7 +289,7 @@ fn every_directory_that_a_first_start_makes_is_on_disk_before_anything_is_issued
     home = home.through(&["strace", "-f", "-y", "-qqq", "-e", "trace=fsync,rename", "-o", file]);
     let daemon = home.start();
     let trace = std::fs::read_to_string(&trace).unwrap();
-    // The owner file is the last one that a start makes.
+    // A start writes the owner file last.
     let before = trace.split("owner.properties.new").next().unwrap();
     for made in [folder.path(), &folder.path().join("a"), &folder.path().join("a/b")] {
         let synced = format!("<{}>)", made.canonicalize().unwrap().display());

@@ -1,37 +1,37 @@
-//! Many daemons on the same rows of one database, all of them under load, while daemons are killed
-//! and the database is killed, restarted and frozen: no ID comes twice, no call of a client with
-//! patience fails, and in the end everybody is served.
+//! Many daemons on the same rows of one database, all under load, while daemons are killed and the
+//! database is killed, restarted and frozen. No ID comes twice, no call with a long timeout fails, and
+//! in the end every client is served.
 
 use std::time::{Duration, Instant};
 
 use leafd_tests::database::Kind;
 use leafd_tests::fleet::{Fleet, leases_in};
-use leafd_tests::{Database, Seen};
+use leafd_tests::{Database, UniqueIds};
 
-/// Daemons, each a host of its own.
+/// Number of daemons. Each is a host of its own.
 const DAEMONS: u64 = 8;
 
-/// How long the chaos lasts at the least, for each kind of database.
+/// How long the chaos lasts at least, for each kind of database.
 const CHAOS: Duration = Duration::from_secs(60);
 
-/// It goes on until so many IDs have been received, for each kind of database…
+/// The chaos goes on until this many IDs were received, for each kind of database…
 const IDS: u64 = 5_000_000;
 
-/// …and the database has failed so often.
+/// …and the database has failed this often.
 const FAULTS: usize = 9;
 
-/// So many faults come close on each other; then everybody is served before the next. Machines differ
-/// in how much of a moment is left between an end and the next, and calls do not wait for ever.
+/// After this many faults in quick succession, every client is served before the next fault. On a slow
+/// machine the pauses between faults may be too short to serve anybody, and calls would time out.
 const FAULTS_ON_END: usize = 3;
 
-/// How long it may go on. No test measures time by it.
+/// How long the test may take before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn pause(most_ms: u64) {
     std::thread::sleep(Duration::from_millis(fastrand::u64(..most_ms)));
 }
 
-/// One fault of the database, with daemons that end and start meanwhile.
+/// Makes the database fail once, while daemons end and start.
 fn fail(database: &Database, fault: usize, fleet: &mut Fleet) {
     match fault % 3 {
         0 => database.kill(),
@@ -56,9 +56,9 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     database.create_table();
     database.insert_tag("orders", 1, 1000);
     database.insert_tag("busy", 1, 10);
-    let seen = Seen::default();
-    // The step would grow until hardly a lease is needed; and who stops while the database is down
-    // has waiting clients, and uses its grace to the end.
+    let seen = UniqueIds::default();
+    // A low limit on the step, since it would grow until there are hardly any leases. A short grace
+    // period, since a daemon that stops during an outage waits for its clients until that is over.
     let settings = [("SEGMENT_MAX_STEP", "5000"), ("SHUTDOWN_GRACE", "1s")];
     let mut fleet = Fleet::start(DAEMONS, &database, &settings, &["orders", "busy"], &seen);
     let began = Instant::now();
@@ -80,14 +80,14 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     let (kills, stops) = fleet.ends();
     let (failures, ended) = fleet.finish();
     let leases: Vec<_> = ended.iter().flat_map(|ended| leases_in(ended.log())).collect();
-    // What a daemon leases is its own, issued or not.
-    let leased = Seen::default();
+    // No two leases may overlap, even where their IDs were not issued.
+    let leased = UniqueIds::default();
     for lease in &leases {
         leased.add_run(&lease.tag, lease.first, lease.count);
     }
     println!(
-        "{kind:?}: {} IDs received ({} of the busy tag) in {:.0?}, {} leases told, {kills} daemons \
-         killed, {stops} stopped, {faults} faults of the database; calls failed and made again: \
+        "{kind:?}: {} IDs received ({} of the busy tag) in {:.0?}, {} leases logged, {kills} daemons \
+         killed, {stops} stopped, {faults} faults of the database; failed calls, which were repeated: \
          {:?} of hasty clients, {:?} of patient ones",
         seen.total(),
         seen.count("busy"),
@@ -102,18 +102,18 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     }
     assert!(failures.patient.is_empty(), "{:?}", failures.patient);
     assert!(seen.total() >= IDS && leases.len() > 500, "{} leases", leases.len());
-    // It is durable, so it forgets nothing when it is killed.
+    // The database is durable, so it loses no write when it is killed.
     for ended in ended {
         assert_eq!(ended.count("went backwards"), 0, "{ended}");
     }
 }
 
 #[test]
-fn a_fleet_on_mariadb_gives_no_id_twice_whoever_is_killed() {
+fn a_fleet_on_mariadb_gives_no_id_twice_whatever_is_killed() {
     a_fleet_gives_no_id_twice(Kind::MariaDb);
 }
 
 #[test]
-fn a_fleet_on_postgres_gives_no_id_twice_whoever_is_killed() {
+fn a_fleet_on_postgres_gives_no_id_twice_whatever_is_killed() {
     a_fleet_gives_no_id_twice(Kind::Postgres);
 }

@@ -1,48 +1,35 @@
-//! The harness itself: real database servers, with real faults. What the tests of leafd rest on.
+//! Tests of the harness itself: its database servers, their faults, and its cleanup.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leafd_tests::database::{Kind, Session};
-use leafd_tests::{Database, Proxy, processes_in};
+use leafd_tests::processes::{has_ended, processes_in};
+use leafd_tests::stores::wait_until;
+use leafd_tests::{Database, PATIENCE, Proxy};
 use nix::unistd::Pid;
 
-/// How long something that must not happen is waited for.
+/// How long a test waits to see that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The server's message that it does not do something, as a refusal and not as a broken connection.
+/// The message of an error that the server returned. A broken connection is not such an error.
 fn refusal<T>(result: sqlx::Result<T>) -> String {
     match result {
         Err(sqlx::Error::Database(error)) => error.message().to_owned(),
-        Err(error) => panic!("no refusal: {error}"),
-        Ok(_) => panic!("it is allowed"),
+        Err(error) => panic!("not a refusal: {error}"),
+        Ok(_) => panic!("the server allowed it"),
     }
 }
 
-/// Waits until a process has ended, and has only to be buried, which is the system's business if its
-/// parent is gone.
 fn wait_ended(pid: Pid) {
-    let began = Instant::now();
-    // pid (name) state …
-    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    while stat().rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')) {
-        assert!(began.elapsed() < PATIENCE, "{}", stat());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(&format!("process {pid} ends"), || has_ended(pid));
 }
 
 fn wait_removed(folder: &Path) {
-    let began = Instant::now();
-    while folder.exists() {
-        assert!(began.elapsed() < PATIENCE, "{} is still there", folder.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(&format!("{} is removed", folder.display()), || !folder.exists());
 }
 
 #[test]
@@ -62,7 +49,7 @@ fn a_new_database_lets_leaf_in_by_its_password_and_has_no_table() {
 }
 
 #[test]
-fn leaf_reads_and_writes_the_table_as_far_as_it_is_granted() {
+fn the_user_leaf_has_exactly_the_granted_rights_on_the_table() {
     for kind in Kind::ALL {
         let database = Database::shared(kind).fresh();
         database.create_table();
@@ -75,7 +62,7 @@ fn leaf_reads_and_writes_the_table_as_far_as_it_is_granted() {
         let write = "UPDATE leaf_alloc SET step = 2";
         let read = "SELECT step FROM leaf_alloc WHERE biz_tag = 'new'";
 
-        // Those who are connected notice, and those who come.
+        // A change of rights applies to open sessions and to new ones.
         database.revoke_writing();
         for session in [&mut leaf, &mut database.leaf_session()] {
             let message = refusal(session.try_query(write));
@@ -109,7 +96,7 @@ fn a_table_can_be_made_by_any_statements() {
 }
 
 #[test]
-fn a_row_that_a_session_holds_is_waited_for_until_it_commits() {
+fn statements_wait_for_a_row_that_a_session_holds_until_it_commits() {
     for kind in Kind::ALL {
         let database = Database::shared(kind).fresh();
         database.create_table();
@@ -123,7 +110,7 @@ fn a_row_that_a_session_holds_is_waited_for_until_it_commits() {
         holder.execute("UPDATE leaf_alloc SET max_id = 500");
         holder.execute("COMMIT");
         database.leaf_session().execute(statement);
-        // Whether the first update ends with its connection is the server's business.
+        // The server may or may not execute the first update after its connection has ended.
         assert!([1500, 2500].contains(&database.max_id("orders")));
         holder.execute("BEGIN");
         holder.execute("UPDATE leaf_alloc SET max_id = 7");
@@ -181,7 +168,7 @@ fn a_killed_server_keeps_what_was_committed_and_comes_back_at_its_port() {
 }
 
 #[test]
-fn servers_run_beside_each_other_and_know_nothing_of_each_other() {
+fn several_servers_run_at_once_and_share_nothing() {
     for kind in Kind::ALL {
         let databases = [Database::start(kind), Database::start(kind)];
         let (one, other) = (&databases[0], &databases[1]);
@@ -258,7 +245,7 @@ fn no_daemon_is_left_when_the_process_of_its_test_is_killed() {
 }
 
 #[test]
-fn a_proxy_before_a_server_hangs_is_cut_and_recovers() {
+fn a_server_behind_a_proxy_can_hang_break_and_recover() {
     for kind in Kind::ALL {
         let database = Database::shared(kind).fresh();
         let proxy = Proxy::to(database.port());

@@ -1,43 +1,26 @@
-//! The harness itself: real ZooKeeper servers, with real faults, and a stand-in for Java Leaf. What
-//! the tests of leafd's worker IDs rest on.
+//! Tests of the harness itself: its ZooKeeper servers, their faults, and its stand-in for Java Leaf.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use leafd_tests::processes::{has_ended, processes_in};
+use leafd_tests::stores::wait_until;
 use leafd_tests::zookeeper::java_leaf::{Refusal, forever, records};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
-use leafd_tests::{Ensemble, Proxy, processes_in};
+use leafd_tests::{Ensemble, PATIENCE, Proxy};
 use nix::unistd::Pid;
 use zookeeper_client::{Acls, Error};
 
-/// How long something that must not happen is waited for.
+/// How long a test waits to see that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// As short as a session may be.
+/// The shortest session timeout that the servers allow.
 const A_SECOND: Duration = Duration::from_secs(1);
 
 /// The name of the Leaf fleet.
 const NAME: &str = "leaf";
-
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !done() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// It has ended, and has only to be buried.
-fn has_ended(pid: Pid) -> bool {
-    // pid (name) state …
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
-}
 
 fn text(tree: &Tree, path: &str) -> Option<String> {
     tree.get(path).map(|node| String::from_utf8(node.data).unwrap())
@@ -59,7 +42,7 @@ fn a_single_server_and_three_serve_one_tree() {
         let node = tree.get("/a/b/c").unwrap();
         assert_eq!((node.data.as_slice(), node.version, node.ephemeral_owner), (&b"one"[..], 0, 0));
         assert_eq!(tree.set("/a/b/c", b"two"), 1);
-        // By whichever server one looks.
+        // Every server shows the same tree.
         for server in 0..ensemble.size() {
             let there = Tree::at(&format!("127.0.0.1:{}/a/b", ensemble.port(server)));
             assert_eq!(text(&there, "/c").as_deref(), Some("two"));
@@ -75,7 +58,7 @@ fn a_single_server_and_three_serve_one_tree() {
 }
 
 #[test]
-fn trees_on_the_shared_server_know_nothing_of_each_other() {
+fn trees_on_the_shared_server_share_nothing() {
     let ensemble = Ensemble::shared();
     let [one, other] = [ensemble.fresh_chroot(), ensemble.fresh_chroot()];
     Tree::at(&one).create("/snowflake", b"one");
@@ -84,7 +67,7 @@ fn trees_on_the_shared_server_know_nothing_of_each_other() {
 }
 
 #[test]
-fn nodes_that_a_user_keeps_for_himself_are_closed_to_others() {
+fn nodes_with_an_acl_for_their_creator_are_closed_to_others() {
     let servers = Ensemble::shared().fresh_chroot();
     let owner = Tree::at(&servers).with_auth("leaf:secret");
     owner.create("/kept", b"mine");
@@ -130,7 +113,7 @@ fn what_is_written_survives_the_kill_of_the_leader_and_of_all_servers() {
     ensemble.start_all();
     write("3 after all were killed");
     assert_eq!(ensemble.connect_string(), servers);
-    // Sessions outlive their servers as well.
+    // Sessions survive the kill too.
     assert_eq!(tree.session(), session);
     assert_eq!(tree.get("/mine").unwrap().ephemeral_owner, session);
 }
@@ -149,7 +132,7 @@ fn an_ensemble_serves_as_long_as_most_of_it_runs() {
     ensemble.wait_serving();
     tree.set("/a", b"thawed");
     ensemble.kill(2);
-    // Nothing is served yet, and nobody waits for it.
+    // One of three servers is no majority, so `start_again` does not wait for it.
     ensemble.kill(1);
     ensemble.start_again(1);
     assert!(!ensemble.serves_within(A_WHILE));
@@ -183,7 +166,7 @@ fn an_ephemeral_node_ends_with_its_session() {
     let owner = Tree::at(&servers);
     owner.create_ephemeral("/live", b"");
     owner.crash();
-    assert!(watcher.get("/live").is_some(), "nobody knows of it yet");
+    assert!(watcher.get("/live").is_some(), "the session has not expired yet");
     watcher.wait_gone("/live");
 }
 
@@ -196,12 +179,12 @@ fn wiping_leaves_nothing_and_a_backup_brings_back_what_was_there() {
         tree.create("/a/new", b"1");
         assert_eq!(tree.set("/a/old", b"2"), 1);
         ensemble.restore(&backup);
-        // The session of before is of no use, and this notices it.
+        // The session from before the restore is refused, and the client opens a new one.
         assert_eq!(tree.children("/a"), ["old"]);
         assert_eq!(tree.get("/a/old").unwrap().version, 0);
         ensemble.wipe();
         assert_eq!(ensemble.tree().children("/"), ["zookeeper"]);
-        // More than once.
+        // A backup can be restored again.
         ensemble.restore(&backup);
         assert_eq!(ensemble.tree().children("/a"), ["old"]);
     }
@@ -266,21 +249,21 @@ fn java_leaf_reports_its_clock_and_skips_while_it_is_behind() {
     let leaf = JavaLeaf::at(&servers, NAME, "10.0.0.1", 8080);
     let running = leaf.with_interval(Duration::from_millis(30)).start().unwrap();
     let began = timestamp(&servers, 0);
-    wait_until("no report", || timestamp(&servers, 0) > began);
-    // Whatever else has been written to the node, and whatever its version.
+    wait_until("a report", || timestamp(&servers, 0) > began);
+    // A report overwrites whatever else was written to the node.
     let tree = Tree::at(&servers);
     tree.set(running.node(), b"anything");
-    wait_until("no report", || text(&tree, running.node()).unwrap() != "anything");
+    wait_until("a report", || text(&tree, running.node()).unwrap() != "anything");
     running.set_clock(-60_000);
-    // One may be under way.
-    wait_until("it still reports", || {
+    // One report may be in flight.
+    wait_until("reports stop", || {
         let reports = running.reports();
         std::thread::sleep(A_WHILE);
         running.reports() == reports
     });
     let last = timestamp(&servers, 0);
     running.set_clock(60_000);
-    wait_until("no report", || timestamp(&servers, 0) >= last + 60_000);
+    wait_until("a report", || timestamp(&servers, 0) >= last + 60_000);
 }
 
 #[test]
@@ -292,7 +275,7 @@ fn java_leaf_refuses_a_clock_behind_its_record() {
         Err(Refusal::Clock { recorded, now }) => assert!(recorded > now),
         other => panic!("{other:?}"),
     }
-    // Others do not mind.
+    // Other servers are not affected.
     assert_eq!(JavaLeaf::at(&servers, NAME, "10.0.0.2", 8080).start().unwrap().worker(), 1);
     assert_eq!(leaf.with_clock(120_000).start().unwrap().worker(), 0);
 }
@@ -354,7 +337,7 @@ fn nothing_is_left_of_servers_when_their_process_ends_or_is_killed() {
             drop(child.stdin.take());
         }
         assert_eq!(child.wait().expect("its end").success(), !killed);
-        wait_until("a server runs", || pids.iter().all(|pid| has_ended(*pid)));
-        wait_until("a folder is there", || !folders.iter().any(|folder| folder.exists()));
+        wait_until("the servers end", || pids.iter().all(|pid| has_ended(*pid)));
+        wait_until("the folders are removed", || !folders.iter().any(|folder| folder.exists()));
     }
 }

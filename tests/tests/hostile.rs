@@ -1,5 +1,5 @@
-//! Messages that are wrong: each is answered with the error that says what is wrong with it, ends
-//! no more than its own connection, and is not noticed by anybody else.
+//! Malformed and invalid messages. Each gets the error that names its fault, ends at most its own
+//! connection, and affects no other client.
 
 use std::net::Shutdown;
 use std::path::Path;
@@ -10,13 +10,13 @@ use leaf_client::wire::{
 };
 use leafd_tests::daemon::Home;
 use leafd_tests::malformed::{self, Malformed};
-use leafd_tests::raw::{Raw, frame, frame_of, hello};
+use leafd_tests::raw::{Raw, frame, frame_of, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
 
-/// None of this may cost memory. At rest it is 15 MiB.
+/// The highest peak of memory. An idle daemon has 15 MiB.
 const MOST_MIB: u64 = 40;
 
-/// Runs `act` on a daemon that serves others meanwhile.
+/// Runs `act` on a daemon that serves other clients meanwhile.
 fn beside_others(act: impl FnOnce(&Path)) {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
@@ -30,11 +30,7 @@ fn beside_others(act: impl FnOnce(&Path)) {
     daemon.stop();
 }
 
-fn segment(tag: &str, count: u32) -> Call<'_> {
-    Call::Segment { tag, count, timeout_ms: 0 }
-}
-
-/// The call is refused with `code` and `detail`, and the connection goes on.
+/// Asserts that the call is refused with `code` and `detail`, and that the connection goes on.
 fn is_refused(raw: &mut Raw, call: Call<'_>, code: ErrorCode, detail: u64) {
     let asked = format!("{call:?}");
     match raw.ask(7, call) {
@@ -49,7 +45,7 @@ fn is_refused(raw: &mut Raw, call: Call<'_>, code: ErrorCode, detail: u64) {
 /// Sends a malformed request and checks the answer.
 fn is_refused_as_stated(raw: &mut Raw, entry: &Malformed) {
     let Malformed { name, answer, bytes, .. } = entry;
-    // Names the entry if the test hangs.
+    // Shows which entry it is if the test hangs.
     eprintln!("sending {name}");
     raw.send(bytes);
     let (id, error) = raw.refusal();
@@ -120,13 +116,13 @@ fn a_frame_as_long_as_allowed_is_read_and_a_configured_lower_limit_holds() {
     let (tag, text) = ("🦀".repeat(128), "🦀".repeat(256));
     let call = Call::TagCreate { tag: &tag, step: 0, first: 1, description: &text };
     assert!(matches!(raw.ask(3, call), Reply::Tags(tags) if tags[0].description == text));
-    let error = raw.is_thrown_out_for(&1601_u32.to_be_bytes(), ErrorCode::FrameTooLarge);
+    let error = raw.is_closed_with(&1601_u32.to_be_bytes(), ErrorCode::FrameTooLarge);
     assert_eq!(error.detail, 1600);
     daemon.stop();
 }
 
 #[test]
-fn a_peer_that_ends_within_a_frame_is_closed_and_what_it_asked_before_is_answered() {
+fn a_connection_that_ends_inside_a_frame_is_closed_after_its_earlier_requests_are_answered() {
     beside_others(|socket| {
         let whole = [hello(), frame(2, segment("orders", 1))].concat();
         for cut in 0..whole.len() {
@@ -154,7 +150,7 @@ fn a_request_that_comes_byte_by_byte_is_answered() {
             raw.send(byte);
             std::thread::yield_now();
         }
-        // In any order: the first of a tag waits for its lease.
+        // In any order, since the first request for a tag waits for a lease.
         let mut ids: Vec<_> = (0..3).filter_map(|_| Some(raw.receive()?.id)).collect();
         ids.sort_unstable();
         assert_eq!(ids, [1, 2, 3]);
@@ -179,8 +175,7 @@ fn a_count_of_0_or_above_the_limit_is_refused_with_the_limit_and_the_connection_
         let mut raw = Raw::greeted(socket);
         for count in [0, 100_001, u32::MAX] {
             is_refused(&mut raw, segment("orders", count), ErrorCode::BadCount, 100_000);
-            let call = Call::Snowflake { count, timeout_ms: 0 };
-            is_refused(&mut raw, call, ErrorCode::BadCount, 100_000);
+            is_refused(&mut raw, snowflakes(count), ErrorCode::BadCount, 100_000);
         }
         for limit in [0, MAX_TAGS_PER_PAGE + 1, u32::MAX] {
             let call = Call::TagList { after: "", limit };
@@ -213,7 +208,7 @@ fn a_name_that_no_tag_can_have_is_refused_in_every_call_and_the_connection_goes_
 }
 
 #[test]
-fn values_that_no_tag_can_have_are_refused_by_type_and_the_connection_goes_on() {
+fn values_that_no_tag_can_have_get_typed_refusals_and_the_connection_goes_on() {
     beside_others(|socket| {
         let mut raw = Raw::greeted(socket);
         let long = "x".repeat(257);

@@ -1,5 +1,5 @@
-//! More connections than usual, than configured, or than the operating system allows: who is in is
-//! served, who is not is told so, and a place that becomes free is used again.
+//! More connections than usual, than configured, or than the operating system allows. Open connections
+//! are served, excess ones are refused with the reason, and freed places are reused.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
-use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, open_to_all};
+use leafd_tests::other_user::{OtherUser, open_to_all};
+use leafd_tests::raw::{Raw, frame, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, UniqueIds};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 fn one_id() -> Call<'static> {
-    Call::Segment { tag: "orders", count: 1, timeout_ms: 0 }
+    segment("orders", 1)
 }
 
-/// Whether there was a place for a new connection: it said hello, or was refused because of the
-/// limit and closed.
+/// Opens a connection. Fails with the limit if leafd refuses it because of that.
 fn finds_place(home: &Home) -> Result<Raw, u64> {
     let mut raw = Raw::connect(&home.socket());
     raw.send(&hello());
@@ -35,7 +34,7 @@ fn finds_place(home: &Home) -> Result<Raw, u64> {
     }
 }
 
-/// Takes places until there is none. Returns who has one, and the limit.
+/// Opens connections until one is refused. Returns them, and the limit.
 fn fill(home: &Home) -> (Vec<Raw>, u64) {
     let mut inside = Vec::new();
     loop {
@@ -46,7 +45,7 @@ fn fill(home: &Home) -> (Vec<Raw>, u64) {
     }
 }
 
-/// Takes a place that is about to be free.
+/// Opens a connection as soon as there is a place for it.
 fn wait_for_place(home: &Home) -> Raw {
     let began = Instant::now();
     loop {
@@ -57,7 +56,7 @@ fn wait_for_place(home: &Home) -> Raw {
     }
 }
 
-/// The daemon needs a moment to see that others have gone.
+/// Waits until the daemon has noticed that connections ended, and has this many.
 fn wait_until_open(watcher: &mut Raw, connections: u32) {
     let began = Instant::now();
     loop {
@@ -87,7 +86,7 @@ fn ten_thousand_connections_at_once_are_served_and_cost_little_memory() {
         .map(|number| {
             let mut raw = Raw::connect(&home.socket());
             match number % 4 {
-                // Silent, idle, within a request, and with one answered.
+                // A quarter each: without a hello, idle, in the middle of a request, with an answer.
                 0 => {}
                 1 => raw.send(&hello()),
                 2 => raw.send(&[&hello(), begun].concat()),
@@ -99,7 +98,7 @@ fn ten_thousand_connections_at_once_are_served_and_cost_little_memory() {
     others.are_served();
     let connections = daemon.client().status().unwrap().connections;
     assert!(connections as usize >= CONNECTIONS, "{connections}");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for (number, raw) in crowd.iter_mut().enumerate() {
         match number % 4 {
             0 => raw.send(&[hello(), frame(2, one_id())].concat()),
@@ -123,14 +122,14 @@ fn ten_thousand_connections_at_once_are_served_and_cost_little_memory() {
 }
 
 #[test]
-fn a_connection_above_the_limit_is_refused_by_type_and_a_place_that_is_free_is_used_again() {
+fn a_connection_above_the_limit_gets_a_typed_refusal_and_freed_places_are_reused() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "20");
     let daemon = home.start();
     let others = Bystanders::of(&home);
     let mut watcher = Raw::greeted(&home.socket());
     for _ in 0..5 {
-        // The bystanders have two places, and this one has one.
+        // Two for the bystanders, one for the watcher.
         wait_until_open(&mut watcher, 3);
         let (mut inside, limit) = fill(&home);
         assert_eq!((limit, inside.len()), (20, 17));
@@ -139,7 +138,7 @@ fn a_connection_above_the_limit_is_refused_by_type_and_a_place_that_is_free_is_u
         }
         drop(inside.pop());
         inside.push(wait_for_place(&home));
-        // A client of the library waits for a place by itself.
+        // The client library waits for a place by itself.
         let options = home.options().timeout(Duration::from_secs(30));
         let waits = std::thread::spawn(move || leaf_client::blocking::Client::connect(options));
         std::thread::sleep(Duration::from_millis(20));
@@ -151,7 +150,7 @@ fn a_connection_above_the_limit_is_refused_by_type_and_a_place_that_is_free_is_u
 }
 
 #[test]
-fn with_few_descriptors_it_takes_fewer_connections_and_still_writes_its_state() {
+fn with_few_descriptors_leafd_accepts_fewer_connections_and_still_writes_its_state() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
     let home = home.through(&["sh", "-c", "ulimit -n 64; exec \"$0\" \"$@\""]);
@@ -161,19 +160,17 @@ fn with_few_descriptors_it_takes_fewer_connections_and_still_writes_its_state() 
     let (mut inside, limit) = fill(&home);
     assert!((20..64).contains(&limit), "{limit}");
     let mut raw = inside.pop().unwrap();
-    // The others do not read their answers.
+    // All other connections do not read their answers.
     let asked = frame(2, Call::Time).repeat(1000);
     for unread in &inside {
         unread.stream().set_nonblocking(true).unwrap();
         while (unread.stream()).write_all(&asked).is_ok() {}
     }
-    // New leases, and new ceilings in the journal and in the worker file.
+    // These need new leases, and new ceilings in the journal and the worker file.
     for number in 0..100 {
         let tag = format!("tag {number}");
-        let call = Call::Segment { tag: &tag, count: 5000, timeout_ms: 0 };
-        assert!(matches!(raw.ask(number + 2, call), Reply::Ids { .. }));
-        let call = Call::Snowflake { count: 20_000, timeout_ms: 0 };
-        assert!(matches!(raw.ask(number + 2, call), Reply::Ids { .. }));
+        assert!(matches!(raw.ask(number + 2, segment(&tag, 5000)), Reply::Ids { .. }));
+        assert!(matches!(raw.ask(number + 2, snowflakes(20_000)), Reply::Ids { .. }));
     }
     drop(inside);
     wait_for_place(&home);
@@ -188,11 +185,11 @@ fn limit_descriptors(daemon: &Daemon, limit: usize) {
 }
 
 #[test]
-fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_some() {
+fn without_free_descriptors_open_connections_are_served_and_new_ones_are_accepted_later() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_DEFAULT_STEP", "1000000");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let load = Load::start(&home.options(), &seen, &["orders", "users"], 100);
     let mut inside = Raw::greeted(&home.socket());
     while seen.count("orders").min(seen.count("users")) == 0 {
@@ -219,8 +216,7 @@ fn without_descriptors_it_serves_whom_it_has_and_accepts_again_when_there_are_so
     daemon.stop();
 }
 
-/// Opens connections, says hello on each, and sends a thousand requests for the status. Never reads an
-/// answer.
+/// Opens connections, sends a hello and a thousand status requests on each, and never reads an answer.
 const CROWD: &str = r"
 import resource, socket, sys
 path, number = sys.argv[1], int(sys.argv[2])
@@ -239,7 +235,7 @@ sys.stdin.read()
 ";
 
 #[test]
-fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() {
+fn another_users_many_connections_that_never_read_do_not_delay_a_new_connection() {
     const CROWD_SIZE: u64 = 1000;
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path());
@@ -250,9 +246,9 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
         Reply::Status(status) => status.requests,
         other => panic!("{other:?}"),
     };
-    // Stopped, so that it finds all of it at once.
+    // Frozen, so that the daemon finds everything at once.
     daemon.freeze();
-    let mut crowd = Someone::new(61_001, 61_001)
+    let mut crowd = OtherUser::new(61_001, 61_001)
         .command()
         .args(["/usr/bin/python3", "-c", CROWD])
         .arg(home.socket())
@@ -269,7 +265,7 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
     assert!(matches!(fresh.receive(), Some(Response { reply: Reply::Hello { .. }, .. })));
     let Some(Response { reply: Reply::Status(status), .. }) = fresh.receive() else { panic!() };
     let by_then = status.requests;
-    // All that the crowd gets before its sockets are full.
+    // Waits until the crowd's sockets are full, so that leafd answers no more of its requests.
     let (mut all, began) = (0, Instant::now());
     loop {
         std::thread::sleep(Duration::from_millis(300));
@@ -284,7 +280,7 @@ fn a_crowd_of_another_user_that_never_reads_keeps_no_fresh_connection_waiting() 
     assert!(by_then < all / 4, "{by_then} of {all}");
     let peak = peak_mib(&daemon);
     println!("peak of {peak} MiB");
-    // 45 kB for each of them would be 45 MB more.
+    // 45 kB for each of the thousand connections would be 45 MB more.
     assert!(peak < 48, "{peak} MiB");
     crowd.kill().unwrap();
     crowd.wait().unwrap();

@@ -1,12 +1,12 @@
-//! Peers that ask for too much: of one connection, of the names, of the store, or with random
-//! bytes. Each gets an error that says which limit it met, and nobody else notices.
+//! Clients that ask for too much: on one connection, of many tags, of the store, or with random bytes.
+//! Each gets an error that names the limit it hit, and no other client is affected.
 
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, HEADER_LEN, Reply, Response};
 use leaf_client::{Error, blocking};
+use leafd_tests::StoreLock;
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::{Raw, frame, hello};
 use leafd_tests::watch::{Bystanders, peak_mib, resident_kib};
@@ -15,41 +15,15 @@ fn segment(tag: &str, count: u32, timeout_ms: u32) -> Call<'_> {
     Call::Segment { tag, count, timeout_ms }
 }
 
-/// Another process that holds the write lock of the store. It gives it back when it is dropped.
-struct Locker(Child);
-
-impl Locker {
-    fn of(home: &Home) -> Self {
-        let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=30); \
-                      c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read()";
-        let mut child = Command::new("python3")
-            .args(["-c", script, home.state().join("leafd.db").to_str().unwrap()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut word = [0; 6];
-        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut word).unwrap();
-        Self(child)
-    }
-}
-
-impl Drop for Locker {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn more_waiting_requests_than_a_connection_may_have_are_refused_and_the_others_are_answered() {
     const LIMIT: u64 = 32;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_MAX_IN_FLIGHT", "32");
     let daemon = home.start();
-    // What others ask for is in memory already.
+    // The IDs of this tag are in memory.
     daemon.client().next_many("others", 1).unwrap();
-    let locker = Locker::of(&home);
+    let lock = StoreLock::hold(&home);
     let mut raw = Raw::greeted(&home.socket());
     let ids = 1..=LIMIT + 10;
     let asked = ids.clone().map(|id| frame(id, segment("waits", 1, 20_000)));
@@ -60,12 +34,12 @@ fn more_waiting_requests_than_a_connection_may_have_are_refused_and_the_others_a
         assert_eq!(error.detail, LIMIT);
         assert!(error.retry_after_ms > 0);
     }
-    // What memory has needs no place; another connection has places of its own.
+    // A request that memory serves needs no place, and another connection has places of its own.
     assert!(matches!(raw.ask(100, segment("others", 1, 0)), Reply::Ids { .. }));
     assert!(matches!(raw.ask(101, Call::Time), Reply::Time { .. }));
     let mut other = Raw::greeted(&home.socket());
     other.send(&frame(1, segment("waits", 1, 20_000)));
-    drop(locker);
+    drop(lock);
     let mut answered = Vec::new();
     for _ in 1..=LIMIT {
         match raw.receive() {
@@ -80,7 +54,7 @@ fn more_waiting_requests_than_a_connection_may_have_are_refused_and_the_others_a
 }
 
 #[test]
-fn a_flood_of_administration_with_a_stuck_store_holds_up_neither_ids_nor_status_nor_others() {
+fn a_flood_of_administrative_calls_to_a_stuck_store_delays_neither_ids_nor_status_nor_others() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("STORE_TIMEOUT", "500ms")
@@ -88,7 +62,7 @@ fn a_flood_of_administration_with_a_stuck_store_holds_up_neither_ids_nor_status_
         .with("SEGMENT_DEFAULT_STEP", "1000000");
     let daemon = home.start();
     let others = Bystanders::of(&home);
-    let locker = Locker::of(&home);
+    let lock = StoreLock::hold(&home);
     let mut flood = Raw::greeted(&home.socket());
     let call = Call::TagSetStep { tag: "bystander", step: 5 };
     flood.send(&frame(7, call).repeat(1000));
@@ -111,7 +85,7 @@ fn a_flood_of_administration_with_a_stuck_store_holds_up_neither_ids_nor_status_
         }
     }
     assert!(late > 900, "{late}");
-    drop(locker);
+    drop(lock);
     let began = Instant::now();
     while let Err(error) = client.tag_set_step("bystander", 5) {
         assert!(began.elapsed() < Duration::from_secs(30), "{error}\n{}", home.log());
@@ -121,7 +95,7 @@ fn a_flood_of_administration_with_a_stuck_store_holds_up_neither_ids_nor_status_
 }
 
 #[test]
-fn ever_new_names_that_no_tag_has_are_refused_and_fill_no_memory() {
+fn requests_for_ever_new_unknown_tags_are_refused_and_fill_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_AUTO_CREATE", "false");
     let daemon = home.start();
@@ -143,7 +117,7 @@ fn ever_new_names_that_no_tag_has_are_refused_and_fill_no_memory() {
         sizes.push(resident_kib(&daemon));
     }
     println!("resident after each 1,000 names: {sizes:?} KiB");
-    // If each were kept, these would take 20 MiB.
+    // Keeping each of the names would take 20 MiB.
     assert!(sizes[19] < sizes[4] + 8192, "{sizes:?}");
     assert!(matches!(raw.ask(10, segment("known", 1, 0)), Reply::Ids { .. }));
     others.noticed_nothing();
@@ -151,7 +125,7 @@ fn ever_new_names_that_no_tag_has_are_refused_and_fill_no_memory() {
 }
 
 #[test]
-fn more_tags_than_memory_may_have_are_refused_with_the_limit_and_those_it_has_are_served() {
+fn tags_above_the_limit_are_refused_with_the_limit_and_known_tags_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_MAX_TAGS", "50");
     let daemon = home.start();
@@ -175,7 +149,7 @@ fn more_tags_than_memory_may_have_are_refused_with_the_limit_and_those_it_has_ar
     daemon.stop();
 }
 
-/// A few frames that could be right, with a few bytes that are not.
+/// Some valid frames with some bytes changed.
 fn noise(seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut bytes = if rng.u8(..) < 200 { hello() } else { Vec::new() };
@@ -230,7 +204,7 @@ fn two_thousand_connections_with_random_bytes_do_no_harm() {
             })
             .collect();
         for (number, mut raw) in connections.into_iter().enumerate() {
-            // Every other one waits for its end; the rest just go away.
+            // Half of the connections read to the end; the others are just dropped.
             while number % 2 == 0
                 && let Some(answer) = raw.receive()
             {
@@ -248,7 +222,7 @@ fn two_thousand_connections_with_random_bytes_do_no_harm() {
 }
 
 #[test]
-fn whoever_asks_as_fast_as_it_can_takes_turns_with_the_others() {
+fn clients_that_ask_as_fast_as_they_can_do_not_starve_a_modest_one() {
     const GREEDY: usize = 16;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_DEFAULT_STEP", "1000000");
@@ -283,8 +257,9 @@ fn whoever_asks_as_fast_as_it_can_takes_turns_with_the_others() {
         reader.join().unwrap().unwrap()
     });
     let bytes: u64 = bytes.sum();
-    println!("{served} requests served beside {bytes} bytes of answers to the greedy");
-    // Each of the greedy had some hundred of its requests answered at a time, not all of them.
+    println!("{served} requests served, next to {bytes} bytes of answers to the greedy");
+    // leafd answers some hundred requests of a connection at a time, so the modest client is served
+    // in between.
     assert!(served > 10, "{served}");
     let peak = peak_mib(&daemon);
     assert!(peak < 60, "{peak} MiB");
@@ -292,7 +267,7 @@ fn whoever_asks_as_fast_as_it_can_takes_turns_with_the_others() {
 }
 
 #[test]
-fn whoever_asks_for_as_much_as_it_can_is_served_or_refused_and_the_others_are_served() {
+fn a_client_that_asks_for_as_much_as_it_can_is_served_or_refused_and_others_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -320,13 +295,13 @@ fn whoever_asks_for_as_much_as_it_can_is_served_or_refused_and_the_others_are_se
 }
 
 #[test]
-fn whoever_asks_for_more_snowflakes_than_can_be_made_keeps_nobody_else_waiting_for_its_turn() {
+fn a_client_that_asks_for_more_snowflakes_than_can_be_made_does_not_delay_others() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
     let others = Bystanders::of(&home);
     let mut raw = Raw::greeted(&home.socket());
-    // A quarter of a minute's worth for one connection, if it were served in order of arrival.
+    // In order of arrival, these would take a quarter of a minute.
     let call = Call::Snowflake { count: 100_000, timeout_ms: 3000 };
     raw.send(&frame(5, call).repeat(600));
     let (mut served, mut refused) = (0, 0);

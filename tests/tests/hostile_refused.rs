@@ -1,5 +1,5 @@
-//! Connections that leafd refuses: the client learns why, whatever it does first, and a flood of them
-//! costs the others nothing.
+//! Connections that leafd refuses. The client learns the reason whatever it does first, and a flood of
+//! such connections affects no other client.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -7,25 +7,25 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::{Call, ErrorCode, MAGIC, Reply, Response, WireError};
-use leafd_tests::Daemon;
 use leafd_tests::daemon::Home;
+use leafd_tests::other_user::{OtherUser, open_to_all};
 use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, open_to_all};
 use leafd_tests::watch::Bystanders;
+use leafd_tests::{Daemon, PATIENCE};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 const GREEDY: u32 = 61_001;
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The refusal as a naive client sees it that writes `late` before it reads: its write must not fail.
-/// leafd waits for such a client for 250 ms, which a busy machine may exceed; so there are some tries.
+/// The refusal that a naive client sees, which writes `late` before it reads. The write must not fail.
+/// leafd waits for such a client for 250 ms, which a busy machine may exceed, so this tries repeatedly.
 fn refusal(connect: impl Fn() -> Raw, late: &[u8]) -> WireError {
     for _ in 0..50 {
         let mut raw = connect();
         let mut watched = [PollFd::new(raw.stream().as_fd(), PollFlags::POLLIN)];
-        assert!(poll(&mut watched, PollTimeout::from(60_000_u16)).unwrap() > 0, "no word");
+        assert!(
+            poll(&mut watched, PollTimeout::from(60_000_u16)).unwrap() > 0,
+            "leafd sends nothing"
+        );
         std::thread::sleep(Duration::from_millis(5));
         if raw.stream().write_all(late).is_ok() {
             let (_, error) = raw.refusal();
@@ -33,7 +33,7 @@ fn refusal(connect: impl Fn() -> Raw, late: &[u8]) -> WireError {
             return error;
         }
     }
-    panic!("each time the write failed, so the error was lost");
+    panic!("the write failed every time, so the error was lost");
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn an_error_before_hello_reaches_a_client_that_writes_hello_first() {
     let error = refusal(|| Raw::connect(&home.socket()), &hello());
     assert_eq!((error.code(), error.detail), (ErrorCode::TooManyConnections, 1), "{error}");
     drop(inside);
-    // Through a relay, which writes as soon as it can.
-    let (_, answer) = Someone::new(GREEDY, GREEDY).greets(&home.socket());
+    // Through a relay, which writes the hello as soon as it can.
+    let (_, answer) = OtherUser::new(GREEDY, GREEDY).greets(&home.socket());
     let Reply::Error(error) = answer.reply else { panic!("{answer:?}") };
     assert_eq!(error.code(), ErrorCode::Forbidden, "{error}");
 }
@@ -77,7 +77,7 @@ fn an_error_that_ends_the_connection_reaches_a_client_that_is_still_writing() {
     }
 }
 
-/// Takes the only place there is. Whoever looked whether the daemon is ready may still have it.
+/// Takes the only place. The connection that checked whether the daemon is ready may still hold it.
 fn take_place(home: &Home) -> Raw {
     let began = Instant::now();
     loop {
@@ -90,7 +90,7 @@ fn take_place(home: &Home) -> Raw {
     }
 }
 
-/// The sockets that the daemon has open. Its files come and go.
+/// The number of sockets that the daemon has open. Files are not counted, since they come and go.
 fn sockets(daemon: &Daemon) -> usize {
     let open = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
     let links = open.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
@@ -105,8 +105,7 @@ fn wait_for_sockets(daemon: &Daemon, at_most: usize) {
     }
 }
 
-/// Opens connections as fast as it can and keeps the last hundred. Says so with a line for each
-/// thousand.
+/// Opens connections as fast as it can and keeps the last hundred. Prints a line for each thousand.
 const FLOOD: &str = r"
 import socket, sys
 kept = []
@@ -124,7 +123,7 @@ for number in range(10**9):
 ";
 
 fn flood(path: &Path) -> std::process::Child {
-    let mut command = Someone::new(GREEDY, GREEDY).command();
+    let mut command = OtherUser::new(GREEDY, GREEDY).command();
     command.args(["/usr/bin/python3", "-c", FLOOD]).arg(path);
     command.stdout(std::process::Stdio::piped()).spawn().unwrap()
 }
@@ -144,11 +143,11 @@ fn a_flood_of_refused_connections_holds_few_descriptors_and_nobody_else_notices(
     for _ in 0..5 {
         lines.next().unwrap().unwrap();
         most = most.max(sockets(&daemon));
-        // The refusal of another connection reaches its client meanwhile, and others are served.
+        // Other users are served meanwhile.
         let mut root = Raw::greeted(&home.socket());
         assert!(matches!(root.ask(2, Call::Time), Reply::Time { .. }));
     }
-    // Eight that linger, one that is being refused, and those of this test.
+    // Eight lingering sockets, one that is being refused, and those of this test.
     assert!(most <= before + 20, "{most} sockets, {before} before");
     flood.kill().unwrap();
     flood.wait().unwrap();

@@ -1,20 +1,16 @@
-//! Peers that are slow: they do not finish what they began, do not read what they asked for, or do
-//! nothing at all. Each is closed when its time is over, and nobody else waits for them.
+//! Slow clients, which do not finish a request, do not read their answers, or do nothing at all. leafd
+//! closes each at a timeout, and no other client waits for them.
 
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, encode_response};
 use leafd_tests::Daemon;
 use leafd_tests::daemon::Home;
-use leafd_tests::raw::{Raw, frame, frame_of, hello};
+use leafd_tests::raw::{Raw, frame, frame_of, hello, segment, snowflakes};
 use leafd_tests::watch::{Bystanders, peak_mib};
 
-fn segment(tag: &str, count: u32) -> Call<'_> {
-    Call::Segment { tag, count, timeout_ms: 0 }
-}
-
-/// Runs `act` on a daemon with this setting that serves others meanwhile. Returns the most memory
-/// that it had, in MiB.
+/// Runs `act` on a daemon with this setting that serves other clients meanwhile. Returns the daemon's
+/// peak memory, in MiB.
 fn beside_others(setting: (&str, &str), act: impl FnOnce(&Home, &Daemon)) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with(setting.0, setting.1);
@@ -29,7 +25,7 @@ fn beside_others(setting: (&str, &str), act: impl FnOnce(&Home, &Daemon)) -> u64
 }
 
 #[test]
-fn whoever_does_not_say_hello_is_closed_when_its_time_is_over() {
+fn a_connection_without_a_hello_is_closed_at_the_request_timeout() {
     beside_others(("SOCKET_REQUEST_TIMEOUT", "300ms"), |home, _| {
         for begun in 0..hello().len() {
             let mut raw = Raw::connect(&home.socket());
@@ -42,7 +38,7 @@ fn whoever_does_not_say_hello_is_closed_when_its_time_is_over() {
 }
 
 #[test]
-fn a_request_that_is_not_finished_is_closed_when_its_time_is_over() {
+fn a_connection_with_an_unfinished_request_is_closed_at_the_request_timeout() {
     beside_others(("SOCKET_REQUEST_TIMEOUT", "300ms"), |home, _| {
         let request = frame(2, segment("orders", 1));
         for begun in [1, 4, 5, request.len() - 1] {
@@ -54,9 +50,9 @@ fn a_request_that_is_not_finished_is_closed_when_its_time_is_over() {
 }
 
 #[test]
-fn whoever_sends_a_byte_now_and_then_gains_no_time_by_it() {
+fn sending_single_bytes_does_not_extend_the_request_timeout() {
     beside_others(("SOCKET_REQUEST_TIMEOUT", "400ms"), |home, _| {
-        // A frame of 4096 bytes would last for minutes.
+        // At this pace a frame of 4096 bytes takes minutes.
         let long = [&4096_u32.to_be_bytes()[..], &[0; 4096]].concat();
         for mut raw in [Raw::connect(&home.socket()), Raw::greeted(&home.socket())] {
             let drip = raw.stream().try_clone().unwrap();
@@ -79,8 +75,8 @@ fn whoever_sends_a_byte_now_and_then_gains_no_time_by_it() {
 fn an_idle_connection_is_closed_and_one_whose_request_waits_is_not_idle() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_IDLE_TIMEOUT", "1s");
-    // A directory stands in the place of the database, so that requests for a segment wait.
-    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    // Requests for segment IDs wait for the store.
+    home.break_store();
     let daemon = home.start();
     let mut waiting = Raw::greeted(&home.socket());
     waiting.send(&frame(2, Call::Segment { tag: "orders", count: 1, timeout_ms: 2500 }));
@@ -93,7 +89,7 @@ fn an_idle_connection_is_closed_and_one_whose_request_waits_is_not_idle() {
 }
 
 #[test]
-fn whoever_never_reads_is_closed_when_its_time_is_over_and_costs_little_memory() {
+fn clients_that_never_read_are_closed_at_the_write_timeout_and_cost_little_memory() {
     let peak = beside_others(("SOCKET_WRITE_TIMEOUT", "500ms"), |home, daemon| {
         let mut client = daemon.client();
         for tag in 0..100 {
@@ -105,7 +101,7 @@ fn whoever_never_reads_is_closed_when_its_time_is_over_and_costs_little_memory()
             list.clone(),
             frame(4, segment("orders", 100_000)),
             frame(5, segment("orders", 0)),
-            frame(6, Call::Snowflake { count: 1000, timeout_ms: 0 }),
+            frame(6, snowflakes(1000)),
         ];
         let asked =
             [asked.concat().repeat(20), list.repeat(1000), frame(7, Call::Time).repeat(5000)];
@@ -123,13 +119,13 @@ fn whoever_never_reads_is_closed_when_its_time_is_over_and_costs_little_memory()
             thread.join().unwrap();
         }
     });
-    // Each has up to 1 MiB of requests that wait and answers that nobody reads.
+    // Each connection may hold up to 1 MiB of waiting requests and unread answers.
     assert!(peak < 96, "{peak} MiB");
 }
 
 #[test]
-fn requests_that_wait_are_answered_also_behind_more_answers_than_are_written_at_once() {
-    // Much longer than the test waits: nothing may depend on a timer.
+fn waiting_requests_are_answered_even_behind_more_answers_than_one_write_holds() {
+    // The timeout is much longer than the test, so that no timer can help.
     beside_others(("SOCKET_REQUEST_TIMEOUT", "10m"), |home, daemon| {
         let mut raw = Raw::greeted(&home.socket());
         let unknown = frame_of(&[7, 0, 0, 0, 0, 0, 0, 0, 99, 0, 0, 0]);
@@ -137,10 +133,10 @@ fn requests_that_wait_are_answered_also_behind_more_answers_than_are_written_at_
         let answer = Response { id: 7, reply: Reply::Error(raw.refusal().1) };
         let mut bytes = Vec::new();
         encode_response(&answer, &mut bytes);
-        // So many answers are what is written at once.
+        // The number of answers that leafd writes at once.
         let enough = (8 * 1024_usize).div_ceil(bytes.len());
         for (round, count) in (enough - 1..=enough + 1).enumerate() {
-            // Stopped, so that it finds all of it at once.
+            // Frozen, so that the daemon finds everything at once.
             daemon.freeze();
             let fresh = format!("fresh {round}");
             raw.send(&[unknown.repeat(count), frame(8, segment(&fresh, 1))].concat());

@@ -1,5 +1,5 @@
-//! Java Leaf and leafd beside each other on the same rows: nothing is given twice, and nothing is
-//! skipped. Java Leaf is a stand-in with its statements and its rules.
+//! Java Leaf and leafd on the same rows. No ID is issued twice, and none is skipped. Java Leaf is a
+//! stand-in with its statements and its rules.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,32 +11,32 @@ use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::java_leaf::JavaLeaf;
 use leafd_tests::load::Load;
-use leafd_tests::{Daemon, Database, Seen};
+use leafd_tests::{Daemon, Database, UniqueIds};
 
 const TAGS: [&str; 2] = ["orders", "users"];
 
 /// The step of both rows.
 const STEP: u64 = 50;
 
-/// Ranges that a Java Leaf leases of each tag before it is restarted; its step has grown to
-/// 6400 by then, and more would let it lease ever more rarely.
+/// Ranges that a Java Leaf leases of each tag before it is restarted. Its step has grown to 6400 by
+/// then, and a larger one would make leases rare.
 const LOADS: u64 = 9;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a Java Leaf did in all its lives.
+/// The figures of all lives of a Java Leaf.
 #[derive(Debug, Default)]
 struct Lives {
     count: u64,
     loads: u64,
     failed: u64,
     uncertain: u64,
-    /// IDs that were in its memory when it was restarted.
+    /// IDs that were in memory at a restart.
     lost: u64,
 }
 
-/// A Java Leaf that gives IDs as fast as it can, and is restarted again and again.
+/// A Java Leaf that issues IDs as fast as it can, and is restarted repeatedly.
 struct Java {
     stop: Arc<AtomicBool>,
     loads: Arc<AtomicU64>,
@@ -44,7 +44,7 @@ struct Java {
 }
 
 impl Java {
-    fn start(database: &Arc<Database>, seen: &Seen) -> Self {
+    fn start(database: &Arc<Database>, seen: &UniqueIds) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let loads = Arc::new(AtomicU64::new(0));
         let (database, seen) = (Arc::clone(database), seen.clone());
@@ -67,8 +67,8 @@ impl Java {
     }
 }
 
-/// A life of a Java Leaf. What it leaves in its memory is noted as if somebody had received it.
-fn live(database: &Database, seen: &Seen, stop: &AtomicBool, lives: &mut Lives) {
+/// One life of a Java Leaf. The IDs left in its memory are recorded as if a client had received them.
+fn live(database: &Database, seen: &UniqueIds, stop: &AtomicBool, lives: &mut Lives) {
     let mut java = JavaLeaf::new(database);
     while java.loads() < LOADS * TAGS.len() as u64 && !stop.load(Ordering::Relaxed) {
         for tag in TAGS {
@@ -93,10 +93,10 @@ fn live(database: &Database, seen: &Seen, stop: &AtomicBool, lives: &mut Lives) 
     lives.uncertain += java.uncertain();
 }
 
-/// Two of each on the same two rows.
+/// Two Java Leafs and two leafds on the same two rows.
 struct Company {
     database: Arc<Database>,
-    seen: Seen,
+    seen: UniqueIds,
     javas: Vec<Java>,
     daemons: Vec<(Daemon, Load)>,
     _folder: tempfile::TempDir,
@@ -109,14 +109,14 @@ impl Company {
         for tag in TAGS {
             database.insert_tag(tag, 1, i32::try_from(STEP).unwrap());
         }
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         let folder = tempfile::tempdir().unwrap();
         let daemons = ["1", "2"].map(|number| {
             let home = Home::new(&folder.path().join(number))
                 .with_database(&database)
                 .with("STATE_MACHINE_ID", number)
                 .with("WORKER_ID", number)
-                // The step would grow until hardly a lease is needed.
+                // Otherwise the step would grow until there are hardly any leases.
                 .with("SEGMENT_MAX_STEP", "2000");
             let options = home.options().timeout(PATIENCE);
             (home.start(), Load::start(&options, &seen, &TAGS, 500))
@@ -125,7 +125,7 @@ impl Company {
         Self { database, seen, javas, daemons: daemons.into(), _folder: folder }
     }
 
-    /// How many ranges each has leased so far, the Java Leafs first.
+    /// How many ranges each has leased so far; Java Leafs first.
     fn leases(&self) -> Vec<u64> {
         let javas = self.javas.iter().map(|java| java.loads.load(Ordering::Relaxed));
         let daemons = self.daemons.iter().map(|(daemon, _)| daemon.client().status());
@@ -148,15 +148,15 @@ impl Company {
         }
     }
 
-    /// Ends all clients and the Java Leafs, and has the daemons give what they have in memory.
-    fn finish(self) -> (Seen, Vec<Lives>) {
+    /// Stops all clients and the Java Leafs, and takes all IDs from the daemons' memory.
+    fn finish(self) -> (UniqueIds, Vec<Lives>) {
         let lives = self.javas.into_iter().map(Java::finish).collect();
         let daemons = self.daemons.into_iter().map(|(daemon, load)| {
             assert_eq!(load.finish(), 0, "a call failed\n{}", daemon.home().log());
             daemon
         });
         let daemons: Vec<_> = daemons.collect();
-        // From now on there are no leases, and none is half done: what is refused is rolled back.
+        // This ends all leases, and leaves none half done: a refused lease is rolled back.
         self.database.revoke();
         std::thread::scope(|scope| {
             for (daemon, tag) in daemons.iter().flat_map(|daemon| TAGS.map(|tag| (daemon, tag))) {
@@ -169,8 +169,8 @@ impl Company {
     }
 }
 
-/// Takes what is in memory.
-fn drain(daemon: &Daemon, tag: &str, seen: &Seen) {
+/// Takes all IDs from a daemon's memory.
+fn drain(daemon: &Daemon, tag: &str, seen: &UniqueIds) {
     let options = daemon.home().options().timeout(Duration::from_secs(3));
     let mut client = leaf_client::blocking::Client::new(options);
     let began = Instant::now();
@@ -231,14 +231,14 @@ fn java_leaf_and_leafd_give_no_id_twice_while_their_database_restarts() {
         );
         for (tag, lost) in TAGS.iter().zip(lost) {
             assert!(seen.highest(tag) < Some(max_id(&database, tag)), "{tag}");
-            // Each of the four may have had a lease under way, of at most so many IDs.
+            // Each of the four may have had a lease of at most this size in flight.
             let largest = STEP << (LOADS - 1);
             assert!(lost <= RESTARTS * 4 * largest, "{tag}: {lost} IDs were skipped");
         }
     }
 }
 
-/// Waits until the daemon has leased so often, and does something meanwhile.
+/// Waits until the daemon has leased this often, and calls `meanwhile` repeatedly until then.
 fn shown(daemon: &Daemon, leases: u64, mut meanwhile: impl FnMut()) -> TagStatus {
     let began = Instant::now();
     loop {
@@ -252,7 +252,7 @@ fn shown(daemon: &Daemon, leases: u64, mut meanwhile: impl FnMut()) -> TagStatus
 }
 
 #[test]
-fn a_step_that_is_changed_in_the_row_counts_from_the_next_lease_on() {
+fn a_step_changed_in_the_row_applies_from_the_next_lease_on() {
     for kind in Kind::ALL {
         let database = Database::shared(kind).fresh();
         database.create_table();
@@ -261,8 +261,8 @@ fn a_step_that_is_changed_in_the_row_counts_from_the_next_lease_on() {
         let daemon = Home::new(folder.path()).with_database(&database).start();
         let mut client = daemon.client();
         let mut java = JavaLeaf::new(&database);
-        let seen = Seen::default();
-        // The second is taken ahead, and the third when the first is used up.
+        let seen = UniqueIds::default();
+        // leafd leases the second range ahead, and the third once the first is used up.
         seen.add("orders", &client.next_many("orders", 1).unwrap());
         let tag = shown(&daemon, 2, || {});
         assert_eq!((tag.leases, tag.row_step, tag.last_lease_size), (2, 10, 10), "{tag:?}");
@@ -275,7 +275,8 @@ fn a_step_that_is_changed_in_the_row_counts_from_the_next_lease_on() {
             let found = (tag.leases, tag.row_step, tag.last_lease_size);
             assert_eq!(found, (leases, step, step), "{tag:?}");
         }
-        // Its second range had the row's step of then; those after it follow its own rule.
+        // From its third range on, Java Leaf sizes ranges by its own rule, so this checks the row's step
+        // that it read.
         assert!(java.last_load("orders").is_some_and(|(_, row_step)| row_step >= 700), "{java:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! Killed at any moment, under load, with state and store kept: no ID comes twice.
+//! Kills at any moment under load. State and store are kept, and no ID comes twice.
 
 use std::time::Duration;
 
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{Load, SNOWFLAKE};
 
@@ -10,15 +10,15 @@ use leafd_tests::load::{Load, SNOWFLAKE};
 fn two_hundred_kills_under_load_give_no_id_twice() {
     const KILLS: u32 = 200;
     let folder = tempfile::tempdir().unwrap();
-    // A short lead, so that lives of milliseconds issue snowflake IDs as well.
+    // A ceiling close ahead, so that even lives of milliseconds issue snowflake IDs.
     let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = home.options().timeout(Duration::from_secs(20));
     let spaces = ["orders", "orders", "users", "a/b c%d\u{e9}", SNOWFLAKE, SNOWFLAKE];
     let load = Load::start(&options, &seen, &spaces, 3000);
     for kill in 0..KILLS {
         let daemon = home.spawn();
-        // Also in the middle of the start.
+        // Sometimes in the middle of the start.
         std::thread::sleep(Duration::from_millis(fastrand::u64(1..350)));
         daemon.kill();
         assert!(!load.is_broken(), "after {kill} kills\n{}", home.log());

@@ -1,9 +1,10 @@
-//! The manifests that are shipped: their configuration is one that leafd takes, their pods are as
-//! confined as they promise, and the two containers of a pod fit together.
+//! The shipped Kubernetes manifests. leafd accepts their configuration, their pods are as confined as
+//! promised, and the containers of a pod fit together.
 
 use std::collections::BTreeSet;
 
 use leafd_tests::manifest::{SECRETS, SHIPPED, check, containers, find, objects, path, pods};
+use leafd_tests::manual;
 use serde_json::{Value, json};
 
 fn shipped() -> Vec<Value> {
@@ -14,7 +15,8 @@ fn strings(value: &Value) -> BTreeSet<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What Pod Security "restricted" forbids of this pod, as Kubernetes' documentation lists it.
+/// The fields of this pod that violate Pod Security "restricted", as Kubernetes' documentation lists
+/// them.
 fn violations(pod: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut must = |holds: bool, what: String| {
@@ -71,7 +73,7 @@ fn the_sidecar_and_its_application_keep_to_pod_security_restricted() {
 }
 
 #[test]
-fn the_daemon_of_a_node_leaves_restricted_only_where_its_comments_say_so() {
+fn the_daemonset_departs_from_restricted_only_where_its_comments_say_so() {
     let objects = objects(&path("daemonset.yaml"));
     let pods = pods(&objects);
     let found: Vec<_> = pods.iter().map(|(name, pod)| (name.as_str(), violations(pod))).collect();
@@ -87,7 +89,7 @@ fn the_daemon_of_a_node_leaves_restricted_only_where_its_comments_say_so() {
 }
 
 #[test]
-fn a_pod_that_is_less_confined_does_not_go_unnoticed() {
+fn a_pod_that_is_less_confined_is_found() {
     let (_, pod) = pods(&objects(&path("sidecar.yaml"))).remove(0);
     let sidecar = "/initContainers/0/securityContext";
     for (at, value, what) in [
@@ -107,7 +109,7 @@ fn a_pod_that_is_less_confined_does_not_go_unnoticed() {
 }
 
 #[test]
-fn every_container_has_a_read_only_root_and_says_what_it_needs() {
+fn every_container_has_a_read_only_root_and_declares_its_resources() {
     for (_, pod) in pods(&shipped()) {
         assert_eq!(pod["automountServiceAccountToken"], false);
         for container in containers(&pod) {
@@ -143,13 +145,14 @@ fn applications_are_in_the_sockets_group_and_are_not_leafds_user() {
             }
         }
         users.remove(&0);
-        // Not 65532, which images without a shell have by custom: who shares it may administer.
+        // Not 65532, which distroless images use by convention: any process with leafd's user ID may
+        // administer it.
         assert_eq!(users, BTreeSet::from([10001, 48735]), "{name}");
     }
 }
 
 #[test]
-fn leafd_takes_the_configuration_of_every_config_map() {
+fn leafd_accepts_the_configuration_of_every_config_map() {
     for name in SHIPPED {
         let objects = objects(&path(name));
         let folder = tempfile::tempdir().unwrap();
@@ -176,16 +179,9 @@ fn leafd_takes_the_configuration_of_every_config_map() {
 
 #[test]
 fn variables_of_leafds_containers_are_keys_of_its_configuration() {
-    let default = std::fs::read_to_string(path("../daemon/src/config/default.toml")).unwrap();
-    let mut section = String::new();
-    let mut keys = BTreeSet::from(["LEAFD_SOCKET".to_owned()]);
-    for line in default.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.trim_end_matches(']').to_owned();
-        } else if let Some((key, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
-            keys.insert(format!("LEAFD_{section}_{key}").replace('-', "_").to_uppercase());
-        }
-    }
+    let default = manual::keys_of_file(leafd::config::DEFAULT).into_iter();
+    let mut keys: BTreeSet<_> = default.map(|key| key.variable).collect();
+    keys.insert("LEAFD_SOCKET".to_owned());
     assert!(keys.contains("LEAFD_WORKER_IDENTITY"), "{keys:?}");
     let mut set = BTreeSet::new();
     for (_, pod) in pods(&shipped()) {

@@ -1,20 +1,17 @@
-//! `leafctl` as people type it.
+//! `leafctl` on the command line.
 
-use std::process::{Command, Output};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use leafd_tests::daemon::Home;
 use serde_json::Value;
 
 fn leafctl(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } =
-        home.command("leafctl").args(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+    home.run("leafctl", arguments)
 }
 
 #[test]
-fn the_first_conversation_of_the_readme() {
+fn the_first_commands_of_the_readme_print_what_it_shows() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let _daemon = home.start();
@@ -37,7 +34,7 @@ fn the_first_conversation_of_the_readme() {
 }
 
 #[test]
-fn ids_are_taken_apart_by_the_layout_that_leafd_has_and_without_leafd_by_one_that_is_named() {
+fn decode_uses_leafds_layout_or_without_leafd_the_one_in_the_option() {
     let folder = tempfile::tempdir().unwrap();
     let layout = "42/9/12@1704067200000/1ms";
     let home = Home::new(folder.path()).with("SNOWFLAKE_LAYOUT", layout).with("WORKER_ID", "5");
@@ -66,7 +63,7 @@ fn ids_are_taken_apart_by_the_layout_that_leafd_has_and_without_leafd_by_one_tha
 }
 
 #[test]
-fn tags_are_administered() {
+fn leafctl_creates_changes_shows_and_lists_tags() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let _daemon = home.start();
@@ -84,7 +81,7 @@ fn tags_are_administered() {
 }
 
 #[test]
-fn worker_ids_that_the_configuration_numbers_are_neither_listed_nor_released() {
+fn worker_ids_from_the_configuration_are_neither_listed_nor_released() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let _daemon = home.start();
@@ -105,7 +102,7 @@ fn worker_ids_that_the_configuration_numbers_are_neither_listed_nor_released() {
 }
 
 #[test]
-fn status_tells_how_long_memory_lasts_under_load_and_nothing_of_a_tag_that_nobody_asks_for() {
+fn the_status_estimates_how_long_memory_lasts_under_load_and_not_for_an_unused_tag() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -119,7 +116,7 @@ fn status_tells_how_long_memory_lasts_under_load_and_nothing_of_a_tag_that_nobod
     };
     let mut client = daemon.client();
     let began = Instant::now();
-    // A machine that stops for long between the two would make the tag look idle.
+    // A long pause of the machine between the two calls would make the tag look idle.
     let (remaining, seconds_left) = loop {
         client.next_many("orders", 1000).unwrap();
         let (remaining, seconds_left) = orders();
@@ -129,7 +126,7 @@ fn status_tells_how_long_memory_lasts_under_load_and_nothing_of_a_tag_that_nobod
         assert!(began.elapsed() < Duration::from_secs(60), "no figure under load");
     };
     println!("{remaining} IDs last {seconds_left} s");
-    // At least one a second was asked for.
+    // The load was at least one ID per second.
     assert!(seconds_left <= remaining, "{seconds_left} s for {remaining} IDs");
     daemon.stop();
     let _daemon = home.start();
@@ -141,7 +138,7 @@ fn status_tells_how_long_memory_lasts_under_load_and_nothing_of_a_tag_that_nobod
 }
 
 #[test]
-fn the_exit_code_tells_unavailable_from_wrong_use() {
+fn the_exit_code_distinguishes_unavailability_from_wrong_use() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let (code, out, errors) = leafctl(&home, &["--timeout", "200ms", "next", "orders"]);
@@ -157,7 +154,7 @@ fn the_exit_code_tells_unavailable_from_wrong_use() {
 }
 
 #[test]
-fn a_reader_that_has_enough_ends_it_without_a_word() {
+fn a_reader_that_closes_the_pipe_ends_leafctl_silently() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let _daemon = home.start();
@@ -214,11 +211,11 @@ fn a_result_that_cannot_be_written_is_an_error() {
             let script = format!("exec \"$0\" \"$@\" {redirection}");
             let home = home.clone().through(&["sh", "-c", &script]);
             let output = home.command(program).args(arguments).output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(74), "{arguments:?} {redirection}: {told}");
-            assert!(told.contains(why), "{arguments:?} {redirection}: {told}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(74), "{arguments:?} {redirection}: {errors}");
+            assert!(errors.contains(why), "{arguments:?} {redirection}: {errors}");
         }
-        // Whoever reads it has seen enough.
+        // A reader that closes the pipe is not an error.
         let home =
             home.clone().through(&["bash", "-c", "\"$0\" \"$@\" | exit; exit ${PIPESTATUS[0]}"]);
         let output = home.command(program).args(arguments).output().unwrap();

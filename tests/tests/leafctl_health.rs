@@ -1,5 +1,5 @@
-//! `leafctl health` as probes ask it: what keeps a daemon alive in their eyes, what makes it ready,
-//! and what must not count against it.
+//! `leafctl health` as a probe: what makes a daemon alive, what makes it ready, and what must not count
+//! against it.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,13 @@ use leaf_client::wire::{Reply, Response};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::raw::{Raw, hello};
-use leafd_tests::{Caller, Database, Seen};
+use leafd_tests::{Caller, Database, UniqueIds};
 
 fn health(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = home.command("leafctl").arg("health").args(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    home.run("leafctl", &[&["health"], arguments].concat())
 }
 
-/// Ready, or not with these words among the reasons; alive in any case.
+/// Asserts that the daemon is alive, and ready unless there is a reason, which the output must contain.
 fn is_ready(home: &Home, reason: Option<&str>) {
     let (code, out, errors) = health(home, &["--ready"]);
     match reason {
@@ -56,7 +54,7 @@ fn a_daemon_that_answers_is_healthy_and_one_that_hangs_or_is_gone_is_not() {
 }
 
 #[test]
-fn a_daemon_that_is_to_give_no_snowflake_ids_is_ready_and_one_that_cannot_is_not() {
+fn a_daemon_with_snowflakes_disabled_is_ready_and_one_that_cannot_issue_them_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     home.start().stop();
@@ -80,23 +78,23 @@ fn a_daemon_that_has_no_worker_id_yet_is_not_ready() {
 }
 
 #[test]
-fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_it() {
+fn a_database_that_is_down_makes_a_daemon_unready_only_while_requests_wait_for_it() {
     let database = Database::start(Kind::MariaDb);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    let caller = Caller::of(&daemon, "orders", &Seen::default());
+    let caller = Caller::of(&daemon, "orders", &UniqueIds::default());
     caller.gets(1);
     database.kill();
-    // A tag that is not in memory: asking for it is how the outage is noticed.
+    // A request for a tag that is not in memory makes leafd notice the outage.
     let mut client = daemon.client();
     client.next("new").unwrap_err();
     let down = client.status().unwrap().segments;
     assert!(!down.store_error.is_empty() && down.waiting == 0, "{down:?}");
     let (code, ready, _) = health(&home, &["--ready"]);
-    assert_eq!(code, Some(0), "memory serves whoever asks");
+    assert_eq!(code, Some(0), "memory still serves requests");
     assert!(ready.starts_with("leafd is ready, from memory: the store fails: "), "{ready}");
     caller.drain(Duration::from_secs(5));
     let waiter = caller.waits();
@@ -107,13 +105,13 @@ fn a_database_that_is_down_makes_a_daemon_unready_only_when_somebody_waits_for_i
 }
 
 #[test]
-fn a_daemon_whose_places_are_all_taken_is_alive_and_not_ready() {
+fn a_daemon_at_its_connection_limit_is_alive_but_not_ready() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SOCKET_MAX_CONNECTIONS", "2");
     let _daemon = home.start();
     let mut inside = Vec::new();
     while inside.len() < 2 {
-        // The one that found out whether it serves may not have left yet.
+        // The connection that checked whether the daemon is ready may still be open.
         let mut raw = Raw::connect(&home.socket());
         raw.send(&hello());
         if let Some(Response { reply: Reply::Hello { .. }, .. }) = raw.receive() {

@@ -1,18 +1,18 @@
-//! leafd is stopped and started again, under load and at rest: no call fails, no ID is lost by a
-//! clean stop, and nobody can hold it up.
+//! Stops and restarts of leafd, idle and under load. No call fails, a clean stop loses no ID, and no
+//! client can delay a stop.
 
 use std::io::{Read, Write};
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, UNSOLICITED, encode_response};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::raw::{Raw, frame};
 use nix::sys::signal::Signal;
 
 #[test]
-fn sigterm_and_sigint_end_it_with_0_and_clients_are_told_goodbye() {
+fn sigterm_and_sigint_end_leafd_with_0_and_clients_receive_goodbye() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -48,10 +48,10 @@ fn sigusr1_and_sigusr2_change_nothing() {
 }
 
 #[test]
-fn signals_again_and_again_do_not_make_the_stop_unclean() {
+fn repeated_signals_do_not_make_the_stop_unclean() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut daemon = home.start();
         seen.add("orders", &daemon.client().next_many("orders", 7).unwrap());
@@ -72,7 +72,7 @@ fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
     const RESTARTS: u32 = 12;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut daemon = home.start();
     let options = home.options().timeout(Duration::from_secs(30));
     let shared = AsyncLoad::start(&options, &seen);
@@ -98,11 +98,11 @@ fn restarts_under_load_fail_no_call_of_any_client_and_give_no_id_twice() {
 fn a_clean_stop_loses_no_segment_id() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for life in 1..=5 {
         let daemon = home.start();
         let mut client = daemon.client();
-        // Within a lease, over the end of one, and in the middle of the next.
+        // Inside a lease, across its end, and in the middle of the next one.
         for count in [1, 499, 1, 800, 2500, 3] {
             for tag in ["orders", "a/b c%d\u{e9}"] {
                 seen.add(tag, &client.next_many(tag, count).unwrap());
@@ -116,12 +116,12 @@ fn a_clean_stop_loses_no_segment_id() {
 }
 
 #[test]
-fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
+fn requests_that_wait_for_the_store_do_not_delay_the_stop_and_clients_receive_goodbye() {
     let folder = tempfile::tempdir().unwrap();
-    // Requests may wait for much longer than this test does.
+    // Requests may wait much longer than this test lasts.
     let home =
         Home::new(folder.path()).with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "300ms");
-    std::fs::create_dir_all(home.state().join("leafd.db")).unwrap();
+    home.break_store();
     let mut daemon = home.start();
     let mut waiting: Vec<_> = (0..50).map(|_| Raw::greeted(&home.socket())).collect();
     for raw in &mut waiting {
@@ -134,7 +134,7 @@ fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
     daemon.send(Signal::SIGTERM);
     let ended = daemon.wait();
     assert_eq!(ended.code(), Some(0), "{ended}");
-    let mut told = 0;
+    let mut answered = 0;
     for raw in &mut waiting {
         let goodbye = Response { id: UNSOLICITED, reply: Reply::Goodbye };
         assert_eq!(raw.receive(), Some(goodbye));
@@ -142,18 +142,18 @@ fn whoever_waits_for_the_store_does_not_hold_up_the_stop_and_is_told() {
             match answer {
                 Response { id: 2, reply: Reply::Error(error) } => {
                     assert_eq!(error.code(), ErrorCode::ShuttingDown, "{error}");
-                    told += 1;
+                    answered += 1;
                 }
                 other => panic!("{other:?}"),
             }
             assert_eq!(raw.receive(), None);
         }
     }
-    println!("{told} of {} got an answer, the others the end", waiting.len());
+    println!("{answered} of {} requests were answered before the end", waiting.len());
 }
 
 #[test]
-fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop() {
+fn clients_that_do_not_read_or_finish_a_request_do_not_delay_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SHUTDOWN_GRACE", "300ms")
@@ -165,7 +165,7 @@ fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop(
     let unread = Raw::greeted(&home.socket());
     unread.stream().set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let many = frame(3, Call::Time).repeat(1000);
-    // Until nothing more fits in.
+    // Until the socket is full.
     while unread.stream().write_all(&many).is_ok() {}
     daemon.send(Signal::SIGTERM);
     let ended = daemon.wait();
@@ -174,11 +174,11 @@ fn whoever_does_not_read_or_does_not_finish_a_request_does_not_hold_up_the_stop(
 }
 
 #[test]
-fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() {
+fn clients_that_ask_without_a_pause_receive_goodbye_and_do_not_delay_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SHUTDOWN_GRACE", "20s");
     let mut daemon = home.start();
-    // Together they use up their user's share, so that the stop finds some of them in the queue.
+    // Together they exceed their user's share, so that some of them are queued when leafd stops.
     let greedy: Vec<_> = (0..8).map(|_| ask_without_a_pause(&home)).collect();
     std::thread::sleep(Duration::from_millis(300));
     daemon.send(Signal::SIGTERM);
@@ -192,15 +192,15 @@ fn whoever_asks_without_a_pause_is_told_goodbye_and_does_not_hold_up_the_stop() 
     }
 }
 
-/// A client that writes requests from two threads and reads all answers. Gives the last of what it
-/// has read.
+/// Starts a client that writes requests from two threads and reads all answers. Returns the last bytes
+/// that it read.
 fn ask_without_a_pause(home: &Home) -> std::thread::JoinHandle<Vec<u8>> {
     let client = Raw::greeted(&home.socket());
     let stream = || client.stream().try_clone().unwrap();
     let many = frame(2, Call::Time).repeat(20_000);
     for _ in 0..2 {
         let (mut stream, many) = (stream(), many.clone());
-        // Until nobody takes it any more.
+        // Until leafd closes the connection.
         std::thread::spawn(move || while stream.write_all(&many).is_ok() {});
     }
     let mut answers = stream();

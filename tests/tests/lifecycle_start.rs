@@ -1,5 +1,5 @@
-//! leafd starts: not where another one is, never in the place of something else, with a socket of
-//! the right mode, and with a log that says how to use it and holds up nothing.
+//! The start of leafd. It never takes the place of another daemon or file, its socket has the right mode,
+//! and its log says how to use it and never delays it.
 
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -13,14 +13,14 @@ use leafd_tests::watch::{Bystanders, resident_kib};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid};
 
-/// Runs leafd where it cannot stay. Returns its exit code and its last words.
+/// Starts a leafd that ends by itself. Returns its exit code and what it printed as an error.
 fn refused(home: &Home) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } = home.command("leafd").output().unwrap();
-    (status.code(), String::from_utf8(stderr).unwrap())
+    let (code, _, errors) = home.run("leafd", &[]);
+    (code, errors)
 }
 
 #[test]
-fn a_second_daemon_on_the_same_state_is_refused_with_75_and_told_who_holds_it() {
+fn a_second_daemon_on_the_same_state_is_refused_with_75_and_the_holder_is_named() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -45,14 +45,14 @@ fn a_second_daemon_on_the_same_socket_is_refused_with_75_and_the_first_goes_on()
     let (code, text) = refused(&second);
     assert_eq!(code, Some(75), "{text}");
     assert!(text.contains(home.socket().to_str().unwrap()), "{text}");
-    // Connections of before and new ones.
+    // New connections and open ones work.
     daemon.client().next("orders").unwrap();
     others.noticed_nothing();
     daemon.stop();
 }
 
 #[test]
-fn of_daemons_that_start_at_once_on_one_folder_one_serves_and_the_others_are_refused() {
+fn when_several_daemons_start_at_once_on_one_folder_one_serves_and_the_others_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut all: Vec<_> = (0..8).map(|_| home.spawn()).collect();
@@ -85,7 +85,7 @@ fn a_socket_that_a_killed_daemon_left_behind_is_replaced() {
 }
 
 #[test]
-fn what_is_not_a_socket_in_its_place_is_refused_with_73_and_kept() {
+fn anything_but_a_socket_at_the_sockets_path_is_refused_with_73_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     std::fs::write(home.socket(), "precious").unwrap();
@@ -97,7 +97,7 @@ fn what_is_not_a_socket_in_its_place_is_refused_with_73_and_kept() {
     std::fs::create_dir(home.socket()).unwrap();
     assert_eq!(refused(&home).0, Some(73));
     std::fs::remove_dir(home.socket()).unwrap();
-    // Another program's socket is in use, whoever it is.
+    // A socket that any other program uses.
     let listener = UnixListener::bind(home.socket()).unwrap();
     assert_eq!(refused(&home).0, Some(75));
     assert!(home.socket().exists());
@@ -136,12 +136,12 @@ fn the_socket_has_mode_0660_or_the_one_configured_whatever_the_umask_is() {
         let expected = u32::from_str_radix(mode.unwrap_or("0660"), 8).unwrap();
         assert_eq!(meta.permissions().mode() & 0o7777, expected, "{mode:?}, umask {umask}");
         assert_eq!(meta.gid(), Gid::current().as_raw());
-        // The state is nobody else's business.
+        // Nobody else may read the state.
         for entry in std::fs::read_dir(home.state()).unwrap() {
             let entry = entry.unwrap();
             let mode = entry.metadata().unwrap().permissions().mode();
             assert!(mode & 0o077 == 0 || umask == "000", "{:?}: {mode:o}", entry.path());
-            assert_eq!(mode & 0o600, 0o600, "{:?} is of no use to leafd", entry.path());
+            assert_eq!(mode & 0o600, 0o600, "leafd itself cannot use {:?}", entry.path());
         }
         let state = std::fs::metadata(home.state()).unwrap().permissions().mode();
         assert_eq!(state & 0o777, 0o700);
@@ -150,7 +150,7 @@ fn the_socket_has_mode_0660_or_the_one_configured_whatever_the_umask_is() {
 }
 
 #[test]
-fn the_log_tells_the_socket_and_a_command_that_works_when_it_is_typed() {
+fn the_log_names_the_socket_and_a_command_that_works_as_printed() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -159,7 +159,7 @@ fn the_log_tells_the_socket_and_a_command_that_works_when_it_is_typed() {
     assert!(ready.contains(home.socket().to_str().unwrap()), "{ready}");
     assert!(ready.contains(home.state().to_str().unwrap()), "{ready}");
     let command = log.lines().find_map(|line| line.split_once("get an ID: ")).unwrap().1;
-    // As an operator's shell, which has no variables of leafd's.
+    // As in an operator's shell, which has none of leafd's variables.
     let Output { status, stdout, stderr } =
         Command::new("sh").args(["-c", command]).env_remove("LEAFD_SOCKET").output().unwrap();
     assert!(status.success(), "{command}: {}", String::from_utf8_lossy(&stderr));
@@ -174,7 +174,7 @@ fn the_log_has_colours_on_a_terminal_unless_no_color_is_set() {
     let _daemon = home.start();
     let terminal = "import pty, sys; pty.spawn(sys.argv[1:])";
     for (no_color, coloured) in [(None, true), (Some(""), true), (Some("1"), false)] {
-        // The second on one folder tells what it is and ends.
+        // A second daemon in the same folder logs the reason and ends.
         let home = home.clone().through(&["python3", "-c", terminal]);
         let mut command = home.command("leafd");
         command.env_remove("NO_COLOR").envs(no_color.map(|value| ("NO_COLOR", value)));
@@ -204,7 +204,7 @@ fn a_json_log_is_one_object_per_line_from_the_first_to_the_last() {
 }
 
 #[test]
-fn without_a_standard_error_it_serves() {
+fn leafd_serves_without_a_standard_error() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("LOG_LEVEL", "trace");
     let home = home.through(&["sh", "-c", "exec \"$0\" \"$@\" 2>&- >&- <&-"]);
@@ -213,7 +213,7 @@ fn without_a_standard_error_it_serves() {
     daemon.stop();
 }
 
-/// A child that does not outlive the test.
+/// A child process that is killed when this is dropped.
 struct Guarded(Child);
 
 impl Drop for Guarded {
@@ -224,7 +224,7 @@ impl Drop for Guarded {
 }
 
 #[test]
-fn a_reader_of_the_log_that_never_reads_holds_up_neither_serving_nor_the_stop() {
+fn an_unread_log_delays_neither_requests_nor_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("LOG_LEVEL", "trace");
     let child = home.command("leafd").stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
@@ -241,20 +241,20 @@ fn a_reader_of_the_log_that_never_reads_holds_up_neither_serving_nor_the_stop() 
     let status = loop {
         match daemon.0.try_wait().unwrap() {
             Some(status) => break status,
-            None => assert!(began.elapsed() < Duration::from_secs(60), "it does not end"),
+            None => assert!(began.elapsed() < Duration::from_secs(60), "leafd does not end"),
         }
         std::thread::sleep(Duration::from_millis(5));
     };
     assert_eq!(status.code(), Some(0));
     let mut left = Vec::new();
     daemon.0.stderr.take().unwrap().read_to_end(&mut left).unwrap();
-    // More was logged than a pipe holds, so its last words are lost.
+    // leafd logged more than a pipe holds, so its last lines are lost.
     let last = String::from_utf8_lossy(&left);
     assert!(!last.contains("INFO stopped"), "{} bytes: the pipe was not full", left.len());
 }
 
 #[test]
-fn at_rest_it_is_small() {
+fn an_idle_daemon_takes_at_most_15_mib() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
@@ -263,7 +263,7 @@ fn at_rest_it_is_small() {
     client.snowflake().unwrap();
     let resident = resident_kib(&daemon);
     println!("{resident} KiB resident at rest");
-    // A build without optimisation says nothing about this.
+    // The limit is for release builds only.
     if !cfg!(debug_assertions) {
         assert!(resident <= 15 * 1024, "{resident} KiB");
     }

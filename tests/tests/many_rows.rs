@@ -1,30 +1,29 @@
-//! A table with very many rows costs a daemon that uses a few of them nothing: it keeps none of
-//! the others, and reads them only for whoever asks for the list.
-
-use std::fs;
+//! A table with very many rows. A daemon that uses a few of them keeps none of the others in memory, and
+//! reads them only when a client asks for the list.
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, TagStatus, blocking};
 use leafd::store::NewTag;
-use leafd_tests::daemon::{Daemon, Home};
+use leafd_tests::daemon::Home;
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{Bench, run, tag};
+use leafd_tests::stores::{TestStore, run, tag};
+use leafd_tests::watch::peak_mib;
 use leafd_tests::{on_every_server, on_every_store};
 
 on_every_store! {
     pages_are_in_byte_order_and_complete_whatever_their_size,
-    tags_are_found_together_as_they_are_one_by_one,
+    looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one,
 }
 
 on_every_server! {
     pages_are_in_byte_order_and_complete_in_a_table_with_another_order,
 }
 
-/// In byte order. Many collations have another.
+/// Tags in byte order. Many collations have another order.
 const NAMES: [&str; 9] = [" a", "A", "Z", "a", "a ", "a b", "b", "é", "🦀"];
 
 #[track_caller]
-fn assert_pages(bench: &Bench, names: &[&str]) {
+fn assert_pages(bench: &TestStore, names: &[&str]) {
     let store = bench.open();
     for size in 1..=names.len() + 1 {
         let mut listed: Vec<String> = Vec::new();
@@ -38,12 +37,12 @@ fn assert_pages(bench: &Bench, names: &[&str]) {
         }
         assert_eq!(listed, names, "{size} at a time");
     }
-    // From a name that no row has.
+    // A page may start after a name that no row has.
     let page = run(store.page("a!", 100)).unwrap();
     assert_eq!(page.iter().filter(|row| row.tag.as_str() <= "a!").count(), 0);
 }
 
-fn pages_are_in_byte_order_and_complete_whatever_their_size(bench: &Bench) {
+fn pages_are_in_byte_order_and_complete_whatever_their_size(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     for name in NAMES.iter().rev() {
@@ -52,7 +51,7 @@ fn pages_are_in_byte_order_and_complete_whatever_their_size(bench: &Bench) {
     assert_pages(bench, &NAMES);
 }
 
-fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Bench) {
+fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &TestStore) {
     let column = bench.by_kind(
         "",
         "varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
@@ -64,7 +63,7 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Be
         bench.insert(name, "1", "10");
     }
     if bench.kind() == Some(Kind::MariaDb) {
-        // To this collation they are the same.
+        // This collation equates the two names.
         assert!(
             bench
                 .session()
@@ -75,13 +74,13 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Be
     assert_pages(bench, &names);
 }
 
-fn tags_are_found_together_as_they_are_one_by_one(bench: &Bench) {
+fn looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     for name in NAMES {
         run(store.create(&tag(name), NewTag::new(1, 10, name))).unwrap();
     }
-    // More than one statement looks for, in no order, and most of them not there.
+    // More names than one statement looks up, in no order, and most of them missing.
     let mut asked: Vec<_> = (0..600).map(|number| tag(&format!("none {number}"))).collect();
     asked.extend(NAMES.iter().rev().map(|name| tag(name)));
     asked.push(tag("b "));
@@ -95,7 +94,7 @@ fn tags_are_found_together_as_they_are_one_by_one(bench: &Bench) {
 
 #[test]
 fn a_name_that_the_column_cannot_hold_hides_no_other_tag() {
-    let bench = Bench::mariadb();
+    let bench = TestStore::mariadb();
     bench.create_table_of("varchar(128) CHARACTER SET latin1", "bigint", "int");
     for name in ["a", "b", "ä"] {
         bench.insert(name, "1", "10");
@@ -111,15 +110,8 @@ fn names(tags: &[TagStatus]) -> Vec<&str> {
     tags.iter().map(|tag| tag.tag.as_str()).collect()
 }
 
-/// The most memory that the daemon ever had, in MB.
-fn most_memory(daemon: &Daemon) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
-}
-
 #[test]
-fn many_rows_that_nobody_uses_take_no_memory_and_are_listed_in_pages() {
+fn unused_rows_take_no_memory_and_are_listed_in_pages() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_REFRESH", "100ms");
     let daemon = home.start();
@@ -130,13 +122,13 @@ fn many_rows_that_nobody_uses_take_no_memory_and_are_listed_in_pages() {
          INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
          SELECT printf('row-%07d', i), 1, 1000, printf('description of row %d', i) FROM n",
     );
-    // They are there, in pages, with those of this host between them.
+    // The rows are listed in pages, together with those that this host uses.
     let page = client.tag_list("row-0099999", 100).unwrap();
     assert_eq!((page[0].tag.as_str(), page.len()), ("row-0100000", 100));
     assert_eq!(page[0].description, "description of row 100000");
     assert_eq!(names(&client.tag_list("", 2).unwrap()), ["orders", "row-0000000"]);
     assert_eq!(names(&client.tag_list("row-0299998", 100).unwrap()), ["row-0299999"]);
-    // Several refreshes have come by after this.
+    // Waits until a refresh has read this change.
     home.sql("UPDATE leaf_alloc SET max_id = 5000000 WHERE biz_tag = 'orders'");
     let seen = |client: &mut blocking::Client| client.tags_used("", 100).unwrap();
     while seen(&mut client)[0].max_id < 5_000_000 {
@@ -144,13 +136,13 @@ fn many_rows_that_nobody_uses_take_no_memory_and_are_listed_in_pages() {
     }
     assert_eq!(names(&seen(&mut client)), ["orders"]);
     assert_eq!(client.status().unwrap().segments.tags, 1);
-    let memory = most_memory(&daemon);
-    println!("{memory} MB");
-    assert!(memory < 100, "{memory} MB");
+    let memory = peak_mib(&daemon);
+    println!("peak of {memory} MiB");
+    assert!(memory < 100, "{memory} MiB");
 }
 
 #[test]
-fn the_status_tells_of_tags_in_use_and_asks_no_store() {
+fn the_status_shows_tags_in_use_without_asking_the_store() {
     let database = Database::with_tag(Kind::MariaDb, "orders", 1000);
     database.insert_tag("unused", 1, 1000);
     let folder = tempfile::tempdir().unwrap();
@@ -165,7 +157,7 @@ fn the_status_tells_of_tags_in_use_and_asks_no_store() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("orders"), "{text}");
     assert!(!text.contains("unused"), "{text}");
-    // What cannot be read is not taken for the end of the list.
+    // A list that cannot be read is an error and not an empty page.
     match client.tag_list("", 100) {
         Err(Error::Refused(error)) => assert_eq!(error.code(), ErrorCode::StoreUnavailable),
         other => panic!("{other:?}"),

@@ -1,7 +1,6 @@
-//! The embedded store is made unavailable: what is leased is served, restart or not; what is not
-//! gets a clear error at the deadline, and it goes on by itself when the store is back.
+//! Outages of the embedded store. Leased IDs are served, even after a restart; requests that need a
+//! lease get a clear error at their deadline; and leafd recovers by itself when the store is back.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use leaf_client::Error;
@@ -11,13 +10,9 @@ use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
 use leafd_tests::raw::Raw;
 use leafd_tests::watch::main_thread_sleeps;
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, StoreLock, UniqueIds};
 
-fn database(home: &Home) -> PathBuf {
-    home.state().join("leafd.db")
-}
-
-/// Takes the database away while leafd is down.
+/// Hides the database while leafd is down.
 fn hide(home: &Home) {
     for suffix in ["", "-wal", "-shm"] {
         let path = home.state().join(format!("leafd.db{suffix}"));
@@ -36,14 +31,14 @@ fn bring_back(home: &Home) {
     }
 }
 
-fn next(daemon: &Daemon, seen: &Seen, count: u32) -> Result<(), WireError> {
+fn next(daemon: &Daemon, seen: &UniqueIds, count: u32) -> Result<(), WireError> {
     let limit = Duration::from_secs(2);
     let ids = ask_until_answered(daemon.home(), limit, |client| client.next_many("orders", count))?;
     seen.add("orders", &ids);
     Ok(())
 }
 
-fn wait_served(daemon: &Daemon, seen: &Seen) {
+fn wait_served(daemon: &Daemon, seen: &UniqueIds) {
     let began = Instant::now();
     while let Err(error) = next(daemon, seen, 1) {
         assert!(began.elapsed() < Duration::from_secs(30), "{error}\n{}", daemon.home().log());
@@ -51,11 +46,11 @@ fn wait_served(daemon: &Daemon, seen: &Seen) {
 }
 
 #[test]
-fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_or_not() {
+fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_after_a_stop_or_a_crash() {
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path());
-        let seen = Seen::default();
+        let seen = UniqueIds::default();
         let daemon = home.start();
         next(&daemon, &seen, 10).unwrap();
         if crash {
@@ -74,7 +69,7 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
         };
         assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
         assert!(error.retry_after_ms > 0 && error.message.contains("leafd.db"), "{error:?}");
-        // The first lease was 1..=1000: none is lost by a clean stop, a window by a crash.
+        // The first lease was 1..=1000. A clean stop loses none of it, and a crash at most a window.
         let lost = 1000 - 10 - served;
         assert!(if crash { lost <= 100 } else { lost == 0 }, "{lost} lost, crash: {crash}");
         home.log().wait_for("the store fails");
@@ -93,35 +88,24 @@ fn a_restart_without_the_store_serves_the_rest_of_the_leased_ranges_clean_stop_o
 fn a_first_start_with_a_store_that_cannot_be_opened_serves_snowflakes_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
-    // A directory stands in the place of the database.
-    std::fs::create_dir_all(database(&home)).unwrap();
+    let seen = UniqueIds::default();
+    home.break_store();
     let daemon = home.start();
     let error = next(&daemon, &seen, 1).unwrap_err();
     assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
     daemon.client().snowflake().unwrap();
-    std::fs::remove_dir(database(&home)).unwrap();
+    home.repair_store();
     wait_served(&daemon, &seen);
 }
 
 #[test]
-fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_can_serve() {
+fn a_store_locked_by_another_process_delays_leases_but_no_request_that_memory_can_serve() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("STORE_TIMEOUT", "300ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
-    // Holds the write lock until its standard input ends.
-    let script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); \
-                  c.execute('BEGIN EXCLUSIVE'); print('locked', flush=True); sys.stdin.read()";
-    let mut locker = std::process::Command::new("python3")
-        .args(["-c", script, database(&home).to_str().unwrap()])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut word = [0; 6];
-    std::io::Read::read_exact(locker.stdout.as_mut().unwrap(), &mut word).unwrap();
+    let lock = StoreLock::hold(&home);
     let mut served = 0;
     let error = loop {
         match next(&daemon, &seen, 1) {
@@ -131,8 +115,7 @@ fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_ca
     };
     assert_eq!(served, 999, "all that memory had");
     assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{error}");
-    drop(locker.stdin.take());
-    locker.wait().unwrap();
+    drop(lock);
     wait_served(&daemon, &seen);
     assert_eq!(seen.highest("orders"), Some(1001), "nothing was lost in between");
 }
@@ -141,7 +124,7 @@ fn a_store_locked_by_another_process_delays_leases_and_no_request_that_memory_ca
 fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     for _ in 0..15 {
         next(&daemon, &seen, 100).unwrap();
@@ -164,15 +147,15 @@ fn a_row_set_back_by_hand_is_moved_forward_and_reported_and_gives_no_id_twice() 
 fn an_older_copy_of_the_database_gives_no_id_twice() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
     daemon.stop();
-    let backup = std::fs::read(database(&home)).unwrap();
+    let backup = std::fs::read(home.database()).unwrap();
     let daemon = home.start();
     next(&daemon, &seen, 50_000).unwrap();
     daemon.stop();
-    std::fs::write(database(&home), backup).unwrap();
+    std::fs::write(home.database(), backup).unwrap();
     let daemon = home.start();
     for _ in 0..10 {
         next(&daemon, &seen, 50_000).unwrap();
@@ -181,10 +164,10 @@ fn an_older_copy_of_the_database_gives_no_id_twice() {
 }
 
 #[test]
-fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_is_mended() {
+fn an_unusable_row_gives_an_error_with_its_value_and_works_again_once_it_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemon = home.start();
     next(&daemon, &seen, 1).unwrap();
     home.sql("UPDATE leaf_alloc SET step = -5");
@@ -199,8 +182,7 @@ fn a_row_that_cannot_be_used_is_an_error_that_names_the_value_and_heals_when_it_
     wait_served(&daemon, &seen);
 }
 
-/// Asks so many times, one request after the other, and returns how often that woke the main
-/// thread.
+/// Sends requests one after the other, and returns how often the main thread woke up meanwhile.
 fn wake_ups(daemon: &Daemon, requests: u64, tag: &str, answered: impl Fn(&Reply) -> bool) -> u64 {
     let mut raw = Raw::greeted(&daemon.home().socket());
     let before = main_thread_sleeps(daemon);
@@ -212,14 +194,14 @@ fn wake_ups(daemon: &Daemon, requests: u64, tag: &str, answered: impl Fn(&Reply)
 }
 
 #[test]
-fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outage_or_without() {
+fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outage_or_not() {
     const REQUESTS: u64 = 10_000;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with("SEGMENT_AUTO_CREATE", "false");
     let home = home.with("SEGMENT_UNKNOWN_FOR", "1h");
     let daemon = home.start();
     daemon.client().tag_create("orders", 1_000_000, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     next(&daemon, &seen, 1).unwrap();
     // A name that the store does not know is refused from memory.
     let unknown = |reply: &Reply| matches!(reply, Reply::Error(error) if error.code() == ErrorCode::UnknownTag);
@@ -229,13 +211,14 @@ fn requests_that_memory_serves_or_refuses_do_not_wake_the_main_thread_in_an_outa
     daemon.stop();
     hide(&home);
     let daemon = home.start();
-    // More than a tenth is used, and the next range cannot be had.
+    // More than a tenth of the range is used, and the next one cannot be leased.
     next(&daemon, &seen, 100_000).unwrap();
     next(&daemon, &seen, 100_000).unwrap();
     home.log().wait_for("the store fails");
     let served = wake_ups(&daemon, REQUESTS, "orders", |reply| matches!(reply, Reply::Ids { .. }));
     println!("{REQUESTS} requests: {refused} wake-ups when refused, {served} when served");
-    // What goes on beside them (probes, writes of the ceiling) is no matter of their number.
+    // The number of other wake-ups, for probes and writes of the ceiling, does not depend on the
+    // requests.
     assert!(refused < REQUESTS / 10, "{refused} wake-ups");
     assert!(served < REQUESTS / 10, "{served} wake-ups");
     daemon.stop();

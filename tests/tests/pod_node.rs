@@ -1,5 +1,5 @@
-//! One leafd for a node and an application in another pod, as kubernetes/daemonset.yaml makes them,
-//! with a real database and a real ZooKeeper. A folder stands for the node.
+//! One leafd for a node and an application in another pod, as in kubernetes/daemonset.yaml, with a real
+//! database and a real ZooKeeper. A folder stands in for the node.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -12,7 +12,7 @@ use leafd_tests::pod::{Application, NODE, Pod, Podman, apart, servers};
 use leafd_tests::{Database, Ensemble};
 use serde_json::Value;
 
-/// Leads the volumes of a pod to folders of `node`.
+/// Moves the host paths of a pod's volumes into the folder `node`.
 fn on(node: &Path, object: &mut Value) {
     let volumes = ["/spec/volumes", "/spec/template/spec/volumes"];
     let volumes = volumes.iter().find(|at| object.pointer(at).is_some()).unwrap();
@@ -48,7 +48,7 @@ fn a_daemon_that_is_replaced_goes_on_with_its_nodes_worker_id_and_fails_no_call(
     let orders = Pod::play(podman, &applications);
     let application = Application::of(&orders);
     application.goes_on("the application gets IDs of its node");
-    // As a rollout does, one after the other.
+    // Like a rollout: the old pod ends before the new one starts.
     assert_eq!(leafd.stop("leafd"), Some(0), "{}", leafd.log("leafd"));
     drop(leafd);
     let leafd = Pod::play(podman, &daemon);

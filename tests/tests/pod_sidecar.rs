@@ -1,5 +1,5 @@
-//! An application and its leafd in one pod, as kubernetes/sidecar.yaml makes it, with a real
-//! database and a real ZooKeeper.
+//! An application and its leafd in one pod, as in kubernetes/sidecar.yaml, with a real database and a
+//! real ZooKeeper.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -7,22 +7,22 @@ use std::path::Path;
 
 use leafd_tests::database::Kind;
 use leafd_tests::manifest::{containers, objects, path, pods};
-use leafd_tests::pod::{Application, Names, Pod, Podman, apart, servers};
+use leafd_tests::pod::{Application, NameServer, Pod, Podman, apart, servers};
 use leafd_tests::{Database, Ensemble};
 use serde_json::{Value, json};
 
-/// A pod of the manifest, and what it is with.
+/// A pod of the manifest, and what it depends on.
 struct Sidecar {
     pod: Pod,
     objects: Vec<Value>,
-    /// The folder of its tree.
+    /// The path of its tree in ZooKeeper.
     tree: String,
     _database: Database,
 }
 
 impl Sidecar {
-    /// Plays the manifest with the addresses of the tests' servers in it, and waits for what
-    /// Kubernetes waits for before it starts the application.
+    /// Runs the manifest with the addresses of the tests' servers, and waits for the startup probe, as
+    /// Kubernetes does before it starts the application.
     fn play() -> Self {
         let podman = Podman::shared(Path::new(env!("CARGO_BIN_EXE_pod_application")));
         let database = Database::with_tag(Kind::MariaDb, "orders", 1000);
@@ -66,7 +66,7 @@ fn a_sidecar_that_is_killed_again_and_again_fails_no_call_and_repeats_no_id() {
     println!("{orders} orders and {snowflakes} snowflakes, worker {worker}, over 5 kills");
     assert_eq!(sidecar.application().workers(), BTreeSet::from([worker]));
     sidecar.application().noticed_nothing();
-    let asked = Names::shared().asked();
+    let asked = NameServer::shared().asked();
     assert!(asked.contains("db.example") && asked.contains("zk-0.zk.example"), "{asked:?}");
     assert!(sidecar.pod.state("leafd")["RestartCount"].as_u64() >= Some(5));
     let list: Value =
@@ -118,7 +118,7 @@ fn nobody_in_the_pod_has_more_rights_than_the_manifest_says() {
 }
 
 #[test]
-fn a_sidecar_that_is_told_to_stop_ends_well_and_frees_its_worker_id() {
+fn a_sidecar_that_is_stopped_ends_with_0_and_releases_its_worker_id() {
     let sidecar = Sidecar::play();
     sidecar.application().goes_on("the application gets IDs");
     let free = format!("{}/free", sidecar.tree);

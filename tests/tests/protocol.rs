@@ -1,5 +1,5 @@
-//! `docs/protocol.md` suffices to write a client: one in Python that was written from that page
-//! alone talks to the real daemon.
+//! `docs/protocol.md` is enough to write a client: one in Python, written from that page alone, talks to
+//! the real daemon.
 
 use std::process::Command;
 
@@ -43,7 +43,8 @@ fn a_layout_with_few_sequence_bits_allows_fewer_snowflakes_at_once_and_says_how_
         }
         other => panic!("{other:?}"),
     }
-    // It takes ten seconds to make these, so what comes is a matter of time; asking is right.
+    // This count is allowed. It takes ten seconds to make the IDs, so a deadline of 1 ms fails with a
+    // temporary error.
     match raw.ask(3, Call::Snowflake { count: 40_000, timeout_ms: 1 }) {
         Reply::Error(error) => assert!(error.code().is_temporary(), "{error}"),
         other => panic!("{other:?}"),

@@ -1,5 +1,5 @@
-//! SIGHUP: what can change without a restart changes, for connections that are open as well, and
-//! none of them ends. What is wrong changes nothing.
+//! Reloads by SIGHUP. Keys that need no restart change, also for open connections, and no connection
+//! ends. A wrong configuration changes nothing.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -10,27 +10,24 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::{Call, ErrorCode, Reply, Response, WireError};
 use leafd_tests::daemon::Home;
 use leafd_tests::load::Load;
-use leafd_tests::raw::{Raw, frame, hello};
-use leafd_tests::someone::{Someone, Theirs, open_to_all};
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::other_user::{OtherUser, UserConnection, open_to_all};
+use leafd_tests::raw::{Raw, frame, hello, segment};
+use leafd_tests::{Daemon, PATIENCE, UniqueIds};
 use nix::sys::signal::Signal;
 
 const THEIRS: u32 = 61_003;
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A daemon with a configuration file that a test changes.
-struct Host {
+struct ReloadHost {
     home: Home,
     daemon: Daemon,
     file: std::path::PathBuf,
     reloads: usize,
-    /// How often each line was waited for.
+    /// How often each log line was awaited so far.
     waits: HashMap<String, usize>,
 }
 
-impl Host {
+impl ReloadHost {
     fn start(folder: &Path, text: &str) -> Self {
         open_to_all(folder);
         let file = folder.join("leafd.toml");
@@ -41,7 +38,7 @@ impl Host {
         Self { home, daemon, file, reloads: 0, waits: HashMap::new() }
     }
 
-    /// Waits until the daemon has said so once more.
+    /// Reloads with this configuration, and waits until the daemon has logged `line` once more.
     fn reload_logged(&mut self, text: &str, line: &str) {
         std::fs::write(&self.file, text).unwrap();
         self.daemon.send(Signal::SIGHUP);
@@ -64,15 +61,9 @@ impl Host {
         Raw::greeted(&self.home.socket())
     }
 
-    fn let_in(&self) -> Theirs {
-        let (theirs, answer) = Someone::new(THEIRS, THEIRS).greets(&self.home.socket());
-        assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
-        theirs
+    fn let_in(&self) -> UserConnection {
+        OtherUser::new(THEIRS, THEIRS).let_in(&self.home.socket())
     }
-}
-
-fn of(tag: &str, count: u32) -> Call<'_> {
-    Call::Segment { tag, count, timeout_ms: 0 }
 }
 
 fn outcome(reply: Reply) -> Result<(), WireError> {
@@ -91,88 +82,112 @@ fn refused(reply: Reply, code: ErrorCode) -> WireError {
 }
 
 #[test]
-fn new_rules_hold_for_connections_that_are_open_and_none_of_them_ends() {
+fn new_rules_apply_to_open_connections_and_end_none_of_them() {
     let folder = tempfile::tempdir().unwrap();
-    let rules = |tags: &str| format!("[[access.rules]]\nusers = [{THEIRS}]\ntags = {tags}\n");
-    let mut host = Host::start(folder.path(), &rules("['orders']"));
+    let rules = |tags: &str| format!("[[access.rules]]
+users = [{THEIRS}]
+tags = {tags}
+");
+    let mut host = ReloadHost::start(folder.path(), &rules("['orders']"));
     let mut theirs = host.let_in();
-    assert_eq!(outcome(theirs.raw.ask(2, of("orders", 1))), Ok(()));
-    refused(theirs.raw.ask(3, of("bills", 1)), ErrorCode::Forbidden);
+    assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
+    refused(theirs.raw.ask(3, segment("bills", 1)), ErrorCode::Forbidden);
     host.reload(&rules("['bills']"));
-    refused(theirs.raw.ask(4, of("orders", 1)), ErrorCode::Forbidden);
-    assert_eq!(outcome(theirs.raw.ask(5, of("bills", 1))), Ok(()));
+    refused(theirs.raw.ask(4, segment("orders", 1)), ErrorCode::Forbidden);
+    assert_eq!(outcome(theirs.raw.ask(5, segment("bills", 1))), Ok(()));
     refused(theirs.raw.ask(6, Call::TagShow { tag: "bills" }), ErrorCode::Forbidden);
-    host.reload(&format!("{}administer = true\n", rules("['*']")));
-    assert_eq!(outcome(theirs.raw.ask(7, of("orders", 1))), Ok(()));
+    host.reload(&format!("{}administer = true
+", rules("['*']")));
+    assert_eq!(outcome(theirs.raw.ask(7, segment("orders", 1))), Ok(()));
     assert_eq!(outcome(theirs.raw.ask(8, Call::TagShow { tag: "bills" })), Ok(()));
     host.home.log().wait_for("configuration reloaded: access.rules;");
 }
 
 #[test]
-fn who_is_no_longer_named_is_told_so_at_its_next_call_and_let_go() {
+fn a_user_whom_no_rule_names_any_more_is_refused_at_its_next_call_and_disconnected() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut theirs = host.let_in();
     let mut root = host.connect();
-    assert_eq!(outcome(theirs.raw.ask(2, of("orders", 1))), Ok(()));
-    host.reload("[[access.rules]]\nname = 'apps'\nusers = [1]\n");
-    let error = refused(theirs.raw.ask(3, of("orders", 1)), ErrorCode::Forbidden);
+    assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
+    host.reload("[[access.rules]]
+name = 'apps'
+users = [1]
+");
+    let error = refused(theirs.raw.ask(3, segment("orders", 1)), ErrorCode::Forbidden);
     assert!(error.message.contains("may not connect: no rule names"), "{error}");
-    assert_eq!(theirs.raw.receive(), None, "it is let go");
-    assert_eq!(outcome(root.ask(2, of("orders", 1))), Ok(()), "root needs no rule");
-    let (_, answer) = Someone::new(THEIRS, THEIRS).greets(&host.home.socket());
+    assert_eq!(theirs.raw.receive(), None, "the connection is closed");
+    assert_eq!(outcome(root.ask(2, segment("orders", 1))), Ok(()), "root needs no rule");
+    let (_, answer) = OtherUser::new(THEIRS, THEIRS).greets(&host.home.socket());
     refused(answer.reply, ErrorCode::Forbidden);
     host.reload("");
-    assert_eq!(outcome(host.let_in().raw.ask(2, of("orders", 1))), Ok(()));
+    assert_eq!(outcome(host.let_in().raw.ask(2, segment("orders", 1))), Ok(()));
 }
 
 #[test]
-fn quotas_and_limits_change() {
+fn a_reload_changes_quotas_and_limits() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut raw = host.connect();
-    assert_eq!(outcome(raw.ask(2, of("orders", 500))), Ok(()));
-    host.reload("[quota]\nids-per-second = 100\ntags = [{ tags = ['b*'], ids-per-second = 5 }]\n");
-    assert_eq!(refused(raw.ask(3, of("orders", 500)), ErrorCode::BadCount).detail, 100);
-    assert_eq!(refused(raw.ask(4, of("bills", 6)), ErrorCode::BadCount).detail, 5);
-    host.reload("[quota]\nmax-connections = 1\n[socket]\nmax-count = 10\n");
-    // What the hello has told this one goes on to hold for it.
-    assert_eq!(outcome(raw.ask(5, of("orders", 500))), Ok(()));
+    assert_eq!(outcome(raw.ask(2, segment("orders", 500))), Ok(()));
+    host.reload("[quota]
+ids-per-second = 100
+tags = [{ tags = ['b*'], ids-per-second = 5 }]
+");
+    assert_eq!(refused(raw.ask(3, segment("orders", 500)), ErrorCode::BadCount).detail, 100);
+    assert_eq!(refused(raw.ask(4, segment("bills", 6)), ErrorCode::BadCount).detail, 5);
+    host.reload("[quota]
+max-connections = 1
+[socket]
+max-count = 10
+");
+    // An open connection keeps the limit that its handshake announced.
+    assert_eq!(outcome(raw.ask(5, segment("orders", 500))), Ok(()));
     let mut second = Raw::connect(&host.home.socket());
-    second.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
-    host.reload("[socket]\nmax-count = 10\n");
+    second.is_closed_with(&hello(), ErrorCode::TooManyConnections);
+    host.reload("[socket]
+max-count = 10
+");
     let mut second = Raw::connect(&host.home.socket());
     second.send(&hello());
     match second.receive() {
         Some(Response { reply: Reply::Hello { max_count, .. }, .. }) => assert_eq!(max_count, 10),
         other => panic!("{other:?}"),
     }
-    assert_eq!(refused(second.ask(2, of("orders", 11)), ErrorCode::BadCount).detail, 10);
-    host.reload("[socket]\nmax-connections = 2\n");
+    assert_eq!(refused(second.ask(2, segment("orders", 11)), ErrorCode::BadCount).detail, 10);
+    host.reload("[socket]
+max-connections = 2
+");
     let mut third = Raw::connect(&host.home.socket());
-    third.is_thrown_out_for(&hello(), ErrorCode::TooManyConnections);
-    host.reload("[socket]\nidle-timeout = '1s'\n");
-    // Looked at when they next say something, and then they fall silent.
+    third.is_closed_with(&hello(), ErrorCode::TooManyConnections);
+    host.reload("[socket]
+idle-timeout = '1s'
+");
+    // The new timeout applies to a connection after its next request.
     assert!(matches!(second.ask(3, Call::Time), Reply::Time { .. }));
-    assert_eq!(second.receive(), None, "it is closed when it is idle");
+    assert_eq!(second.receive(), None, "an idle connection is closed");
 }
 
 #[test]
-fn the_list_of_tags_is_read_again() {
+fn a_reload_reads_the_list_of_tags_again() {
     let folder = tempfile::tempdir().unwrap();
-    let config = "[segment]\nauto-create = false\nunknown-for = '1h'\nrefresh = '1h'\n";
-    let mut host = Host::start(folder.path(), config);
+    let config = "[segment]
+auto-create = false
+unknown-for = '1h'
+refresh = '1h'
+";
+    let mut host = ReloadHost::start(folder.path(), config);
     let mut raw = host.connect();
-    refused(raw.ask(2, of("orders", 1)), ErrorCode::UnknownTag);
+    refused(raw.ask(2, segment("orders", 1)), ErrorCode::UnknownTag);
     host.home.sql(
         "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
                    VALUES ('orders', 1, 100, '')",
     );
-    refused(raw.ask(3, of("orders", 1)), ErrorCode::UnknownTag);
+    refused(raw.ask(3, segment("orders", 1)), ErrorCode::UnknownTag);
     host.reload(config);
     let began = Instant::now();
     for id in 4.. {
-        match outcome(raw.ask(id, of("orders", 1))) {
+        match outcome(raw.ask(id, segment("orders", 1))) {
             Ok(()) => break,
             Err(error) => assert_eq!(error.code(), ErrorCode::UnknownTag, "{error}"),
         }
@@ -182,22 +197,37 @@ fn the_list_of_tags_is_read_again() {
 }
 
 #[test]
-fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
+fn a_wrong_configuration_changes_nothing_and_keys_that_need_a_restart_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let right = "[quota]\nids-per-second = 100\n";
-    let mut host = Host::start(folder.path(), right);
+    let right = "[quota]
+ids-per-second = 100
+";
+    let mut host = ReloadHost::start(folder.path(), right);
     let mut raw = host.connect();
     let mut limit_is_100 = |id| {
-        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
     };
     limit_is_100(2);
-    host.refuses("[quota]\nids-per-second = 50\n[socket]\nmax-count = 0\n", "socket.max-count: 0");
+    host.refuses("[quota]
+ids-per-second = 50
+[socket]
+max-count = 0
+", "socket.max-count: 0");
     limit_is_100(3);
-    host.refuses("[quota\n", "line 1");
-    host.refuses("[quota]\nids-per-secund = 50\n", "ids-per-secund");
-    host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
+    host.refuses("[quota
+", "line 1");
+    host.refuses("[quota]
+ids-per-secund = 50
+", "ids-per-secund");
+    host.refuses("[[access.rules]]
+users = ['no-such-user']
+", "no-such-user");
     limit_is_100(4);
-    host.reload(&format!("{right}[worker]\nid = 7\n[store]\ntimeout = '3s'\n"));
+    host.reload(&format!("{right}[worker]
+id = 7
+[store]
+timeout = '3s'
+"));
     host.home.log().wait_for("applied only at the next start: store.timeout, worker.id");
     host.home.log().wait_for("configuration reloaded: no key has changed");
     limit_is_100(5);
@@ -209,13 +239,16 @@ fn what_is_wrong_changes_nothing_and_what_needs_a_restart_is_named() {
 }
 
 #[test]
-fn reloads_without_end_fail_no_call() {
+fn many_reloads_under_load_fail_no_call() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
-    let seen = Seen::default();
+    let mut host = ReloadHost::start(folder.path(), "");
+    let seen = UniqueIds::default();
     let load = Load::start(&host.home.options(), &seen, &["orders", "bills", "snowflake"], 100);
     for round in 0..100 {
-        host.reload(&format!("[[access.rules]]\nname = 'round {round}'\nusers = [{round}]\n"));
+        host.reload(&format!("[[access.rules]]
+name = 'round {round}'
+users = [{round}]
+"));
     }
     assert_eq!(host.reloads, 100);
     assert!(load.served().iter().all(|calls| *calls > 0));
@@ -225,13 +258,15 @@ fn reloads_without_end_fail_no_call() {
 #[test]
 fn a_reload_while_requests_wait_leaves_them_waiting() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut raw = host.connect();
-    assert_eq!(outcome(raw.ask(2, of("orders", 1))), Ok(()));
-    // More than a store gives in one lease: it waits, and is answered after the reload.
+    assert_eq!(outcome(raw.ask(2, segment("orders", 1))), Ok(()));
+    // More IDs than one lease has, so the request waits and is answered after the reload.
     raw.send(&frame(3, Call::Segment { tag: "orders", count: 100_000, timeout_ms: 60_000 }));
     raw.send(&frame(4, Call::Snowflake { count: 100_000, timeout_ms: 60_000 }));
-    host.reload("[quota]\nids-per-second = 1000000\n");
+    host.reload("[quota]
+ids-per-second = 1000000
+");
     for _ in 0..2 {
         let answer = raw.receive().unwrap();
         assert!(matches!(answer.reply, Reply::Ids { .. }), "{answer:?}");
@@ -239,29 +274,38 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
 }
 
 #[test]
-fn the_level_of_the_log_changes() {
+fn a_reload_changes_the_log_level() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "[log]\nlevel = 'error'\n");
-    std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
+    let mut host = ReloadHost::start(folder.path(), "[log]
+level = 'error'
+");
+    std::fs::write(&host.file, "[log]
+level = 'debug'
+").unwrap();
     host.daemon.send(Signal::SIGHUP);
     let before = host.home.log().wait_for("configuration reloaded: log.level;");
-    let told = before.matches(" INFO ").count();
-    assert!(told <= 1 && !before.contains("get an ID"), "{before}");
-    assert_eq!(outcome(host.connect().ask(2, of("orders", 1))), Ok(()));
+    let infos = before.matches(" INFO ").count();
+    assert!(infos <= 1 && !before.contains("get an ID"), "{before}");
+    assert_eq!(outcome(host.connect().ask(2, segment("orders", 1))), Ok(()));
     host.home.log().wait_for("DEBUG leased a range");
-    host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
+    host.refuses("[log]
+level = 'loud'
+", "\"loud\" is not a level");
 }
 
-/// Holds a lease on a file, so that whoever opens it waits, as for a file server that hangs.
+/// A kernel lease on a file. It makes anybody who opens the file wait, like a file server that hangs.
 struct Lease(Child);
 
-/// Says so when somebody wants to open the file. The kernel waits for 45 s, and so does this.
+/// Prints a line when a process tries to open the file, and does not give the lease back. The kernel
+/// breaks it after 45 s.
 const LEASE: &str = "
 import fcntl, os, signal, sys
-signal.signal(signal.SIGIO, lambda *_: os.write(1, b'wanted\\n'))
+signal.signal(signal.SIGIO, lambda *_: os.write(1, b'wanted\
+'))
 file = os.open(sys.argv[1], os.O_RDWR)
 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-os.write(1, b'held\\n')
+os.write(1, b'held\
+')
 sys.stdin.read()
 ";
 
@@ -270,11 +314,12 @@ impl Lease {
         let mut python = Command::new("python3");
         let python = python.args(["-c", LEASE]).arg(file);
         let mut lease = Self(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-        lease.says("held\n");
+        lease.prints("held
+");
         lease
     }
 
-    fn says(&mut self, text: &str) {
+    fn prints(&mut self, text: &str) {
         let mut said = vec![0; text.len()];
         self.0.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
         assert_eq!(String::from_utf8(said).unwrap(), text);
@@ -289,32 +334,38 @@ impl Drop for Lease {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_for_long_holds_up_neither_requests_nor_the_stop() {
+fn a_configuration_file_that_hangs_delays_neither_requests_nor_the_stop() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = Host::start(folder.path(), "");
+    let mut host = ReloadHost::start(folder.path(), "");
     let mut lease = Lease::on(&host.file);
     host.daemon.send(Signal::SIGHUP);
-    lease.says("wanted\n");
+    lease.prints("wanted
+");
     let client = &mut host.daemon.client();
     assert_eq!(client.next("orders").unwrap(), 1);
-    // This is answered where timers are, the store is waited for, and the watchdog is petted.
+    // The main thread answers this. It also runs the timers, waits for the store and pets the watchdog.
     client.status().unwrap();
     host.home.log().wait_for("reading it took longer than 10s");
     drop(lease);
-    host.reload("[socket]\nmax-count = 7\n");
+    host.reload("[socket]
+max-count = 7
+");
     let mut lease = Lease::on(&host.file);
     host.daemon.send(Signal::SIGHUP);
-    lease.says("wanted\n");
+    lease.prints("wanted
+");
     host.daemon.send(Signal::SIGTERM);
     let ended = host.daemon.wait();
     assert_eq!(ended.code(), Some(0), "{ended}");
 }
 
 #[test]
-fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_works() {
+fn a_reload_of_anything_but_a_regular_file_is_refused_and_the_next_reload_works() {
     let folder = tempfile::tempdir().unwrap();
-    let right = "[quota]\nids-per-second = 100\n";
-    let mut host = Host::start(folder.path(), right);
+    let right = "[quota]
+ids-per-second = 100
+";
+    let mut host = ReloadHost::start(folder.path(), right);
     let mut raw = host.connect();
     let path = host.file.clone();
     let (fifo, socket) = (folder.path().join("fifo"), folder.path().join("socket"));
@@ -332,17 +383,19 @@ fn a_path_that_leads_to_no_file_any_more_refuses_the_reload_and_the_next_reload_
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(there, &path).unwrap();
         host.daemon.send(Signal::SIGHUP);
-        let told = format!(
+        let line = format!(
             "not reloaded, nothing has changed: cannot read the configuration {}: {why}",
             path.display()
         );
-        host.home.log().wait_for(&told);
-        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        host.home.log().wait_for(&line);
+        assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
         std::fs::remove_file(&path).unwrap();
         host.reload(right);
     }
-    host.reload("[quota]\nids-per-second = 50\n");
-    assert_eq!(refused(raw.ask(9, of("orders", 101)), ErrorCode::BadCount).detail, 50);
+    host.reload("[quota]
+ids-per-second = 50
+");
+    assert_eq!(refused(raw.ask(9, segment("orders", 101)), ErrorCode::BadCount).detail, 50);
     host.daemon.stop();
 }
 
@@ -355,7 +408,7 @@ fn a_configuration_from_a_pipe_is_read_at_the_start_and_a_reload_does_not_take_i
     let daemon = home.start();
     let mut raw = Raw::greeted(&home.socket());
     for id in 2..4 {
-        assert_eq!(refused(raw.ask(id, of("orders", 101)), ErrorCode::BadCount).detail, 100);
+        assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
         daemon.send(Signal::SIGHUP);
         home.log().wait_times("it is a pipe, which leafd can read only once", id as usize - 1);
     }

@@ -1,31 +1,27 @@
-//! leafd under a service manager: it goes on with the sockets that it is given, says truly when it
-//! serves and how it is, and lives or not by the watchdog. Restarts fail no call.
+//! leafd under a service manager. It uses the sockets that it inherits, reports correctly when it serves
+//! and how it is, and pets the watchdog. Restarts fail no call.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use leaf_client::blocking;
 use leaf_client::wire::{Call, Reply, Response};
-use leafd_tests::Seen;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
-use leafd_tests::manager::ServiceManager;
 use leafd_tests::raw::{Raw, frame, hello};
-
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
+use leafd_tests::service_manager::ServiceManager;
+use leafd_tests::{PATIENCE, UniqueIds};
 
 #[test]
-fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
+fn leafd_reports_ready_when_it_answers_calls_and_stopping_before_it_ends() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().spawn();
     let heard = manager.hears("READY=1");
-    // It serves from this moment on, so it is not tried twice.
+    // No retries, since leafd must serve from this moment on.
     let mut raw = Raw::connect(&manager.home().socket());
     raw.send(&[hello(), frame(2, Call::Time)].concat());
     assert!(matches!(raw.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
@@ -39,25 +35,25 @@ fn ready_is_said_once_calls_are_answered_and_stopping_before_the_end() {
 }
 
 #[test]
-fn the_status_tells_what_is_served_and_that_the_store_is_gone() {
+fn the_reported_status_says_what_is_served_and_that_the_store_fails() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
-    std::fs::create_dir_all(manager.home().state().join("leafd.db")).unwrap();
+    let manager = ServiceManager::new(folder.path());
+    manager.home().break_store();
     let daemon = manager.home().with("SNOWFLAKE_ENABLED", "false").start();
     let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
     let waiting = std::thread::spawn(move || client.next("orders").unwrap());
     let heard = manager.hears("STATUS=Serving from memory: the embedded store fails (");
     assert!(heard.last().unwrap().contains("no snowflake IDs: "), "{heard:?}");
-    std::fs::remove_dir(manager.home().state().join("leafd.db")).unwrap();
+    manager.home().repair_store();
     assert_eq!(waiting.join().unwrap(), 1);
     let _ = manager.hears("STATUS=Serving; 1 tag from the embedded store; ");
     daemon.stop();
 }
 
 #[test]
-fn a_start_that_fails_tells_why_and_never_says_ready() {
+fn a_start_that_fails_reports_why_and_never_reports_ready() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let missing = folder.path().join("credentials").display().to_string();
     let credential = manager
         .home()
@@ -67,7 +63,7 @@ fn a_start_that_fails_tells_why_and_never_says_ready() {
         .with("STORE_PASSWORD_FILE", "store-password");
     let unreadable = manager.home().with("STATE_DIR", "/dev/null/state");
     let wrong = manager.home().with("SEGMENT_MAX_STEP", "many");
-    for (home, code, told) in [
+    for (home, code, message) in [
         (wrong, 78, "LEAFD_SEGMENT_MAX_STEP=\"many\""),
         (credential, 78, "LoadCredential=store-password:"),
         (unreadable, 74, "/dev/null/state"),
@@ -75,15 +71,15 @@ fn a_start_that_fails_tells_why_and_never_says_ready() {
         let (ended, text) = refused(&home);
         assert_eq!(ended, Some(code), "{text}");
         let heard = manager.hears("STATUS=");
-        assert!(heard[0].starts_with("STATUS=") && heard[0].contains(told), "{heard:?}");
-        assert_eq!(manager.hears_within(Duration::from_millis(50)), None, "{told}");
+        assert!(heard[0].starts_with("STATUS=") && heard[0].contains(message), "{heard:?}");
+        assert_eq!(manager.hears_within(Duration::from_millis(50)), None, "{message}");
     }
-    // The socket is there for the next one.
+    // The next daemon can still use the socket.
     manager.home().start().stop();
 }
 
 #[test]
-fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
+fn a_service_manager_that_is_gone_or_does_not_read_delays_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone");
     let home = Home::new(folder.path()).with_variable("WATCHDOG_USEC", "3000");
@@ -93,8 +89,8 @@ fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
     let full = folder.path().join("full");
     let _hanging = UnixDatagram::bind(&full).unwrap();
     daemon = home.with_variable("NOTIFY_SOCKET", full.to_str().unwrap()).start();
-    // Many more pets than a socket takes.
-    let seen = Seen::default();
+    // Long enough for many more watchdog messages than a socket buffer holds.
+    let seen = UniqueIds::default();
     let load = Load::start(&daemon.home().options(), &seen, &["orders", SNOWFLAKE], 100);
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(load.finish(), 0);
@@ -102,21 +98,21 @@ fn a_service_manager_that_is_gone_or_does_not_read_holds_up_nothing() {
 }
 
 #[test]
-fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
+fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_frozen() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     let daemon = manager.home().with_variable("WATCHDOG_USEC", "300000").start();
     for _ in 0..5 {
         let _ = manager.hears("WATCHDOG=1");
     }
     daemon.freeze();
-    // Stopped processes send nothing; what was sent before is there.
+    // Discards the messages that were sent before.
     while manager.hears_within(Duration::from_millis(500)).is_some() {}
     assert_eq!(manager.hears_within(Duration::from_secs(2)), None);
     daemon.thaw();
     let _ = manager.hears("WATCHDOG=1");
     daemon.stop();
-    // It is meant for another process.
+    // The variables are meant for another process.
     let other = manager.home().with_variable("WATCHDOG_USEC", "300000");
     let daemon = other.with_variable("WATCHDOG_PID", "1").start();
     let _ = manager.hears("READY=1");
@@ -128,9 +124,9 @@ fn the_watchdog_is_petted_while_leafd_runs_and_not_while_it_is_stopped() {
 fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listens() {
     const LIVES: u32 = 10;
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let home = manager.home();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut daemon = home.start();
     let options = home.options().timeout(PATIENCE);
     let spaces = ["orders", "users", SNOWFLAKE];
@@ -144,8 +140,8 @@ fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listen
         } else {
             daemon.stop();
         }
-        assert!(home.socket().exists(), "leafd removed what is not its own");
-        // Long enough for clients to find nobody, if that could be.
+        assert!(home.socket().exists(), "leafd removed a socket that is not its own");
+        // Long enough for clients to fail if connections were refused.
         std::thread::sleep(Duration::from_millis(fastrand::u64(0..200)));
         daemon = home.start();
         let began = Instant::now();
@@ -164,13 +160,13 @@ fn restarts_and_crashes_under_load_fail_no_call_while_the_service_manager_listen
 #[test]
 fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let mut first = Raw::connect(&manager.home().socket());
     first.send(&[hello(), frame(2, Call::Time)].concat());
     manager.home().start().stop();
     assert!(matches!(first.receive(), Some(Response { id: 1, reply: Reply::Hello { .. } })));
     assert!(matches!(first.receive(), Some(Response { id: 2, reply: Reply::Time { .. } })));
-    // The first connection starts the service: its call is answered, with no word of an error.
+    // Socket activation: a call before the start of the service is answered without an error.
     let mut client = blocking::Client::new(manager.home().options().timeout(PATIENCE));
     let asking = std::thread::spawn(move || client.next("orders").unwrap());
     std::thread::sleep(Duration::from_millis(200));
@@ -180,12 +176,11 @@ fn connections_made_while_no_daemon_runs_are_answered_by_the_next() {
 }
 
 #[test]
-fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_successor() {
+fn requests_that_wait_for_a_dead_store_delay_no_restart_and_are_served_by_the_successor() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let home = manager.home().with("SEGMENT_MAX_WAIT", "1h").with("SHUTDOWN_GRACE", "10m");
-    let database = home.state().join("leafd.db");
-    std::fs::create_dir_all(&database).unwrap();
+    home.break_store();
     let daemon = home.start();
     let options = home.options().timeout(PATIENCE);
     let mut waiting: Vec<_> = (0..4)
@@ -203,17 +198,17 @@ fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_succe
     }));
     let mut gone = Raw::greeted(&home.socket());
     gone.send(&frame(2, Call::Segment { tag: "orders", count: 1, timeout_ms: 3_600_000 }));
-    waiting_requests(&home, 6);
-    // Who only writes no more still waits; who hangs up does not.
+    wait_for_waiting(&home, 6);
+    // A client that only shuts down its writing side still waits; one that hangs up does not.
     gone.stream().shutdown(Shutdown::Write).unwrap();
-    waiting_requests(&home, 6);
+    wait_for_waiting(&home, 6);
     drop(gone);
-    waiting_requests(&home, 5);
-    let seen = Seen::default();
+    wait_for_waiting(&home, 5);
+    let seen = UniqueIds::default();
     let load = Load::start(&options, &seen, &[SNOWFLAKE], 100);
-    // Much sooner than after the grace time, since clients hang up and ask again.
+    // The stop does not take the whole grace period, since clients hang up and repeat their calls.
     daemon.stop();
-    std::fs::remove_dir(&database).unwrap();
+    home.repair_store();
     let daemon = home.start();
     let mut ids: Vec<_> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
     ids.sort_unstable();
@@ -223,7 +218,8 @@ fn whoever_waits_for_a_dead_store_holds_up_no_restart_and_is_served_by_the_succe
     daemon.stop();
 }
 
-fn waiting_requests(home: &Home, expected: u64) {
+/// Waits until this many requests wait for the store.
+fn wait_for_waiting(home: &Home, expected: u64) {
     let began = Instant::now();
     let mut client = blocking::Client::new(home.options());
     loop {
@@ -236,11 +232,10 @@ fn waiting_requests(home: &Home, expected: u64) {
     }
 }
 
-/// Runs leafd where it cannot stay. Returns its exit code and its last words.
+/// Starts a leafd that ends by itself. Returns its exit code and what it printed as an error.
 fn refused(home: &Home) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } =
-        home.command("leafd").stderr(Stdio::piped()).output().unwrap();
-    (status.code(), String::from_utf8(stderr).unwrap())
+    let (code, _, errors) = home.run("leafd", &[]);
+    (code, errors)
 }
 
 fn tcp() -> OwnedFd {
@@ -248,16 +243,16 @@ fn tcp() -> OwnedFd {
 }
 
 #[test]
-fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
+fn unsuitable_sockets_end_the_start_with_78_and_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let unix = || -> OwnedFd {
         let path = folder.path().join(format!("{}.sock", fastrand::u64(..)));
         UnixListener::bind(path).unwrap().into()
     };
     let datagram = UnixDatagram::bind(folder.path().join("datagram")).unwrap();
-    let manager = ServiceManager::that_hears(folder.path());
+    let manager = ServiceManager::new(folder.path());
     let home = || manager.home();
-    for (home, told) in [
+    for (home, message) in [
         (home().inheriting("leafd.socket", unix()), "named \"leafd.socket\""),
         (home().inheriting("local", unix()).inheriting("web", tcp()), "named \"web\""),
         (home().inheriting("local", unix()).inheriting("local", unix()), "two sockets"),
@@ -268,20 +263,23 @@ fn sockets_that_cannot_be_meant_end_the_start_with_78_and_a_remedy() {
     ] {
         let (code, text) = refused(&home);
         assert_eq!(code, Some(78), "{text}");
-        assert!(text.contains(told) && text.contains("FileDescriptorName="), "{told}: {text}");
-        assert!(manager.hears("STATUS=")[0].contains(told), "{told}");
-        assert!(!home.socket().exists() && !home.state().exists(), "{told}");
+        assert!(
+            text.contains(message) && text.contains("FileDescriptorName="),
+            "{message}: {text}"
+        );
+        assert!(manager.hears("STATUS=")[0].contains(message), "{message}");
+        assert!(!home.socket().exists() && !home.state().exists(), "{message}");
     }
-    // What is meant for another process is none of ours.
+    // leafd ignores sockets that are meant for another process.
     let other = home().inheriting("web", unix()).through(&["env"]);
     let daemon = other.with_variable("LISTEN_PID", "1").start();
     daemon.stop();
 }
 
 #[test]
-fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
+fn keys_that_do_not_apply_to_an_inherited_socket_cause_a_warning() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let other = folder.path().join("other.sock");
     let home = manager.home().with("SOCKET_MODE", "0600").inheriting("peer", tcp());
     let daemon = home.with("SOCKET_PATH", other.to_str().unwrap()).start();
@@ -298,10 +296,10 @@ fn keys_that_do_not_apply_to_an_inherited_socket_are_warned_of() {
 #[test]
 fn an_inherited_peer_port_answers_with_the_time_and_stays_for_the_successor() {
     let folder = tempfile::tempdir().unwrap();
-    let manager = ServiceManager::that_listens(folder.path());
+    let manager = ServiceManager::listening(folder.path());
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = peer.local_addr().unwrap();
-    // Nobody is there, which changes nothing for the port.
+    // ZooKeeper is unreachable, which does not matter for the port.
     let home = manager.home().with_zookeeper("127.0.0.1:1").inheriting("peer", peer);
     for _ in 0..2 {
         let mut asking = TcpStream::connect(address).unwrap();

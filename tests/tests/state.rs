@@ -1,17 +1,16 @@
-//! The state directory is damaged, copied, or somebody else's: nothing is trusted that should not
-//! be, nothing is taken for new that is not, and the operator is told what to do.
+//! A state directory that is damaged, lost, copied, restored or another host's. leafd does not trust it,
+//! does not take it for a new one, and tells the operator what to do.
 
 use std::path::Path;
-use std::process::Output;
 use std::time::Duration;
 
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leafd_tests::caller::ask_until_answered;
 use leafd_tests::daemon::Home;
-use leafd_tests::{Daemon, Seen};
+use leafd_tests::{Daemon, UniqueIds};
 
-fn use_it(daemon: &Daemon, seen: &Seen) {
+fn use_it(daemon: &Daemon, seen: &UniqueIds) {
     // After `leafd adopt`, snowflakes begin some seconds later.
     let options = daemon.home().options().timeout(Duration::from_secs(30));
     let mut client = leaf_client::blocking::Client::new(options);
@@ -19,7 +18,8 @@ fn use_it(daemon: &Daemon, seen: &Seen) {
     seen.add("snowflake", &client.snowflake_many(10).unwrap());
 }
 
-fn used(folder: &Path, seen: &Seen) -> Home {
+/// Settings for a leafd that has been used and stopped.
+fn used(folder: &Path, seen: &UniqueIds) -> Home {
     let home = Home::new(folder);
     let daemon = home.start();
     use_it(&daemon, seen);
@@ -27,12 +27,13 @@ fn used(folder: &Path, seen: &Seen) -> Home {
     home
 }
 
+/// Runs leafd to its end. Returns its exit code and output.
 fn run(home: &Home, arguments: &[&str]) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = home.command("leafd").args(arguments).output().unwrap();
-    let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    (status.code(), text)
+    let (code, out, errors) = home.run("leafd", arguments);
+    (code, out + &errors)
 }
 
+/// Number of files in the state directory whose names begin with `name`.
 fn set_aside(home: &Home, name: &str) -> usize {
     let entries = std::fs::read_dir(home.state()).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -42,7 +43,7 @@ fn set_aside(home: &Home, name: &str) -> usize {
 #[test]
 fn a_damaged_journal_is_set_aside_and_segments_go_on_above_it() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     let path = home.state().join("segments.journal");
     let mut content = std::fs::read(&path).unwrap();
@@ -59,7 +60,7 @@ fn a_damaged_journal_is_set_aside_and_segments_go_on_above_it() {
 #[test]
 fn a_damaged_worker_file_refuses_snowflakes_until_adopted_and_segments_are_served() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     std::fs::write(home.state().join("worker.properties"), "workerID=0\n").unwrap();
     for _ in 0..2 {
@@ -83,7 +84,7 @@ fn a_damaged_worker_file_refuses_snowflakes_until_adopted_and_segments_are_serve
 #[test]
 fn a_directory_copied_to_another_machine_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     let before = std::fs::read(home.state().join("segments.journal")).unwrap();
     let elsewhere = home.clone().with("STATE_MACHINE_ID", "another");
@@ -91,30 +92,30 @@ fn a_directory_copied_to_another_machine_is_refused_and_left_as_it_is() {
     assert_eq!(code, Some(78), "{text}");
     assert!(text.contains("leafd adopt") && text.contains("another"), "{text}");
     assert_eq!(std::fs::read(home.state().join("segments.journal")).unwrap(), before);
-    // The original goes on.
+    // The original host goes on.
     let daemon = home.start();
     use_it(&daemon, &seen);
     daemon.stop();
-    // The disk was moved: the operator says so, and nothing comes twice.
+    // The operator confirms that the disk was moved, and no ID comes twice.
     let (code, text) = run(&elsewhere, &["adopt"]);
     assert_eq!(code, Some(0), "{text}");
     let daemon = elsewhere.start();
     use_it(&daemon, &seen);
     daemon.stop();
     let (code, _) = run(&home, &[]);
-    assert_eq!(code, Some(78), "now it is the other machine's");
+    assert_eq!(code, Some(78), "now it belongs to the other machine");
 }
 
 #[test]
-fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was_issued() {
+fn a_lost_database_is_not_silently_replaced_and_adopting_starts_above_what_was_issued() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     for file in ["leafd.db", "leafd.db-wal", "leafd.db-shm"] {
         let _ = std::fs::remove_file(home.state().join(file));
     }
     let daemon = home.start();
-    // What was leased is served, and a tag that was never leased has nowhere to come from.
+    // Leased IDs are served, but a new tag cannot be leased.
     seen.add("orders", &daemon.client().next_many("orders", 10).unwrap());
     let limit = Duration::from_secs(1);
     let error = ask_until_answered(&home, limit, |client| client.next("new")).unwrap_err();
@@ -131,11 +132,10 @@ fn a_lost_database_is_not_replaced_in_silence_and_adopting_starts_above_what_was
 }
 
 #[test]
-fn a_restored_database_is_adopted_only_with_a_word_where_the_journal_does_not_know_all_that_was_issued()
- {
+fn a_restored_database_without_its_journal_is_adopted_only_with_the_highest_issued_id() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let takes = |count| {
         let daemon = home.start();
         seen.add("orders", &daemon.client().next_many("orders", count).unwrap());
@@ -147,7 +147,7 @@ fn a_restored_database_is_adopted_only_with_a_word_where_the_journal_does_not_kn
     takes(20_000);
     std::fs::remove_file(home.state().join("segments.journal")).unwrap();
     std::fs::rename(&backup, &database).unwrap();
-    // As it is, and as if it came from before the database had an identity.
+    // As it is, and without its identity, like a database of an older version.
     for change in ["", "DROP TABLE leafd_identity"] {
         home.sql(change);
         for arguments in [&[][..], &["adopt"]] {
@@ -176,7 +176,7 @@ fn adopting_is_refused_while_leafd_runs() {
 #[test]
 fn another_layout_on_the_same_state_is_refused_with_both_layouts_named() {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let home = used(folder.path(), &seen);
     let daemon = home.with("SNOWFLAKE_LAYOUT", "baidu@1767225600000").start();
     let Err(Error::Refused(error)) = daemon.client().snowflake() else { panic!("served") };
@@ -185,10 +185,10 @@ fn another_layout_on_the_same_state_is_refused_with_both_layouts_named() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_or_another_users_is_not_adopted() {
+fn a_missing_directory_or_one_of_another_user_is_not_adopted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
-    // With the embedded store, that it is lost does not say what was issued.
+    // With the embedded store, `--lost` is not enough, since it does not say what was issued.
     for arguments in [&["adopt"][..], &["adopt", "--lost"]] {
         let (code, text) = run(&home, arguments);
         assert_eq!(code, Some(78), "{text}");
@@ -205,13 +205,13 @@ fn a_directory_that_is_not_there_or_another_users_is_not_adopted() {
     }
 }
 
-/// Copies a directory as an operator does.
+/// Runs a command that succeeds.
 fn shell(words: &[&str]) {
     let status = std::process::Command::new(words[0]).args(&words[1..]).status();
     assert!(status.is_ok_and(|status| status.success()), "{words:?}");
 }
 
-/// The ways in which an operator restores the folder STATE from the folder BACKUP.
+/// Ways to restore the folder STATE from the folder BACKUP.
 const WAYS: [&str; 6] = [
     "rm -rf STATE && cp -a BACKUP STATE",
     "rm -rf STATE && mkdir STATE && tar -C BACKUP -cf - . | tar -C STATE -xf -",
@@ -221,11 +221,11 @@ const WAYS: [&str; 6] = [
     "rsync -a --delete --inplace BACKUP/ STATE/",
 ];
 
-/// Restores what was copied while leafd ran, so that nothing but the copying tells the two apart.
+/// Restores a backup that was copied while leafd ran, so that only the copying itself can reveal it.
 fn a_restored_directory_repeats_nothing(way: &str, is_killed: bool) {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
-    // A busy disk takes its time.
+    let seen = UniqueIds::default();
+    // A long timeout for a busy disk.
     let home = Home::new(folder.path()).with("STORE_TIMEOUT", "60s");
     let (state, backup) = (home.state(), folder.path().join("backup"));
     let (from, to) = (state.to_str().unwrap(), backup.to_str().unwrap());
@@ -234,7 +234,7 @@ fn a_restored_directory_repeats_nothing(way: &str, is_killed: bool) {
         seen.add("orders", &daemon.client().next_many("orders", 100).unwrap());
     };
     more(&daemon);
-    // A file that leafd is replacing may be gone before `cp` comes to it.
+    // `cp` fails if leafd replaces a file before `cp` gets to it.
     shell(&["sh", "-c", &format!("until cp -a {from} {to}; do rm -rf {to}; done")]);
     for _ in 0..5 {
         more(&daemon);
@@ -255,7 +255,7 @@ fn a_restored_directory_repeats_nothing(way: &str, is_killed: bool) {
     assert_eq!(code, Some(0), "{way}: {text}");
     let daemon = home.start();
     more(&daemon);
-    // A tag that was made after the backup would be new here.
+    // A tag that was created after the backup, and is unknown now.
     assert!(daemon.client().next("made later").unwrap() > highest, "{way}");
     daemon.stop();
     home.start().stop();
@@ -273,10 +273,10 @@ fn a_restored_state_directory_repeats_nothing_with_the_embedded_store_however_it
 }
 
 #[test]
-fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_begins_at_1() {
+fn a_lost_state_directory_is_adopted_with_the_highest_issued_ids_and_no_tag_begins_at_1() {
     for lost in ["rm -rf STATE", "rm -f STATE/*", "rm -f STATE/*.properties STATE/*.journal"] {
         let folder = tempfile::tempdir().unwrap();
-        let home = used(folder.path(), &Seen::default());
+        let home = used(folder.path(), &UniqueIds::default());
         shell(&["sh", "-c", &lost.replace("STATE", home.state().to_str().unwrap())]);
         let (code, text) = run(&home, &["adopt"]);
         assert_eq!(code, Some(78), "{lost}: {text}");
@@ -290,7 +290,7 @@ fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_b
         let made = daemon.client().tag_create("by hand", 10, 1, "").unwrap();
         assert!(made.max_id >= 5001, "{lost}: {made:?}");
         daemon.kill();
-        // It is remembered, whatever happens to the journal and the database then.
+        // leafd remembers it even if the journal is lost later.
         std::fs::remove_file(home.state().join("segments.journal")).unwrap();
         let daemon = home.start();
         assert!(daemon.client().next("newer").unwrap() >= 5001, "{lost}");
@@ -298,7 +298,7 @@ fn a_lost_state_directory_is_adopted_with_a_word_on_what_was_issued_and_no_tag_b
     }
 }
 
-/// The commands of the manual's section on a lost state directory.
+/// The commands in the manual's section on a lost state directory.
 fn commands_of_the_manual() -> String {
     let manual = leafd_tests::binaries::workspace().join("docs/operations/state.md");
     let manual = std::fs::read_to_string(manual).unwrap();
@@ -309,10 +309,10 @@ fn commands_of_the_manual() -> String {
 #[test]
 fn the_commands_of_the_manual_for_a_lost_state_directory_work_as_they_are_written() {
     let folder = tempfile::tempdir().unwrap();
-    let home = used(folder.path(), &Seen::default());
+    let home = used(folder.path(), &UniqueIds::default());
     let state = home.state();
     std::fs::remove_dir_all(&state).unwrap();
-    // What belongs to the package's machine and not to this one: users, and systemd.
+    // Replacements for commands that need the package's users or systemd.
     let shims = folder.path().join("shims");
     std::fs::create_dir(&shims).unwrap();
     for (name, script) in [

@@ -1,23 +1,23 @@
-//! What every store promises of its rows: Leaf's convention, administration, and rows that make no
-//! sense.
+//! What every store promises about its rows: leases by Leaf's convention, administration, and invalid
+//! rows.
 
 use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, Row, StoreError};
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{ASK, Bench, run, span, tag};
+use leafd_tests::stores::{ASK, TestStore, run, span, tag};
 
 on_every_store! {
     a_lease_follows_leafs_convention,
     a_lease_is_as_large_as_asked_and_never_smaller_than_the_step,
-    a_row_below_what_was_seen_is_moved_forward_and_says_from_where,
+    a_row_below_the_high_water_mark_is_moved_forward_and_the_lease_says_from_where,
     a_lease_changes_the_time_of_its_row_and_nothing_else,
     a_tag_is_made_once_and_shown_as_it_was_made,
-    a_row_is_raised_forward_only,
-    a_step_is_changed_for_the_next_lease,
-    a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on,
-    an_absurd_row_is_named_left_alone_and_mended_by_an_operator,
-    a_value_of_another_type_is_named_and_does_not_hide_the_other_rows,
-    a_value_that_does_not_fit_its_column_is_the_rows_fault_alone,
+    raising_a_row_only_moves_it_forward,
+    a_changed_step_applies_to_the_next_lease,
+    a_missing_tag_has_an_error_of_its_own_and_the_handle_keeps_working,
+    an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it,
+    a_value_of_another_type_is_reported_and_does_not_hide_the_other_rows,
+    a_value_that_does_not_fit_its_column_affects_only_its_row,
 }
 
 fn row(name: &str, max_id: i64, step: i64, description: &str) -> Row {
@@ -33,7 +33,7 @@ fn texts<const N: usize>(values: [&str; N]) -> [Option<String>; N] {
     values.map(|value| Some(value.to_owned()))
 }
 
-fn a_lease_follows_leafs_convention(bench: &Bench) {
+fn a_lease_follows_leafs_convention(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "2000");
     let store = bench.open();
@@ -46,7 +46,7 @@ fn a_lease_follows_leafs_convention(bench: &Bench) {
     assert_eq!(span(&other), (6001, 8001));
 }
 
-fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &Bench) {
+fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &TestStore) {
     bench.create_table();
     let last = i64::MAX - 10;
     bench.insert("orders", "1", "100");
@@ -65,7 +65,9 @@ fn a_lease_is_as_large_as_asked_and_never_smaller_than_the_step(bench: &Bench) {
     assert_eq!(bench.max_id("ends"), i64::MAX.unsigned_abs());
 }
 
-fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &Bench) {
+fn a_row_below_the_high_water_mark_is_moved_forward_and_the_lease_says_from_where(
+    bench: &TestStore,
+) {
     bench.create_table();
     bench.insert("orders", "700", "10");
     let store = bench.open();
@@ -83,7 +85,7 @@ fn a_row_below_what_was_seen_is_moved_forward_and_says_from_where(bench: &Bench)
     assert_eq!((span(&leased), leased.moved_from), ((5030, 5040), Some(1)));
 }
 
-fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
+fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     run(store.create(&tag("orders"), NewTag::new(1, 2000, "für 'Bestellungen' \\ 订单 🦀")))
@@ -96,7 +98,7 @@ fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
         ))
     };
     let reset = || bench.sql(&format!("UPDATE leaf_alloc SET update_time = '{old}'"));
-    assert_eq!(times(), [texts(["orders"]), texts(["other"])], "made just now");
+    assert_eq!(times(), [texts(["orders"]), texts(["other"])], "both rows were just created");
     let calls: [&dyn Fn(); 3] = [
         &|| assert!(run(store.lease(&tag("orders"), ASK)).is_ok()),
         &|| assert!(run(store.raise(&tag("orders"), 9000)).is_ok()),
@@ -112,7 +114,7 @@ fn a_lease_changes_the_time_of_its_row_and_nothing_else(bench: &Bench) {
     assert_eq!(bench.row("other"), [Some("5".into()), Some("6".into()), None]);
 }
 
-fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
+fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     assert_eq!(run(store.page("", 1000)).unwrap(), []);
@@ -135,7 +137,7 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &Bench) {
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), row("orders", 3, 4, ""));
 }
 
-fn a_row_is_raised_forward_only(bench: &Bench) {
+fn raising_a_row_only_moves_it_forward(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "100", "10");
     bench.insert("negative", "-5", "10");
@@ -146,7 +148,7 @@ fn a_row_is_raised_forward_only(bench: &Bench) {
         assert_eq!(run(store.raise(&tag("orders"), floor)).unwrap(), from, "{floor}");
         assert_eq!(bench.max_id("orders"), max_id);
     }
-    // What cannot be right is not mended in silence: a lease says what it is.
+    // An invalid value is not silently repaired: a lease reports it.
     assert_eq!(run(store.raise(&tag("negative"), 30)).unwrap(), None);
     let refused = run(store.lease(&tag("negative"), ASK));
     assert!(matches!(&refused, Err(StoreError::BadRow(why)) if why.contains("-5")), "{refused:?}");
@@ -154,7 +156,7 @@ fn a_row_is_raised_forward_only(bench: &Bench) {
     assert_eq!(bench.max_id("orders"), i64::MAX.unsigned_abs());
 }
 
-fn a_step_is_changed_for_the_next_lease(bench: &Bench) {
+fn a_changed_step_applies_to_the_next_lease(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     bench.insert("idle", "1", "0");
@@ -165,12 +167,12 @@ fn a_step_is_changed_for_the_next_lease(bench: &Bench) {
         let leased = run(store.lease(&tag("orders"), ASK)).unwrap();
         assert_eq!((leased.lease.range.count(), leased.lease.row_step), (step, step));
     }
-    // It mends a row as well.
+    // It can also repair a row.
     run(store.set_step(&tag("idle"), 20)).unwrap();
     assert_eq!(span(&run(store.lease(&tag("idle"), ASK)).unwrap()), (1, 21));
 }
 
-fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
+fn a_missing_tag_has_an_error_of_its_own_and_the_handle_keeps_working(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -191,7 +193,7 @@ fn a_missing_tag_is_an_error_of_its_own_and_the_handle_works_on(bench: &Bench) {
     assert_eq!(run(store.page("", 1000)).unwrap(), [row("orders", 51, 10, "")]);
 }
 
-fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
+fn an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it(bench: &TestStore) {
     bench.create_table();
     bench.insert("good", "1", "10");
     bench.insert("bad", "1", "10");
@@ -218,11 +220,10 @@ fn an_absurd_row_is_named_left_alone_and_mended_by_an_operator(bench: &Bench) {
     assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (5000, 5010));
 }
 
-/// The type of a column as somebody else has made it; and what stands in it, with what is named of
-/// that.
+/// A column type that leafd does not expect, with values and the part of the error that names each.
 type Odd = (&'static str, &'static [(&'static str, &'static str)]);
 
-fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Bench) {
+fn a_value_of_another_type_is_reported_and_does_not_hide_the_other_rows(bench: &TestStore) {
     const PAST: &str = "9223372036854775808";
     const IS_PAST: (&str, &str) = (PAST, "is 9223372036854775808");
     const NULL: (&str, &str) = ("NULL", "is NULL");
@@ -276,7 +277,7 @@ fn a_value_of_another_type_is_named_and_does_not_hide_the_other_rows(bench: &Ben
     assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (1, 11));
 }
 
-fn a_value_that_does_not_fit_its_column_is_the_rows_fault_alone(bench: &Bench) {
+fn a_value_that_does_not_fit_its_column_affects_only_its_row(bench: &TestStore) {
     let (max_id, step) = bench.by_kind(
         ("int CHECK (max_id <= 32767)", "int CHECK (step <= 32767)"),
         ("smallint", "smallint"),

@@ -1,5 +1,5 @@
-//! What people are told of a store that nobody needs just now: that it is away, that it answers and
-//! has not shown yet that it writes, and that it works again. Nobody asks for an ID meanwhile.
+//! What leafd reports about a store while no request needs it: that it is down, that it answers but has
+//! not yet proven that it can write, and that it works again.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -8,32 +8,30 @@ use std::time::Duration;
 use leafd_tests::caller::{Caller, store_error, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Seen, on_every_database};
+use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 on_every_database! {
-    a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_work_again,
+    an_outage_that_no_request_meets_is_noticed_and_so_is_its_end,
 }
 
 type Fault = (&'static str, fn(&Database), fn(&Database));
 
-/// What probes hear of a daemon.
+/// The exit code and the output of a readiness probe.
 fn readiness(home: &Home) -> (Option<i32>, String) {
-    let output = home.command("leafctl").args(["health", "--ready"]).output().unwrap();
-    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    let (code, out, _) = home.run("leafctl", &["health", "--ready"]);
+    (code, out)
 }
 
-fn a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_work_again(
-    kind: Kind,
-) {
+fn an_outage_that_no_request_meets_is_noticed_and_so_is_its_end(kind: Kind) {
     let database = Database::start(kind);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path()).with_database(&database);
     let daemon = home.start();
-    Caller::of(&daemon, "orders", &Seen::default()).gets(1);
+    Caller::of(&daemon, "orders", &UniqueIds::default()).gets(1);
     let max_id = database.max_id("orders");
     let faults: [Fault; 2] = [
         ("killed", Database::kill, Database::start_again),
@@ -42,17 +40,17 @@ fn a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_wo
     for (what, begin, end) in faults {
         let began = std::time::Instant::now();
         begin(&database);
-        wait_until(&home, "the status says so", || !store_error(&home).is_empty());
+        wait_until(&home, "the status reports the outage", || !store_error(&home).is_empty());
         println!("{what}: known after {:.1?}", began.elapsed());
         let (code, ready) = readiness(&home);
-        assert_eq!(code, Some(0), "memory serves whoever asks");
+        assert_eq!(code, Some(0), "memory still serves requests");
         assert!(ready.starts_with("leafd is ready, from memory: the store fails: "), "{ready}");
         end(&database);
         let began = std::time::Instant::now();
-        wait_until(&home, "it has proven that it works", || store_error(&home).is_empty());
+        wait_until(&home, "the status reports its end", || store_error(&home).is_empty());
         println!("{what}: works again after {:.1?}", began.elapsed());
         assert_eq!(readiness(&home), (Some(0), "leafd is ready\n".to_owned()));
-        assert_eq!(database.max_id("orders"), max_id, "nothing was taken for that");
+        assert_eq!(database.max_id("orders"), max_id, "the probes leased nothing");
     }
     let ended = daemon.stop();
     for line in ["the store fails", "the store works again"] {
@@ -60,7 +58,7 @@ fn a_database_that_ends_while_nobody_needs_it_is_known_to_be_down_and_then_to_wo
     }
 }
 
-/// A disk that takes no more writes of one file, for as long as this lives.
+/// Makes writes to one file fail as on a full disk, until it is dropped.
 struct FullDisk(Child);
 
 impl FullDisk {
@@ -91,26 +89,26 @@ impl Drop for FullDisk {
 }
 
 #[test]
-fn a_full_disk_is_not_taken_for_a_store_that_works() {
+fn a_store_on_a_full_disk_is_not_taken_for_one_that_works() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
-    let caller = Caller::of(&daemon, "orders", &Seen::default());
+    let caller = Caller::of(&daemon, "orders", &UniqueIds::default());
     caller.gets(1);
     let full = FullDisk::begin(&daemon, &home.state().join("leafd.db-wal"));
-    // Until a lease meets the full disk. Then nobody asks any more.
+    // Asks until a lease fails because of the full disk, and no more after that.
     wait_until(&home, "the store fails", || {
         let _ = caller.ask(100, Duration::from_millis(200));
         !store_error(&home).is_empty()
     });
-    // Twice through: it answers, a write fails, it answers again.
+    // Twice in turn: a probe succeeds, and then the write that has to follow fails.
     for _ in 0..2 {
-        wait_until(&home, "it answers", || store_error(&home).contains("answers again"));
-        wait_until(&home, "it does not write", || !store_error(&home).contains("answers again"));
+        wait_until(&home, "the store answers", || store_error(&home).contains("answers again"));
+        wait_until(&home, "a write fails", || !store_error(&home).contains("answers again"));
         assert!(!store_error(&home).is_empty(), "{}", home.log());
     }
     drop(full);
-    wait_until(&home, "it works", || store_error(&home).is_empty());
+    wait_until(&home, "the store works", || store_error(&home).is_empty());
     let ended = daemon.stop();
     for line in ["the store fails", "the store works again"] {
         assert_eq!(ended.count(line), 1, "{ended}");

@@ -1,5 +1,5 @@
-//! Many hosts on the same rows, whatever the server's defaults are: no ID is leased twice, none is
-//! lost, and nobody waits for ever.
+//! Many hosts on the same rows, whatever the server's defaults. No ID is leased twice or lost, and no
+//! host waits forever.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use leafd::store::LeaseAsk;
 use leafd::store::{Leased, NewTag, Store, StoreError};
 use leafd_tests::database::{Database, Extra, Kind};
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{Bench, run, span, spawn, tag};
+use leafd_tests::stores::{TestStore, run, span, spawn, tag};
 
 on_every_store! {
     many_hosts_on_one_row_get_every_id_once,
-    whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice,
-    a_missing_tag_is_made_by_one_of_those_who_try_together,
+    no_id_is_leased_twice_while_rows_are_created_raised_and_changed,
+    exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds,
 }
 
 const HOSTS: usize = 8;
 const AT_ONCE: usize = 2;
 
-/// What one of many did to a row.
+/// One change of a row.
 #[derive(Debug, Clone, Copy)]
 enum Done {
     Leased(Leased),
     Raised { from: u64, to: u64 },
 }
 
-/// Tries until the row is free.
+/// Repeats a call while the row is busy.
 async fn patiently<T, F>(mut call: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
@@ -54,7 +54,7 @@ async fn lease_often(
     done
 }
 
-/// Puts together what was done to a row: it leaves no room between, and nothing twice.
+/// Asserts that the changes of a row neither overlap nor leave a gap.
 fn assert_exact(done: &[(&str, Done)], name: &str, first: u64, max_id: u64) {
     let of_row = done.iter().filter(|(of, _)| *of == name);
     let mut spans: Vec<_> = of_row
@@ -66,13 +66,13 @@ fn assert_exact(done: &[(&str, Done)], name: &str, first: u64, max_id: u64) {
     spans.sort_unstable();
     let mut position = first;
     for (start, end) in spans {
-        assert_eq!(start, position, "{name}: leased twice or lost");
+        assert_eq!(start, position, "{name}: IDs were leased twice or lost");
         position = end;
     }
     assert_eq!(position, max_id, "{name}");
 }
 
-fn lease_from_many_hosts(bench: &Bench, times: u64) {
+fn lease_from_many_hosts(bench: &TestStore, times: u64) {
     let tasks: Vec<_> = (0..HOSTS)
         .map(|_| bench.open())
         .flat_map(|store| (0..AT_ONCE).map(move |_| Arc::clone(&store)))
@@ -83,13 +83,13 @@ fn lease_from_many_hosts(bench: &Bench, times: u64) {
     assert_exact(&done, "orders", 1, bench.max_id("orders"));
 }
 
-fn many_hosts_on_one_row_get_every_id_once(bench: &Bench) {
+fn many_hosts_on_one_row_get_every_id_once(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     lease_from_many_hosts(bench, 100);
 }
 
-fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &Bench) {
+fn no_id_is_leased_twice_while_rows_are_created_raised_and_changed(bench: &TestStore) {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const TIMES: u64 = 20;
     bench.create_table();
@@ -99,7 +99,7 @@ fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &Bench) {
     let mut tasks = Vec::new();
     for host in 0..HOSTS {
         let store = bench.open();
-        // In opposite orders, as those that deadlock.
+        // In opposite orders, which invites deadlocks.
         let mut names = NAMES.to_vec();
         if host % 2 == 0 {
             names.reverse();
@@ -138,7 +138,7 @@ fn whatever_is_done_to_the_rows_meanwhile_no_id_is_leased_twice(bench: &Bench) {
     assert_eq!(run(bench.open().page("", 1000)).unwrap().len(), made + NAMES.len());
 }
 
-fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &Bench) {
+fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestStore) {
     const TAGS: usize = 20;
     bench.create_table();
     let tasks: Vec<_> = (0..HOSTS)
@@ -147,7 +147,7 @@ fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &Bench) {
             spawn(async move {
                 let mut made = 0;
                 for number in 0..TAGS {
-                    // As a host does on a tag's first use.
+                    // What leafd does at the first use of a tag.
                     let name = tag(&format!("new {number}"));
                     let ask = LeaseAsk { at_least: 0, floor: 0 };
                     let leased = patiently(|| store.lease(&name, ask)).await;
@@ -173,7 +173,7 @@ fn a_missing_tag_is_made_by_one_of_those_who_try_together(bench: &Bench) {
 #[test]
 fn mariadbs_default_isolation_binlog_and_autocommit_do_not_matter() {
     let extra = Extra { files: &[], arguments: &["--log-bin=binlog", "--binlog-format=STATEMENT"] };
-    let bench = Bench::on(Database::start_with(Kind::MariaDb, extra));
+    let bench = TestStore::on(Database::start_with(Kind::MariaDb, extra));
     assert_eq!(bench.query("SELECT @@log_bin, @@binlog_format")[0][0].as_deref(), Some("1"));
     for isolation in ["SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED"] {
         bench.sql("SET GLOBAL autocommit = 1, GLOBAL tx_isolation = 'REPEATABLE-READ'");
@@ -187,7 +187,7 @@ fn mariadbs_default_isolation_binlog_and_autocommit_do_not_matter() {
 
 #[test]
 fn postgresqls_default_isolation_and_commit_do_not_matter() {
-    let bench = Bench::postgres();
+    let bench = TestStore::postgres();
     for isolation in ["serializable", "repeatable read"] {
         bench.create_table_of("varchar(128)", "bigint", "int");
         bench.insert("orders", "1", "10");
@@ -199,8 +199,8 @@ fn postgresqls_default_isolation_and_commit_do_not_matter() {
 }
 
 #[test]
-fn a_server_that_is_not_strict_does_not_cut_off_what_does_not_fit() {
-    let bench = Bench::on(Database::start(Kind::MariaDb));
+fn a_server_without_strict_mode_does_not_truncate_values() {
+    let bench = TestStore::on(Database::start(Kind::MariaDb));
     bench.sql("SET GLOBAL sql_mode = ''");
     bench.create_table_of("varchar(10)", "smallint", "smallint");
     bench.insert("orders", "32760", "10");

@@ -1,5 +1,4 @@
-//! Whether a store can be reached: what a probe tells, certificates, and passwords that nobody may
-//! read.
+//! Probes of a store, and passwords, which must not show anywhere.
 
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use leafd::store::{
     DatabaseGuard, IfMissing, NewTag, SharedStore, Store, StoreError, StoreSource, open,
 };
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{ASK, Bench, LIMITS, embedded, open_at, run, span, tag};
+use leafd_tests::stores::{ASK, LIMITS, TestStore, embedded, open_at, run, span, tag};
 use leafd_tests::{on_every_server, on_every_store};
 
 on_every_store! {
@@ -16,9 +15,9 @@ on_every_store! {
 }
 
 on_every_server! {
-    a_probe_asks_for_what_a_lease_needs,
-    a_password_is_in_no_text,
-    a_password_from_elsewhere_overrules_that_of_the_address,
+    a_probe_fails_whenever_a_lease_would,
+    the_password_appears_in_no_description_and_no_error,
+    a_separate_password_overrides_that_of_the_address,
 }
 
 fn assert_down<T: std::fmt::Debug>(outcome: Result<T, StoreError>, words: &str) {
@@ -26,7 +25,7 @@ fn assert_down<T: std::fmt::Debug>(outcome: Result<T, StoreError>, words: &str) 
     assert!(why.contains(words) && !why.contains("secret"), "{why}");
 }
 
-fn a_probe_of_a_store_that_works_changes_nothing(bench: &Bench) {
+fn a_probe_of_a_store_that_works_changes_nothing(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     assert_eq!(run(store.probe()), Ok(()), "an empty table");
@@ -45,22 +44,22 @@ fn a_probe_of_a_store_that_works_changes_nothing(bench: &Bench) {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (7, 17));
 }
 
-/// A probe finds what a lease finds, on a handle that has connections and on a new one.
-fn assert_both_down(bench: &Bench, store: &Arc<dyn Store>, words: &str) {
+/// Asserts that a probe and a lease fail alike, on a handle with open connections and on a new one.
+fn assert_both_down(bench: &TestStore, store: &Arc<dyn Store>, words: &str) {
     for store in [Arc::clone(store), bench.open()] {
         assert_down(run(store.probe()), words);
         assert_down(run(store.lease(&tag("orders"), ASK)), words);
     }
 }
 
-fn assert_both_work(bench: &Bench, store: &Arc<dyn Store>) {
+fn assert_both_work(bench: &TestStore, store: &Arc<dyn Store>) {
     for store in [Arc::clone(store), bench.open()] {
         assert_eq!(run(store.probe()), Ok(()));
         run(store.lease(&tag("orders"), ASK)).unwrap();
     }
 }
 
-fn a_probe_asks_for_what_a_lease_needs(bench: &Bench) {
+fn a_probe_fails_whenever_a_lease_would(bench: &TestStore) {
     let database = bench.database();
     let store = bench.open();
     assert_both_down(bench, &store, bench.by_kind("", "doesn't exist", "does not exist"));
@@ -96,7 +95,7 @@ fn a_probe_asks_for_what_a_lease_needs(bench: &Bench) {
 
 #[test]
 fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
-    let bench = Bench::on(Database::start(Kind::MariaDb));
+    let bench = TestStore::on(Database::start(Kind::MariaDb));
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -106,7 +105,7 @@ fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
         ("tx_read_only = 1", "tx_read_only = 0", "READ ONLY transaction"),
     ] {
         bench.sql(&format!("SET GLOBAL {on}"));
-        // A session keeps the second one as it was when it began.
+        // A session does not notice a change of the second variable.
         let store = bench.open();
         assert_both_down(&bench, &store, words);
         assert_eq!(run(store.page("", 1000)).unwrap().len(), 1);
@@ -117,7 +116,7 @@ fn a_mariadb_that_is_read_only_is_down_until_it_is_not() {
 
 #[test]
 fn a_postgresql_that_is_read_only_is_down_until_it_is_not() {
-    let bench = Bench::postgres();
+    let bench = TestStore::postgres();
     bench.create_table();
     bench.insert("orders", "1", "10");
     let alter = format!("ALTER DATABASE {} SET", bench.database().name());
@@ -133,7 +132,7 @@ fn a_postgresql_that_is_read_only_is_down_until_it_is_not() {
 
 #[test]
 fn an_embedded_store_that_is_gone_or_broken_is_down() {
-    let bench = Bench::sqlite();
+    let bench = TestStore::sqlite();
     bench.create_table();
     bench.insert("orders", "1", "10");
     let path = bench.path();
@@ -151,7 +150,7 @@ fn an_embedded_store_that_is_gone_or_broken_is_down() {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (1, 11));
 }
 
-fn a_password_is_in_no_text(bench: &Bench) {
+fn the_password_appears_in_no_description_and_no_error(bench: &TestStore) {
     bench.create_table();
     let database = bench.database();
     let nobody_listens = database.url_at(1);
@@ -173,13 +172,13 @@ fn a_password_is_in_no_text(bench: &Bench) {
             texts.push(format!("{error} {error:?}"));
         }
         for text in texts {
-            assert!(text.contains("leaf@127.0.0.1"), "it says who and where: {text}");
+            assert!(text.contains("leaf@127.0.0.1"), "no user and address: {text}");
             assert!(!text.contains("hunter"), "{text}");
         }
     }
 }
 
-fn a_password_from_elsewhere_overrules_that_of_the_address(bench: &Bench) {
+fn a_separate_password_overrides_that_of_the_address(bench: &TestStore) {
     bench.create_table();
     for (who, password, works) in [
         ("leaf", Some("secret"), true),

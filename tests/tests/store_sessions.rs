@@ -1,49 +1,49 @@
-//! What a store leaves on the server: locks for as long as a call takes, sessions for as long as
-//! they are of use, and nothing of a call that was given up.
+//! What a store holds on the server: locks only during a call, sessions only while they are useful, and
+//! nothing after a cancelled call.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leafd::store::{NewTag, StoreError, StoreLimits};
 use leafd_tests::database::{Database, Kind, Session};
-use leafd_tests::stores::{ASK, Bench, LIMITS, PATIENCE, run, span, spawn, tag, wait_until};
-use leafd_tests::{on_every_server, on_every_store};
+use leafd_tests::stores::{ASK, LIMITS, TestStore, run, span, spawn, tag, wait_until};
+use leafd_tests::{PATIENCE, on_every_server, on_every_store};
 
 on_every_store! {
     a_locked_row_is_busy_until_it_is_free,
     a_call_that_changed_nothing_leaves_no_lock,
-    a_call_that_is_given_up_leaves_nothing_behind,
-    calls_that_are_given_up_anywhere_lose_nothing,
-    a_closed_handle_has_no_connection_and_says_so,
+    a_cancelled_call_leaves_nothing_behind,
+    calls_cancelled_at_any_moment_repeat_no_id_and_leave_no_session,
+    a_closed_handle_has_no_connection_and_reports_that_it_is_down,
 }
 
 on_every_server! {
-    a_locked_row_holds_up_no_other,
-    a_locked_table_is_busy_for_every_call_and_no_session_piles_up,
-    no_more_connections_than_allowed_are_opened_and_idle_ones_go,
-    a_connection_that_the_server_ended_while_it_was_idle_costs_no_error,
+    a_locked_row_delays_no_other_row,
+    a_locked_table_is_busy_for_every_call_and_sessions_do_not_pile_up,
+    no_more_connections_than_allowed_are_opened_and_idle_ones_are_closed,
+    a_connection_that_the_server_ended_while_it_was_idle_causes_no_error,
 }
 
-/// So long that a slow machine does not take the database's word for silence.
+/// Long enough for the database to report a lock on a slow machine.
 const SHORT: StoreLimits = StoreLimits { timeout: Duration::from_secs(8), connections: 2 };
 
-/// So long that no timeout of the server helps those who leave something behind.
+/// So long that no timeout of the server cleans up in time.
 const LONG: StoreLimits = StoreLimits { timeout: PATIENCE, connections: 2 };
 
-/// It failed, by the database's own word and not by leafd's clock.
-fn assert_busy<T: std::fmt::Debug>(bench: &Bench, outcome: Result<T, StoreError>) {
+/// Asserts that the call failed with the database's own error for a lock, and not by leafd's timeout.
+fn assert_busy<T: std::fmt::Debug>(bench: &TestStore, outcome: Result<T, StoreError>) {
     let words: &[&str] = bench.by_kind(
         &["database is locked"],
         &["Lock wait timeout exceeded"],
-        // The second is for those who queued for the row behind another one that waits for it.
+        // The second is for calls that queue behind another one that waits for the row.
         &["lock timeout", "statement timeout"],
     );
     let Err(StoreError::Busy(why)) = &outcome else { panic!("{outcome:?}") };
     assert!(words.iter().any(|words| why.contains(words)), "{why}");
 }
 
-/// An operator who waits for a lock no longer than a second.
-fn impatient(bench: &Bench) -> Session {
+/// An operator's session that waits for a lock for a second at most.
+fn impatient(bench: &TestStore) -> Session {
     let mut session = bench.session();
     session.execute(bench.by_kind(
         "PRAGMA busy_timeout = 1000",
@@ -53,8 +53,8 @@ fn impatient(bench: &Bench) -> Session {
     session
 }
 
-/// An operator who holds a row in a transaction.
-fn hold(bench: &Bench, name: &str) -> Session {
+/// An operator's session that locks a row in a transaction.
+fn hold(bench: &TestStore, name: &str) -> Session {
     let mut session = bench.session();
     session.execute(bench.by_kind("BEGIN IMMEDIATE", "BEGIN", "BEGIN"));
     let lock = bench.by_kind("", " FOR UPDATE", " FOR UPDATE");
@@ -62,12 +62,12 @@ fn hold(bench: &Bench, name: &str) -> Session {
     session
 }
 
-/// Drops a call that has not ended by then.
-async fn give_up_after<T>(limit: Duration, call: impl Future<Output = T>) -> Option<T> {
+/// Cancels a call that takes longer than `limit`.
+async fn cancel_after<T>(limit: Duration, call: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(limit, call).await.ok()
 }
 
-fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
+fn a_locked_row_is_busy_until_it_is_free(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(SHORT);
@@ -78,13 +78,13 @@ fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
         spawn(async move { store.lease(&orders, ASK).await })
     };
     let mut calls = vec![lease()];
-    // The embedded store has one connection, and who waits for that has other words.
+    // The embedded store has only one connection, and waiting for that has another error.
     if bench.kind().is_some() {
         wait_until("the lease waits", || bench.waiting() == 1);
-        // This one has the word of the database, too.
+        // The second lease gets the database's error too.
         calls.push(lease());
     }
-    // Those who only look are not held up.
+    // Readers do not wait.
     assert_eq!(run(bench.open().page("", 1000)).unwrap().len(), 1);
     for call in calls {
         assert_busy(bench, run(call).unwrap());
@@ -94,8 +94,8 @@ fn a_locked_row_is_busy_until_it_is_free(bench: &Bench) {
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (11, 21));
 }
 
-fn a_locked_row_holds_up_no_other(bench: &Bench) {
-    // On the columns of old tables the servers compare in other letters than leafd speaks.
+fn a_locked_row_delays_no_other_row(bench: &TestStore) {
+    // Old tables have columns in other character sets than leafd's connections.
     let columns: &[&str] = bench.by_kind(
         &[],
         &[
@@ -127,12 +127,12 @@ fn a_locked_row_holds_up_no_other(bench: &Bench) {
         run(store.show(&tag("orders"))).unwrap();
         holder.execute("UPDATE leaf_alloc SET max_id = 100 WHERE biz_tag = 'orders'");
         holder.execute("COMMIT");
-        // It reads what the other has left, not what there was when it began.
+        // It reads the value after the other transaction, not the one from when it began.
         assert_eq!(span(&run(waiting).unwrap().unwrap()), (100, 110), "{column}");
     }
 }
 
-fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) {
+fn a_locked_table_is_busy_for_every_call_and_sessions_do_not_pile_up(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(StoreLimits { timeout: Duration::from_secs(2), connections: 4 });
@@ -162,11 +162,11 @@ fn a_locked_table_is_busy_for_every_call_and_no_session_piles_up(bench: &Bench) 
     assert_busy(bench, probed);
     wait_until("their sessions have ended", || bench.connections() == 0);
     holder.execute(bench.by_kind("", "UNLOCK TABLES", "ROLLBACK"));
-    wait_until("it works again", || run(store.probe()).is_ok());
+    wait_until("the store works again", || run(store.probe()).is_ok());
     assert_eq!(span(&run(bench.open().lease(orders, ASK)).unwrap()), (1, 11));
 }
 
-fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
+fn a_call_that_changed_nothing_leaves_no_lock(bench: &TestStore) {
     bench.create_table();
     bench.insert("bad", "-1", "10");
     bench.insert("orders", "100", "10");
@@ -174,7 +174,7 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
     let mut other = impatient(bench);
     let mut check = |call: &str| {
         for statement in [
-            // Before, at, and behind the place where it would be.
+            // Keys before, at and after that of the missing row.
             "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('miss', 1), ('missing', 1), ('mix', 1)",
             "UPDATE leaf_alloc SET step = step + 1",
             "DELETE FROM leaf_alloc WHERE biz_tag LIKE 'mi%'",
@@ -199,11 +199,11 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &Bench) {
     check("a look");
     assert_eq!(run(store.probe()), Ok(()));
     check("a probe");
-    // They were not free because the connection was gone.
+    // The locks were released without closing the connection.
     assert_eq!(bench.kind().map(|_| bench.connections()), bench.kind().map(|_| 1));
 }
 
-fn a_call_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
+fn a_cancelled_call_leaves_nothing_behind(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(StoreLimits { connections: 1, ..LONG });
@@ -219,52 +219,52 @@ fn a_call_that_is_given_up_leaves_nothing_behind(bench: &Bench) {
         lease.abort();
         assert!(run(lease).unwrap_err().is_cancelled());
     } else {
-        let given_up =
-            run(give_up_after(Duration::from_millis(50), store.lease(&tag("orders"), ASK)));
-        assert_eq!(given_up, None);
+        let cancelled =
+            run(cancel_after(Duration::from_millis(50), store.lease(&tag("orders"), ASK)));
+        assert_eq!(cancelled, None);
     }
     holder.execute("ROLLBACK");
     drop(holder);
-    // Whoever has waited for the lock does not keep it, and nobody has the range.
+    // The cancelled lease does not keep the lock, and has leased nothing.
     assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (11, 21));
     if let Some(first) = first {
         wait_until("the first session has ended", || bench.connections() == 1);
-        assert_ne!(bench.sessions(), first, "it was used again");
+        assert_ne!(bench.sessions(), first, "the session was reused");
         assert_eq!(bench.transactions(), 0);
     }
     impatient(bench).execute("UPDATE leaf_alloc SET step = 20 WHERE biz_tag = 'orders'");
 }
 
-fn calls_that_are_given_up_anywhere_lose_nothing(bench: &Bench) {
+fn calls_cancelled_at_any_moment_repeat_no_id_and_leave_no_session(bench: &TestStore) {
     const ROUNDS: u64 = 150;
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open_with(LONG);
-    let (mut spans, mut given_up) = (Vec::new(), 0);
+    let (mut spans, mut cancelled) = (Vec::new(), 0);
     for round in 0..ROUNDS {
-        // From before the first word to after the last one.
+        // From before the first message to after the last one.
         let limit = Duration::from_micros(round * 50);
-        match run(give_up_after(limit, store.lease(&tag("orders"), ASK))) {
+        match run(cancel_after(limit, store.lease(&tag("orders"), ASK))) {
             Some(Ok(leased)) => spans.push(span(&leased)),
-            None => given_up += 1,
-            // The one before has not yet let go.
+            None => cancelled += 1,
+            // The server has not yet ended the call before.
             Some(Err(error)) => assert!(matches!(error, StoreError::Busy(_)), "{error:?}"),
         }
     }
-    assert!(given_up > 0, "none was given up");
+    assert!(cancelled > 0, "no call was cancelled");
     spans.push(span(&run(store.lease(&tag("orders"), ASK)).unwrap()));
     assert!(spans.windows(2).all(|two| two[0].1 <= two[1].0), "{spans:?}");
     assert_eq!(bench.max_id("orders"), spans.last().unwrap().1);
     if bench.kind().is_some() {
         wait_until("no transaction is open", || bench.transactions() == 0);
     }
-    wait_until("only good connections are left", || bench.connections() <= LONG.connections);
+    wait_until("only allowed connections are left", || bench.connections() <= LONG.connections);
     run(store.close());
     wait_until("no connection is left", || bench.connections() == 0);
     bench.sql("UPDATE leaf_alloc SET step = 7");
 }
 
-fn a_closed_handle_has_no_connection_and_says_so(bench: &Bench) {
+fn a_closed_handle_has_no_connection_and_reports_that_it_is_down(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let (store, other) = (bench.open(), bench.open());
@@ -274,17 +274,17 @@ fn a_closed_handle_has_no_connection_and_says_so(bench: &Bench) {
     let (both, one) = bench.by_kind((1, 1), (2, 1), (2, 1));
     assert_eq!(bench.connections(), both);
     run(store.close());
-    wait_until("its connection is gone", || bench.connections() == one);
+    wait_until("its connections are gone", || bench.connections() == one);
     assert!(matches!(run(store.lease(&tag("orders"), ASK)), Err(StoreError::Down(_))));
     assert!(matches!(run(store.page("", 1000)), Err(StoreError::Down(_))));
     run(store.close());
     run(other.lease(&tag("orders"), ASK)).unwrap();
-    // One that is dropped without a word goes as well.
+    // A handle that is dropped without `close` is closed too.
     drop(other);
-    wait_until("the other's is gone", || bench.connections() == 0);
+    wait_until("the connections of the other handle are gone", || bench.connections() == 0);
 }
 
-fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
+fn no_more_connections_than_allowed_are_opened_and_idle_ones_are_closed(bench: &TestStore) {
     const MOST: usize = 3;
     bench.create_table();
     bench.insert("orders", "1", "10");
@@ -297,11 +297,11 @@ fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
             spawn(async move { store.lease(&tag("orders"), ASK).await })
         })
         .collect();
-    wait_until("as many as may wait for the row", || bench.waiting() == MOST);
+    wait_until("as many as allowed wait for the row", || bench.waiting() == MOST);
     assert_eq!(bench.connections(), MOST);
     drop(holder);
     let mut most = 0;
-    wait_until("they are done", || {
+    wait_until("the leases end", || {
         most = most.max(bench.connections());
         leases.iter().all(tokio::task::JoinHandle::is_finished)
     });
@@ -310,11 +310,11 @@ fn no_more_connections_than_allowed_are_opened_and_idle_ones_go(bench: &Bench) {
         run(lease).unwrap().unwrap();
     }
     assert_eq!(bench.connections(), MOST, "kept for the next lease");
-    wait_until("they are closed when they are idle", || bench.connections() == 0);
+    wait_until("idle connections are closed", || bench.connections() == 0);
     run(store.lease(&tag("orders"), ASK)).unwrap();
 }
 
-fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &Bench) {
+fn a_connection_that_the_server_ended_while_it_was_idle_causes_no_error(bench: &TestStore) {
     bench.create_table();
     bench.insert("orders", "1", "10");
     let store = bench.open();
@@ -329,8 +329,8 @@ fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &B
                 format!("SELECT pg_terminate_backend({session})"),
             )));
         }
-        wait_until("they have ended", || bench.connections() == 0);
-        // From then on leafd asks a connection whether it still works.
+        wait_until("the connections have ended", || bench.connections() == 0);
+        // After this long, leafd checks whether an idle connection still works.
         std::thread::sleep(Duration::from_millis(1100));
         let start = round * 30 + 11;
         assert_eq!(span(&run(store.lease(orders, ASK)).unwrap()), (start, start + 10));
@@ -341,7 +341,7 @@ fn a_connection_that_the_server_ended_while_it_was_idle_costs_no_error(bench: &B
 #[test]
 fn after_a_restart_of_the_server_the_same_handle_works_again() {
     for kind in Kind::ALL {
-        let bench = Bench::on(Database::start(kind));
+        let bench = TestStore::on(Database::start(kind));
         bench.create_table();
         bench.insert("orders", "1", "10");
         let store = bench.open();
@@ -354,7 +354,7 @@ fn after_a_restart_of_the_server_the_same_handle_works_again() {
             assert!(matches!(error, StoreError::Down(_)), "{kind:?}: {error:?}");
             assert!(matches!(run(store.probe()), Err(StoreError::Down(_))));
             bench.database().start_again();
-            // Nothing is left of the connections that led to the other process.
+            // No connection to the old process is left.
             assert_eq!(run(store.probe()), Ok(()), "{kind:?}");
             start += 10;
         }

@@ -1,16 +1,16 @@
-//! Tags that look alike, and tags that are hard to write: on leafd's table each is a tag of its own,
-//! and on a table that takes some for the same none is ever served from the row of another.
+//! Tags that look alike, and tags with odd characters. On leafd's table each is a tag of its own. On a
+//! table that equates some of them, none is ever served from the row of another.
 
 use std::collections::BTreeSet;
 
 use leafd::store::{NewTag, StoreError};
 use leafd_tests::database::Kind;
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{ASK, Bench, run, span, tag};
+use leafd_tests::stores::{ASK, TestStore, run, span, tag};
 
 on_every_store! {
     every_tag_that_differs_in_a_byte_is_a_tag_of_its_own,
-    a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row,
+    a_tag_that_the_collation_equates_with_another_is_never_served_from_its_row,
     a_tag_that_the_table_cannot_hold_harms_no_other,
 }
 
@@ -125,10 +125,10 @@ fn odd_tags() -> BTreeSet<String> {
     tags
 }
 
-fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &Bench) {
+fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &TestStore) {
     bench.create_table();
     tell_all_tags_apart(bench);
-    // Columns that tell them apart as well.
+    // Other columns that distinguish them.
     let columns: &[&str] = bench.by_kind(
         &["text COLLATE BINARY"],
         &["varbinary(512)"],
@@ -140,7 +140,7 @@ fn every_tag_that_differs_in_a_byte_is_a_tag_of_its_own(bench: &Bench) {
     }
 }
 
-fn tell_all_tags_apart(bench: &Bench) {
+fn tell_all_tags_apart(bench: &TestStore) {
     let (store, other) = (bench.open(), bench.open());
     let tags = odd_tags();
     for name in &tags {
@@ -153,7 +153,7 @@ fn tell_all_tags_apart(bench: &Bench) {
             "{name:?}"
         );
     }
-    // Each its own number of times, so that one served from another's row would show.
+    // Each tag has a step and a position of its own, so that a mix-up of rows would show.
     for (number, name) in (1..).zip(&tags) {
         run(store.set_step(&tag(name), number)).unwrap();
         let first = number * 1000;
@@ -172,7 +172,7 @@ fn tell_all_tags_apart(bench: &Bench) {
     }
 }
 
-fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench: &Bench) {
+fn a_tag_that_the_collation_equates_with_another_is_never_served_from_its_row(bench: &TestStore) {
     if bench.kind() == Some(Kind::Postgres) {
         bench.sql(
             "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)",
@@ -222,7 +222,7 @@ fn a_tag_that_the_collation_takes_for_another_is_never_served_from_its_row(bench
     }
 }
 
-fn a_tag_that_the_table_cannot_hold_harms_no_other(bench: &Bench) {
+fn a_tag_that_the_table_cannot_hold_harms_no_other(bench: &TestStore) {
     let columns: &[&str] = bench.by_kind(
         &["varchar(128) CHECK (length(biz_tag) < 20 AND unicode(biz_tag) < 256)"],
         &[

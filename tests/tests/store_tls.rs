@@ -1,12 +1,11 @@
-//! Encrypted connections to a shared database: whoever asks for one gets it from the right server
-//! or not at all.
+//! TLS to a shared database: where it is required, leafd talks to the right server or to none.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use leafd::store::{ServerKind, StoreError};
 use leafd_tests::database::{Database, Extra, Kind, Session};
-use leafd_tests::stores::{ASK, Bench, LIMITS, open_at, run, tag, wait_until};
+use leafd_tests::stores::{ASK, LIMITS, TestStore, open_at, run, tag, wait_until};
 use tempfile::TempDir;
 
 const CONFIGURATION: &str = "\
@@ -20,7 +19,7 @@ keyUsage = critical, keyCertSign
 subjectAltName = IP:127.0.0.1
 ";
 
-/// A certificate authority of one's own, as companies have them.
+/// A private certificate authority.
 struct Authority(TempDir);
 
 impl Authority {
@@ -49,7 +48,7 @@ impl Authority {
     }
 
     /// Starts a server with a certificate for its address.
-    fn start(&self, kind: Kind) -> Bench {
+    fn start(&self, kind: Kind) -> TestStore {
         self.make("server", &["-CA", "authority.pem", "-CAkey", "authority.key"]);
         let read = |name| std::fs::read_to_string(self.path(name)).expect(name);
         let files = [("tls.pem", &*read("server.pem")), ("tls.key", &*read("server.key"))];
@@ -59,15 +58,15 @@ impl Authority {
                 &["-c", "ssl=on", "-c", "ssl_cert_file=tls.pem", "-c", "ssl_key_file=tls.key"]
             }
         };
-        let bench = Bench::on(Database::start_with(kind, Extra { files: &files, arguments }));
+        let bench = TestStore::on(Database::start_with(kind, Extra { files: &files, arguments }));
         bench.create_table();
         bench.insert("orders", "1", "10");
         bench
     }
 }
 
-/// Asks for a lease at an address with more behind the question mark.
-fn lease(bench: &Bench, host: &str, more: &str, verify: bool) -> Result<(), StoreError> {
+/// Asks for a lease, with another host and with parameters in the URL.
+fn lease(bench: &TestStore, host: &str, more: &str, verify: bool) -> Result<(), StoreError> {
     let url = bench.database().url().replace("127.0.0.1", host);
     let store = open_at(bench.speaks(), &format!("{url}?{more}"), verify, LIMITS);
     let leased = run(store.lease(&tag("orders"), ASK));
@@ -75,7 +74,7 @@ fn lease(bench: &Bench, host: &str, more: &str, verify: bool) -> Result<(), Stor
     leased.map(drop)
 }
 
-fn words(bench: &Bench, authority: &Authority) -> (&'static str, String) {
+fn words(bench: &TestStore, authority: &Authority) -> (&'static str, String) {
     let path = authority.path("authority.pem").display().to_string();
     match bench.speaks() {
         ServerKind::MySql => ("ssl-mode=REQUIRED", format!("ssl-mode=REQUIRED&ssl-ca={path}")),
@@ -88,8 +87,8 @@ fn assert_refused(outcome: Result<(), StoreError>, words: &str) {
     assert!(why.contains(words) && !why.contains("secret"), "{why}");
 }
 
-/// The server lets the user `leaf` in with encryption only.
-fn insist(bench: &Bench) {
+/// Makes the server refuse the user `leaf` without TLS.
+fn insist(bench: &TestStore) {
     match bench.speaks() {
         ServerKind::MySql => bench.sql("ALTER USER leaf REQUIRE SSL"),
         ServerKind::Postgres => {
@@ -100,11 +99,11 @@ fn insist(bench: &Bench) {
         }
     }
     let plain = || Session::open(&bench.database().url());
-    wait_until("nobody gets in without encryption", || plain().is_err());
+    wait_until("the server refuses connections without TLS", || plain().is_err());
 }
 
 #[test]
-fn only_the_right_server_is_spoken_to() {
+fn only_a_server_with_a_trusted_certificate_is_used() {
     let (authority, another) = (Authority::new(), Authority::new());
     for kind in Kind::ALL {
         let bench = authority.start(kind);
@@ -117,7 +116,7 @@ fn only_the_right_server_is_spoken_to() {
         assert_refused(lease(&bench, "127.0.0.1", &missing, true), "No such file");
         assert_refused(lease(&bench, "localhost", &trusted, true), "not valid for name");
         assert_eq!(lease(&bench, "127.0.0.1", &trusted, true), Ok(()), "{kind:?}");
-        // Encrypted to whoever is there, when one has said so.
+        // Without verification, any certificate is accepted.
         assert_eq!(lease(&bench, "127.0.0.1", required, false), Ok(()), "{kind:?}");
         assert_eq!(lease(&bench, "localhost", required, false), Ok(()), "{kind:?}");
         assert_eq!(bench.max_id("orders"), 31);
@@ -125,8 +124,8 @@ fn only_the_right_server_is_spoken_to() {
 }
 
 #[test]
-fn a_server_without_encryption_is_not_spoken_to_by_who_asks_for_it() {
-    for bench in [Bench::mariadb(), Bench::postgres()] {
+fn a_server_without_tls_is_refused_if_tls_is_required() {
+    for bench in [TestStore::mariadb(), TestStore::postgres()] {
         bench.create_table();
         bench.insert("orders", "1", "10");
         let (required, _) = words(&bench, &Authority::new());

@@ -1,5 +1,5 @@
-//! The house stays as `docs/design.md` draws it: no two files use each other, and no room uses one
-//! above it.
+//! The structure of the crates is as in `docs/design.md`: no two files use each other, and no room uses
+//! one above it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! What keeps leafd from starting in a real systemd is said in `systemctl status`, with the right
-//! exit status, and leafd is back as soon as it is repaired.
+//! Failed starts in a real systemd. `systemctl status` shows the reason and the right exit status, and
+//! leafd is back as soon as the cause is repaired.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use leafd_tests::Container;
 const SERVICE: &str = "leafd.service";
 const CONFIG: &str = "/etc/leafd/leafd.toml";
 
-/// Starts the service, which fails with `code`; `systemctl status` says all of `words`.
+/// Asserts that the start fails with `code`, and that `systemctl status` contains all of `words`.
 fn fails(container: &Container, code: u32, words: &[&str]) {
     assert_ne!(container.sh("systemctl start leafd.service").code, Some(0));
     let status = container.status(SERVICE);
@@ -19,7 +19,7 @@ fn fails(container: &Container, code: u32, words: &[&str]) {
     }
 }
 
-/// Once repaired, one command is enough.
+/// Asserts that one command brings the repaired service back.
 fn is_back(container: &Container) {
     container.ok("systemctl restart leafd.service");
     assert_eq!(container.property(SERVICE, "ActiveState"), "active");
@@ -31,7 +31,7 @@ fn a_wrong_configuration_ends_with_78_and_names_the_key() {
     let container = Container::with_leafd();
     container.write(CONFIG, "[worker]\nid = 5000\n");
     fails(&container, 78, &["worker.id", "5000", "78"]);
-    // Waiting would not make it right.
+    // systemd does not retry, since a retry cannot help.
     assert_eq!(container.property(SERVICE, "ActiveState"), "failed");
     assert_eq!(container.property(SERVICE, "NRestarts"), "0");
     container.write(CONFIG, "[worker]\nid = 5\n");
@@ -44,13 +44,13 @@ fn a_service_that_cannot_start_keeps_its_socket_and_answers_once_it_is_repaired(
     container.write(CONFIG, "nonsense\n");
     let options = container.options().timeout(Duration::from_secs(300));
     let patient = std::thread::spawn(move || Client::new(options).next("orders"));
-    container.until("it was tried three times", || {
+    container.until("systemd has tried three times", || {
         let failures = "journalctl --quiet --unit=leafd.service --grep='status=78/CONFIG'";
         container.sh(failures).text.lines().count() >= 3
     });
     assert_ne!(container.property("leafd.socket", "ActiveState"), "failed");
     container.write(CONFIG, "");
-    // Nobody says a command.
+    // The service recovers without a command.
     let answer = patient.join().unwrap();
     assert_eq!(answer.unwrap(), 1, "{}", container.journal());
     assert_eq!(container.property(SERVICE, "ActiveState"), "active");
@@ -59,20 +59,20 @@ fn a_service_that_cannot_start_keeps_its_socket_and_answers_once_it_is_repaired(
 #[test]
 fn a_missing_credential_is_named() {
     let container = Container::with_leafd();
-    // Asked for by the configuration, and not there.
+    // The configuration names it, but it does not exist.
     let store = "[store]\nkind = \"mysql\"\nurl = \"mysql://leaf@127.0.0.1/leaf\"\n";
     container.write(CONFIG, &format!("{store}password-file = \"store-password\"\n"));
     fails(&container, 78, &["store-password", "LoadCredential="]);
     assert_eq!(container.property(SERVICE, "NRestarts"), "0");
-    // Where systemd finds it by itself.
+    // The folder in which systemd looks for credentials.
     container.write("/etc/credstore/store-password", "hunter2\n");
     container.ok("chmod -R go= /etc/credstore; systemctl start leafd.service");
-    // The check before a reload sees it as well.
+    // The check before a reload can read it too.
     container.ok("systemctl reload leafd.service");
     container.ok("systemctl stop leafd.service");
     let journal = container.journal().wait_for("Deactivated successfully");
     assert!(!journal.contains("hunter2"), "{journal}");
-    // A file that is named in the unit and does not exist: systemd does not even start leafd.
+    // If the unit names a file that does not exist, systemd does not even start leafd.
     let drop_in = "/etc/systemd/system/leafd.service.d/secret.conf";
     container.write(drop_in, "[Service]\nLoadCredential=store-password:/etc/no-such-secret\n");
     container.ok("systemctl daemon-reload");
@@ -90,11 +90,11 @@ fn a_state_directory_that_leafd_may_not_use_is_named() {
     fails(&container, 74, &["/var/lib/other", "74"]);
     container.write(CONFIG, "");
     is_back(&container);
-    // The state that belongs to somebody else, after a command that was run as root.
+    // State that belongs to root, as after a command that was run as root.
     container.ok("systemctl stop leafd.service; chown root: /var/lib/leafd/*");
     container.ok("chmod 600 /var/lib/leafd/*");
     fails(&container, 74, &["/var/lib/leafd", "Permission denied"]);
-    // It goes on trying, since this passes without anybody's command.
+    // systemd retries, since this can be repaired without a command to systemd.
     container.ok("chown leafd: /var/lib/leafd/*");
     container.until_property(SERVICE, "ActiveState", "active");
     container.ok("leafctl next orders");

@@ -1,16 +1,16 @@
-//! The Debian package in a real Debian: installed, upgraded under load, removed, purged, installed
-//! again, and installed where systemd does not run.
+//! The Debian package in a real Debian: installed, upgraded under load, removed, purged, reinstalled, and
+//! installed where systemd does not run.
 
 use std::time::Duration;
 
 use leafd_tests::links;
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
 use leafd_tests::nspawn::Package;
-use leafd_tests::{Container, Seen};
+use leafd_tests::{Container, UniqueIds};
 
 const SERVICE: &str = "leafd.service";
 
-/// What belongs to leafd in the file system, as far as it is still there.
+/// A command that lists leafd's files.
 const LEFTOVERS: &str = "find / -xdev -name '*leafd*' -o -name '*leafctl*' | \
                          grep -Ev '^/(proc|sys|root|tmp|var/lib/dpkg/info/format)' || true; \
                          ls -d /run/leafd 2>/dev/null || true";
@@ -22,7 +22,7 @@ fn version(container: &Container) -> String {
 #[test]
 fn an_upgrade_under_load_fails_no_call_and_gives_no_id_twice() {
     let container = Container::with_leafd();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let options = container.options().timeout(Duration::from_secs(120));
     let spaces = ["orders", "users", SNOWFLAKE];
     let load = Load::start(&options, &seen, &spaces, 3000);
@@ -43,7 +43,7 @@ fn an_upgrade_under_load_fails_no_call_and_gives_no_id_twice() {
         let (next, _folder) = first.with_version(&format!("{}+{number}", first.version()));
         container.install(&next);
         assert_eq!(version(&container), next.version());
-        assert_ne!(container.main_pid(), pid, "the old one still runs");
+        assert_ne!(container.main_pid(), pid, "the old daemon still runs");
         assert_eq!(socket(), at_first, "the socket went away");
         are_served();
     }
@@ -68,15 +68,15 @@ fn an_upgrade_starts_nothing_that_was_stopped_or_disabled() {
     assert_eq!(container.property("leafd.socket", "ActiveState"), "inactive");
     assert_eq!(container.property("leafd.socket", "UnitFileState"), "disabled");
     assert_eq!(container.property(SERVICE, "ActiveState"), "inactive");
-    // What the administrator wrote is the administrator's.
+    // An upgrade keeps the administrator's changes.
     assert_eq!(container.ok("cat /etc/leafd/leafd.toml"), "[worker]\nid = 9\n");
 }
 
 #[test]
-fn a_removal_keeps_everything_a_purge_the_state_and_a_purge_that_was_told_so_nothing() {
+fn a_removal_keeps_everything_a_purge_keeps_the_state_and_a_confirmed_purge_keeps_nothing() {
     let container = Container::boot();
     let before = container.ok(LEFTOVERS);
-    assert_eq!(before, "", "there is something of leafd before it is installed");
+    assert_eq!(before, "", "there are files of leafd before it is installed");
     let package = Package::build();
     container.install(&package);
     assert_eq!(container.ok("leafctl next orders --count 3"), "1\n2\n3\n");
@@ -87,14 +87,14 @@ fn a_removal_keeps_everything_a_purge_the_state_and_a_purge_that_was_told_so_not
     }
     assert_eq!(container.sh("ls /run/leafd").code, Some(2), "a socket is left");
     assert_eq!(container.ok("systemctl is-system-running"), "running\n");
-    // Back again, it goes on where it was.
+    // After a reinstallation, IDs go on where they stopped.
     container.install(&package);
     assert_eq!(container.property("leafd.socket", "ActiveState"), "active");
     assert_eq!(container.ok("leafctl next orders"), "4\n");
     assert_eq!(container.ok("cat /etc/leafd/leafd.toml"), "[worker]\nid = 9\n");
-    // Nobody can be asked, so the IDs that were issued are not forgotten.
-    let told = container.ok("dpkg --purge leafd");
-    assert!(told.contains("/var/lib/leafd is kept"), "{told}");
+    // debconf cannot ask anybody here, so the purge keeps the record of issued IDs.
+    let output = container.ok("dpkg --purge leafd");
+    assert!(output.contains("/var/lib/leafd is kept"), "{output}");
     container.install(&package);
     assert_eq!(container.ok("leafctl next orders"), "5\n");
     container.ok("echo leafd leafd/purge-state boolean true | debconf-set-selections");
@@ -102,7 +102,7 @@ fn a_removal_keeps_everything_a_purge_the_state_and_a_purge_that_was_told_so_not
     assert_eq!(container.ok(LEFTOVERS), "", "a purge leaves something");
     assert_eq!(container.sh("systemctl cat leafd.service leafd.socket").code, Some(1));
     assert_eq!(container.ok("systemctl is-system-running"), "running\n");
-    // The account stays, and a new installation is a new beginning.
+    // The account stays, and a new installation begins at 1.
     container.ok("getent passwd leafd");
     container.install(&package);
     assert_eq!(container.ok("leafctl next orders"), "1\n");
@@ -112,7 +112,7 @@ fn a_removal_keeps_everything_a_purge_the_state_and_a_purge_that_was_told_so_not
 fn the_package_can_be_installed_and_purged_where_systemd_does_not_run() {
     let container = Container::boot();
     let file = container.bring(&Package::build());
-    // As in a chroot or a container: nothing in /run says that systemd is there.
+    // As in a chroot or a container: nothing in /run shows a systemd.
     let text = container.ok(&format!(
         "unshare --mount sh -ec '\
          mount -t tmpfs none /run; \
@@ -174,7 +174,7 @@ fn every_link_of_an_installed_document_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn a_container_goes_with_its_test_and_leaves_nothing() {
+fn a_dropped_container_leaves_nothing_behind() {
     let container = Container::boot();
     let folder = container.folder().to_owned();
     let proc = container.path("/");

@@ -1,10 +1,10 @@
-//! leafd in a real systemd, from its package: started by the first connection, restarted, killed
-//! and frozen under load, without a failed call and without an ID that comes twice.
+//! leafd from its package in a real systemd: started by the first connection, restarted, killed and
+//! frozen under load. No call fails and no ID comes twice.
 
 use std::time::Duration;
 
 use leafd_tests::load::{AsyncLoad, Load, SNOWFLAKE};
-use leafd_tests::{Container, Seen};
+use leafd_tests::{Container, UniqueIds};
 use serde_json::Value;
 
 const SERVICE: &str = "leafd.service";
@@ -12,18 +12,18 @@ const SERVICE: &str = "leafd.service";
 /// The tags of the blocking clients.
 const SPACES: [&str; 3] = ["orders", "users", SNOWFLAKE];
 
-/// Clients of both kinds on this host that ask for IDs all the time.
+/// Blocking and asynchronous clients on this host that keep asking for IDs.
 struct Clients<'a> {
     container: &'a Container,
-    seen: Seen,
+    seen: UniqueIds,
     load: Load,
     tasks: AsyncLoad,
 }
 
 impl<'a> Clients<'a> {
     fn of(container: &'a Container) -> Self {
-        let seen = Seen::default();
-        // Whatever happens to leafd, a call is answered in the end.
+        let seen = UniqueIds::default();
+        // A long timeout, since every call has to succeed in the end.
         let options = container.options().timeout(Duration::from_secs(120));
         let load = Load::start(&options, &seen, &SPACES, 3000);
         let tasks = AsyncLoad::start(&options, &seen);
@@ -32,7 +32,7 @@ impl<'a> Clients<'a> {
         clients
     }
 
-    /// Waits until all have been served once more.
+    /// Waits until each blocking client has been served once more.
     fn are_served(&self) {
         let before = SPACES.map(|space| self.seen.count(space));
         self.container.until("clients are served", || {
@@ -41,7 +41,7 @@ impl<'a> Clients<'a> {
         });
     }
 
-    /// Ends them: no call failed. A duplicate would have ended the test.
+    /// Stops the clients, and asserts that no call failed. A duplicate would have failed the test.
     fn noticed_nothing(self) -> u64 {
         self.are_served();
         let journal = self.container.journal();
@@ -52,7 +52,7 @@ impl<'a> Clients<'a> {
     }
 }
 
-/// What stays when the listening socket does.
+/// Identifies the listening socket, to show that it stays the same.
 fn listening_socket(container: &Container) -> String {
     let inode = container.ok("stat --format=%i /run/leafd/leafd.sock");
     let since = container.property("leafd.socket", "ActiveEnterTimestampMonotonic");
@@ -72,7 +72,7 @@ fn the_first_connection_starts_the_service_and_nothing_before_it_does() {
     let status = container.status(SERVICE);
     let words = status.lines().find_map(|line| line.trim().strip_prefix("Status: "));
     assert!(words.is_some_and(|words| words.contains("Serving; ")), "{status}");
-    // Under all of its restrictions, both schemes and the state work.
+    // Snowflakes and the state work under all of the unit's restrictions too.
     let first = container.ok("leafctl snowflake --count 100000").lines().count();
     assert_eq!(first, 100_000);
     assert!(container.ok("stat --format=%U:%a /var/lib/leafd").starts_with("leafd:700"));
@@ -101,7 +101,7 @@ fn restarts_under_load_fail_no_call_and_give_no_id_twice() {
 }
 
 #[test]
-fn a_service_that_is_killed_under_load_is_back_by_itself_and_gives_no_id_twice() {
+fn a_service_that_is_killed_under_load_is_restarted_and_gives_no_id_twice() {
     const KILLS: u32 = 5;
     let container = Container::with_leafd();
     let clients = Clients::of(&container);
@@ -118,7 +118,7 @@ fn a_service_that_is_killed_under_load_is_back_by_itself_and_gives_no_id_twice()
 }
 
 #[test]
-fn a_service_that_hangs_is_ended_by_the_watchdog_and_is_back_without_a_failed_call() {
+fn the_watchdog_restarts_a_service_that_hangs_without_a_failed_call() {
     let container = Container::with_leafd();
     let clients = Clients::of(&container);
     let frozen = container.main_pid();
@@ -133,7 +133,7 @@ fn a_service_that_hangs_is_ended_by_the_watchdog_and_is_back_without_a_failed_ca
 #[test]
 fn a_stop_by_hand_lasts_until_the_next_connection() {
     let container = Container::with_leafd();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     for _ in 0..3 {
         let first = container.ok("leafctl next orders").trim().parse().unwrap();
         seen.add_run("orders", first, 1);
@@ -151,7 +151,7 @@ fn a_stop_by_hand_lasts_until_the_next_connection() {
 }
 
 #[test]
-fn whoever_is_in_the_group_may_ask_and_whoever_is_not_may_not_connect() {
+fn members_of_the_group_may_ask_for_ids_and_others_may_not_connect() {
     let container = Container::with_leafd();
     container.ok("useradd app --groups leafd; useradd stranger");
     assert_eq!(container.ok("runuser -u app -- leafctl next orders"), "1\n");
@@ -186,7 +186,7 @@ fn a_reload_takes_new_access_rules_without_dropping_a_connection() {
 }
 
 #[test]
-fn a_reload_of_a_wrong_configuration_fails_and_leafd_serves_on() {
+fn a_reload_of_a_wrong_configuration_fails_and_leafd_keeps_serving() {
     let container = Container::with_leafd();
     assert_eq!(container.ok("leafctl next orders"), "1\n");
     let pid = container.main_pid();
@@ -214,7 +214,7 @@ fn what_leafd_logs_is_in_the_journal_with_its_level_and_its_fields() {
         assert_eq!(line["_COMM"], "leafd", "{line}");
         assert!(line["TARGET"].as_str().is_some_and(|room| room.starts_with("leafd")), "{line}");
     }
-    // The level as it was meant, and not that of all that comes over standard error.
+    // Each line has its own level, not the one of standard error.
     let ready = lines.iter().find(|line| line["LEAFD_SOCKET"] == "/run/leafd/leafd.sock");
     assert_eq!(ready.map(|line| &line["PRIORITY"]), Some(&Value::from("6")), "{lines:#?}");
     let worker = lines.iter().find(|line| line["PRIORITY"] == "4");
@@ -222,9 +222,9 @@ fn what_leafd_logs_is_in_the_journal_with_its_level_and_its_fields() {
 }
 
 #[test]
-fn the_port_for_other_instances_can_be_systemds_as_well() {
+fn systemd_can_hold_the_peer_port_too() {
     let container = Container::with_leafd();
-    // There is no ensemble: what matters here is who listens.
+    // ZooKeeper is unreachable, which does not matter for the port.
     container.write(
         "/etc/leafd/leafd.toml",
         "[worker]\nregistry = \"zookeeper\"\nidentity = \"a\"\n\

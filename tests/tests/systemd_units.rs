@@ -1,12 +1,12 @@
-//! The units and the example configuration as they are shipped: sound in the eyes of systemd's own
-//! tools, and hardened no less than before.
+//! The shipped units and example configuration: valid according to systemd's own tools, and hardened no
+//! less than before.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use leafd_tests::binaries::{program, workspace};
 
-/// What `systemd-analyze security` may say at most, times ten: 0 is no exposure, 100 is all.
+/// The highest exposure that `systemd-analyze security` may report, times ten: 0 is none, 100 is full.
 const THRESHOLD: &str = "--threshold=12";
 
 const UNITS: [&str; 3] = ["leafd.service", "leafd.socket", "leafd-peer.socket"];
@@ -23,32 +23,32 @@ fn analyze(arguments: &[&str], units: &[PathBuf]) -> (bool, String) {
 }
 
 #[test]
-fn the_service_is_as_hardened_as_ever() {
+fn the_service_is_hardened_at_least_to_the_threshold() {
     let security =
         |unit: &Path| analyze(&["security", "--offline=true", THRESHOLD], &[unit.into()]);
     let service = shipped("leafd.service");
     let (fine, text) = security(&service);
     assert!(fine, "{text}");
     println!("{}", text.trim().lines().next_back().unwrap_or_default());
-    // It can fail: without one of the lines that count most it does.
+    // The check can fail: without one of the most important lines it does.
     let folder = tempfile::tempdir().unwrap();
     let unit = std::fs::read_to_string(&service).unwrap();
     for line in ["CapabilityBoundingSet=\n", "SystemCallFilter=@system-service\n"] {
         assert!(unit.contains(line), "{unit}");
         let weaker = folder.path().join("leafd.service");
         std::fs::write(&weaker, unit.replace(line, "")).unwrap();
-        assert!(!security(&weaker).0, "no worse without {line}");
+        assert!(!security(&weaker).0, "the check passes without {line}");
     }
 }
 
 #[test]
-fn systemd_finds_no_fault_with_the_units() {
+fn systemd_verifies_the_units_without_complaint() {
     let folder = tempfile::tempdir().unwrap();
     let leafd = program("leafd").display().to_string();
     let units = UNITS.map(|name| {
         let unit = std::fs::read_to_string(shipped(name)).unwrap();
         let path = folder.path().join(name);
-        // It looks for the program, which is not installed here.
+        // `verify` looks for the program, which is not installed here.
         std::fs::write(&path, unit.replace("/usr/bin/leafd", &leafd)).unwrap();
         path
     });
@@ -70,7 +70,7 @@ fn check(configuration: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_shipped_configuration_says_nothing_but_the_defaults() {
+fn the_shipped_configuration_changes_no_default() {
     let shipped = std::fs::read_to_string(shipped("leafd.toml")).unwrap();
     for line in shipped.lines() {
         assert!(line.is_empty() || line.starts_with('#'), "{line}");
@@ -80,9 +80,9 @@ fn the_shipped_configuration_says_nothing_but_the_defaults() {
 }
 
 #[test]
-fn each_example_in_the_shipped_configuration_is_right() {
+fn each_example_in_the_shipped_configuration_is_valid() {
     let shipped = std::fs::read_to_string(shipped("leafd.toml")).unwrap();
-    // What can be commented in has no space after the mark.
+    // Lines that can be uncommented have no space after the `#`.
     let examples = shipped.split("\n\n").map(|paragraph| {
         let lines = paragraph.lines().filter_map(|line| line.strip_prefix('#'));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(' '));

@@ -1,27 +1,29 @@
-//! Asking for names costs whoever asks, and nobody else: it takes no tag's place, in whatever way
-//! the request ends. A tag that was removed gives its place up, and its IDs never come again.
+//! Requests for unknown tags take no other tag's place in memory, however they end. A removed tag frees
+//! its place, and its IDs never come again.
 
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::raw::{Raw, frame};
 
-/// Names that are asked for, and places for tags.
+/// Number of unknown tags that a test asks for.
 const NAMES: u64 = 5000;
+
+/// Number of tags that leafd may have in memory.
 const PLACES: &str = "1000";
 
 fn home(folder: &std::path::Path) -> Home {
     Home::new(folder).with("SEGMENT_MAX_TAGS", PLACES).with("SEGMENT_AUTO_CREATE", "false")
 }
 
-/// Asks for every name at once, and returns why each was refused.
+/// Asks for an ID of each name, and returns the errors.
 fn ask_for_names(home: &Home, timeout_ms: u32) -> Vec<ErrorCode> {
     let mut raw = Raw::greeted(&home.socket());
     let mut refused = Vec::new();
-    // In parts, since leafd does not read on while its answers are not read.
+    // In batches, since leafd stops reading from a client that does not read its answers.
     for part in 0..NAMES / 500 {
         let names = (0..500).map(|nth| (part * 500 + nth + 2, format!("name {part} {nth}")));
         let frames: Vec<u8> = names
@@ -38,10 +40,10 @@ fn ask_for_names(home: &Home, timeout_ms: u32) -> Vec<ErrorCode> {
     refused
 }
 
-/// A tag that is new to the daemon is served.
+/// Asserts that a tag which is new to the daemon is served.
 fn a_new_tag_is_served(daemon: &Daemon, tag: &str) {
     daemon.client().tag_create(tag, 10, 1, "").unwrap();
-    Caller::of(daemon, tag, &Seen::default()).gets(1);
+    Caller::of(daemon, tag, &UniqueIds::default()).gets(1);
 }
 
 #[test]
@@ -63,7 +65,7 @@ fn names_that_a_quota_refuses_take_no_place() {
     let quota = "[{ tags = ['name *'], ids-per-second = 1 }]";
     let home = home(folder.path()).with("QUOTA_TAGS", quota);
     let daemon = home.start();
-    // More than the quota gives at once, so each of them is refused.
+    // Each request asks for more than the quota ever allows, so it is refused.
     let mut raw = Raw::greeted(&home.socket());
     for id in 2..2 + NAMES {
         let tag = format!("name {id}");
@@ -78,31 +80,32 @@ fn names_that_a_quota_refuses_take_no_place() {
 fn names_asked_for_in_an_outage_take_no_place() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
-    // A directory stands in the place of the database.
-    let database = home.state().join("leafd.db");
-    std::fs::create_dir_all(&database).unwrap();
+    home.break_store();
     let daemon = home.start();
     let refused = ask_for_names(&home, 1);
     assert!(refused.contains(&ErrorCode::StoreUnavailable), "{refused:?}");
     assert!(!refused.contains(&ErrorCode::TooManyTags));
-    std::fs::remove_dir(&database).unwrap();
+    home.repair_store();
     let mut client = daemon.client();
-    wait_until(&home, "a tag is made", || client.tag_create("users", 10, 1, "").is_ok());
-    Caller::of(&daemon, "users", &Seen::default()).gets(1);
+    wait_until(&home, "a tag is created", || client.tag_create("users", 10, 1, "").is_ok());
+    Caller::of(&daemon, "users", &UniqueIds::default()).gets(1);
     a_new_tag_is_served(&daemon, "orders");
     daemon.stop();
 }
 
 #[test]
-fn removed_tags_give_their_places_up_and_go_on_above_their_ids_when_they_are_made_again() {
+fn removed_tags_free_their_places_and_go_on_above_their_ids_when_they_are_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path()).with("SEGMENT_MAX_TAGS", "3").with("SEGMENT_REFRESH", "100ms");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let none_is_left = |daemon: &Daemon| {
         let mut client = daemon.client();
-        wait_until(&home, "none is left", || client.status().unwrap().segments.tags == 0);
+        wait_until(&home, "no tag is left in memory", || {
+            client.status().unwrap().segments.tags == 0
+        });
     };
-    // The row of the last removed tag may have been read before its place was given up.
+    // The row of the last removed tag may have been read before its place was freed, so TooManyTags
+    // is retried.
     let serves = |daemon: &Daemon, tag: &str| {
         let caller = Caller::of(daemon, tag, &seen);
         wait_until(&home, "there is room", || match caller.ask(1, Duration::from_secs(30)) {
@@ -122,12 +125,12 @@ fn removed_tags_give_their_places_up_and_go_on_above_their_ids_when_they_are_mad
     none_is_left(&daemon);
     daemon.client().tag_create("first", 10, 1, "").unwrap();
     serves(&daemon, "first");
-    // They are remembered after a kill too, and take no place then either.
+    // Removed tags are remembered after a kill too, and take no place.
     daemon.kill();
     let daemon = home.start();
     for tag in ["a", "b"] {
         daemon.client().tag_create(tag, 10, 1, "").unwrap();
-        // Notes the ID, which must not have come before.
+        // This also checks that the ID did not come before.
         serves(&daemon, tag);
         assert!(seen.highest(tag).is_some_and(|id| id > 10), "{tag}");
     }

@@ -1,10 +1,10 @@
-//! Tags come, change and go in the store, and leafd follows.
+//! leafd follows the tags in the store as they are created, changed and deleted.
 
 use std::time::{Duration, Instant};
 
 use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, blocking};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 use leafd_tests::daemon::Home;
 
 fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
@@ -18,7 +18,7 @@ fn refused(outcome: Result<u64, Error>) -> Option<ErrorCode> {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(30), "in vain: {what}");
+        assert!(began.elapsed() < Duration::from_secs(30), "gave up waiting: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -35,7 +35,7 @@ fn a_new_user_gets_1_then_2_then_3_to_7() {
 }
 
 #[test]
-fn an_unknown_tag_is_refused_unless_tags_are_made_on_first_use_and_found_when_it_appears() {
+fn without_auto_create_an_unknown_tag_is_refused_until_it_appears() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SEGMENT_AUTO_CREATE", "false")
@@ -43,24 +43,24 @@ fn an_unknown_tag_is_refused_unless_tags_are_made_on_first_use_and_found_when_it
     let daemon = home.start();
     let mut client = daemon.client();
     assert_eq!(refused(client.next("orders")), Some(ErrorCode::UnknownTag));
-    // By the daemon: at once.
+    // Created by the daemon, the tag is found at once.
     client.tag_create("orders", 50, 1000, "made here").unwrap();
     assert_eq!(client.next("orders").unwrap(), 1000);
-    // By hand: after the short time that a name is remembered as unknown.
+    // Created by hand, it is found once `segment.unknown-for` has passed.
     assert_eq!(refused(client.next("users")), Some(ErrorCode::UnknownTag));
     home.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('users', 1, 10)");
     wait_until("users is found", || client.next("users").is_ok());
 }
 
 #[test]
-fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_repeats_nothing() {
+fn tags_of_a_cleared_table_end_at_the_next_refresh_and_a_refilled_table_repeats_no_id() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with("SEGMENT_AUTO_CREATE", "false")
         .with("SEGMENT_UNKNOWN_FOR", "0s")
         .with("SEGMENT_REFRESH", "200ms");
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut client = daemon.client();
     client.tag_create("orders", 1000, 1, "").unwrap();
     seen.add("orders", &client.next_many("orders", 10).unwrap());
@@ -88,7 +88,7 @@ fn a_table_that_is_cleared_ends_its_tags_at_the_next_refresh_and_one_refilled_re
 }
 
 #[test]
-fn a_changed_step_is_used_from_the_next_lease_on() {
+fn a_changed_step_applies_from_the_next_lease_on() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).start();
     let mut client = daemon.client();
@@ -101,12 +101,12 @@ fn a_changed_step_is_used_from_the_next_lease_on() {
 }
 
 #[test]
-fn a_burst_against_a_step_of_10_serves_everybody_with_few_leases() {
+fn a_burst_against_a_step_of_10_is_served_with_few_leases() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).start();
     let mut client = daemon.client();
     client.tag_create("burst", 10, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -120,7 +120,7 @@ fn a_burst_against_a_step_of_10_serves_everybody_with_few_leases() {
     let status = client.tag_show("burst").unwrap();
     println!("burst: {} IDs in {} leases", seen.count("burst"), status.leases);
     assert_eq!(seen.count("burst"), 160_000);
-    // Doubling from 10 reaches 160,000 in 14 leases; some more cover who waited.
+    // Doubling from 10 reaches 160,000 in 14 leases; waiting requests need some more.
     assert!(status.leases < 40, "{} leases", status.leases);
 }
 
@@ -147,16 +147,16 @@ fn the_list_of_many_tags_comes_in_pages_and_in_order() {
 }
 
 #[test]
-fn a_tag_at_rest_is_seen_to_be_at_rest() {
+fn the_status_stops_estimating_how_long_an_unused_tag_lasts() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).with("SEGMENT_REFRESH", "200ms").start();
     let mut client = daemon.client();
     client.next_many("orders", 1000).unwrap();
-    // The last ones need no lease and no write, so that nothing in the daemon but this takes note.
+    // These need no lease and no write, so that no other part of leafd notices them.
     for _ in 0..3 {
         client.next("orders").unwrap();
     }
-    wait_until("orders rests", || {
+    wait_until("orders counts as unused", || {
         let status = client.tag_show("orders").unwrap();
         status.remaining > 0 && status.seconds_left.is_none()
     });
@@ -180,7 +180,7 @@ fn odd_names_are_tags_of_their_own() {
 }
 
 #[test]
-fn a_tag_that_cannot_be_made_leaves_nothing_behind_that_moves_a_tag_later() {
+fn a_tag_that_cannot_be_created_affects_no_later_tag() {
     const FAR: u64 = 9_000_000_000_000_000_000;
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
@@ -189,7 +189,7 @@ fn a_tag_that_cannot_be_made_leaves_nothing_behind_that_moves_a_tag_later() {
     let mut seen = vec![client.next("orders").unwrap()];
     let outcome = client.tag_create("orders", 0, FAR, "");
     assert_eq!(refused(outcome.map(|status| status.max_id)), Some(ErrorCode::TagExists));
-    // The table refuses this one.
+    // A trigger makes the table refuse this tag.
     home.sql(
         "CREATE TRIGGER no_users BEFORE INSERT ON leaf_alloc WHEN NEW.biz_tag = 'users' \
          BEGIN SELECT RAISE(ABORT, 'as a test'); END",

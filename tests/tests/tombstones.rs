@@ -1,4 +1,4 @@
-//! A tag that was deleted and made again repeats no ID, whichever host makes it.
+//! A tag that was deleted and created again repeats no ID, whichever host creates it.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, ServerKind, Store, StoreError};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
-use leafd_tests::stores::{ASK, Bench, run, span, spawn, tag};
-use leafd_tests::{Seen, on_every_server, on_every_store};
+use leafd_tests::stores::{ASK, TestStore, run, span, spawn, tag};
+use leafd_tests::{UniqueIds, on_every_server, on_every_store};
 
 on_every_store! {
-    a_tag_made_again_begins_where_the_deleted_one_ended,
-    a_tombstone_only_rises_and_is_that_of_one_name,
-    a_tag_without_room_above_its_tombstone_is_not_made,
-    a_row_that_does_not_tell_what_was_issued_is_not_deleted,
+    a_tag_created_again_begins_where_the_deleted_one_ended,
+    a_tombstone_only_rises_and_belongs_to_one_name,
+    a_tag_without_room_above_its_tombstone_is_not_created,
+    a_row_that_does_not_show_what_was_issued_is_not_deleted,
     deletions_and_creations_of_many_hosts_lease_no_id_twice,
 }
 
 on_every_server! {
-    without_the_table_nothing_is_deleted_and_tags_are_made,
-    without_the_rights_nothing_is_deleted_and_the_store_is_not_down,
+    without_the_tombstone_table_tags_can_be_created_and_not_deleted,
+    without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down,
 }
 
-/// Makes the tables, with the rights that deleting tags needs.
-fn ready(bench: &Bench) {
+/// Creates the tables, with the rights that deleting tags needs.
+fn ready(bench: &TestStore) {
     bench.create_table();
     if bench.kind().is_some() {
         bench.database().grant_deleting();
@@ -40,7 +40,7 @@ fn make(store: &Arc<dyn Store>, name: &str, first: u64) -> u64 {
     run(store.create(&tag(name), NewTag::new(first, 10, ""))).unwrap().first
 }
 
-fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &Bench) {
+fn a_tag_created_again_begins_where_the_deleted_one_ended(bench: &TestStore) {
     ready(bench);
     let (one, other) = (bench.open(), bench.open());
     assert_eq!(make(&one, "orders", 1), 1);
@@ -52,12 +52,12 @@ fn a_tag_made_again_begins_where_the_deleted_one_ended(bench: &Bench) {
     assert_eq!(make(&other, "orders", 1), 21);
     assert_eq!(bench.max_id("orders"), 21);
     assert_eq!(lease(&one, "orders"), (21, 31));
-    // A later one may begin further up.
+    // The new tag may begin further up.
     run(other.delete(&tag("orders"), 0)).unwrap();
     assert_eq!(make(&one, "orders", 5000), 5000);
 }
 
-fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &Bench) {
+fn a_tombstone_only_rises_and_belongs_to_one_name(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     for name in ["orders", "Orders", "orders "] {
@@ -74,7 +74,7 @@ fn a_tombstone_only_rises_and_is_that_of_one_name(bench: &Bench) {
     }
 }
 
-fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &Bench) {
+fn a_tag_without_room_above_its_tombstone_is_not_created(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     let end = i64::MAX.unsigned_abs();
@@ -83,25 +83,25 @@ fn a_tag_without_room_above_its_tombstone_is_not_made(bench: &Bench) {
     run(store.delete(&tag("orders"), 0)).unwrap();
     let Err(StoreError::BadRow(why)) = run(store.create(&tag("orders"), NewTag::new(1, 10, "")))
     else {
-        panic!("it was made")
+        panic!("the tag was created")
     };
     assert!(why.contains("deleted"), "{why}");
     assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
 }
 
-fn a_row_that_does_not_tell_what_was_issued_is_not_deleted(bench: &Bench) {
+fn a_row_that_does_not_show_what_was_issued_is_not_deleted(bench: &TestStore) {
     ready(bench);
     let store = bench.open();
     bench.insert("orders", "-5", "10");
     let Err(StoreError::BadRow(why)) = run(store.delete(&tag("orders"), 0)) else {
-        panic!("it was deleted")
+        panic!("the tag was deleted")
     };
     assert!(why.contains("-5"), "{why}");
     bench.sql("UPDATE leaf_alloc SET max_id = 500");
     assert_eq!(run(store.delete(&tag("orders"), 0)).unwrap().tombstone, 500);
 }
 
-fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &Bench) {
+fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &TestStore) {
     ready(bench);
     let hosts = (0..3).map(|host| {
         let store = bench.open();
@@ -111,7 +111,7 @@ fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &Bench) {
             for _ in 0..60 {
                 match store.lease(&name, LeaseAsk { at_least: 0, floor: 0 }).await {
                     Ok(leased) => ranges.push(span(&leased)),
-                    // Another host deletes, or the database lets one of two go first.
+                    // Another host has deleted the tag, or is changing it.
                     Err(StoreError::NoSuchTag | StoreError::Busy(_)) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -140,7 +140,7 @@ fn deletions_and_creations_of_many_hosts_lease_no_id_twice(bench: &Bench) {
     assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two leases overlap");
 }
 
-fn without_the_table_nothing_is_deleted_and_tags_are_made(bench: &Bench) {
+fn without_the_tombstone_table_tags_can_be_created_and_not_deleted(bench: &TestStore) {
     ready(bench);
     bench.sql("DROP TABLE leafd_tombstone");
     let store = bench.open();
@@ -161,20 +161,20 @@ fn refused_deletion(store: &Arc<dyn Store>, name: &str) -> String {
     }
 }
 
-fn without_the_rights_nothing_is_deleted_and_the_store_is_not_down(bench: &Bench) {
+fn without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down(bench: &TestStore) {
     bench.create_table();
     let store = bench.open();
     make(&store, "orders", 1);
     let why = refused_deletion(&store, "orders");
     assert!(why.contains("leafd_tombstone") && why.contains("DELETE"), "{why}");
     assert_eq!(lease(&store, "orders"), (1, 11));
-    // What is there and may not be read may hold a tombstone of this name.
+    // A table that exists but cannot be read may hold a tombstone of this name.
     bench.sql("GRANT SELECT, INSERT, UPDATE ON leafd_tombstone TO leaf");
     bench.sql("REVOKE SELECT ON leafd_tombstone FROM leaf");
     let made = run(store.create(&tag("users"), NewTag::new(1, 10, "")));
     match bench.speaks() {
         ServerKind::Postgres => assert!(matches!(made, Err(StoreError::NotSetUp(_))), "{made:?}"),
-        // It says the same of a table that is not there.
+        // MariaDB gives the same error for a missing table.
         ServerKind::MySql => assert!(!made.unwrap().knows_deleted),
     }
     assert_eq!(lease(&store, "orders"), (11, 21));
@@ -182,20 +182,20 @@ fn without_the_rights_nothing_is_deleted_and_the_store_is_not_down(bench: &Bench
     assert_eq!(run(store.delete(&tag("orders"), 0)).unwrap().tombstone, 21);
 }
 
-/// A daemon of a host of its own.
-struct Host {
+/// A daemon as a host of its own.
+struct OwnHost {
     daemon: Daemon,
     home: Home,
     _folder: tempfile::TempDir,
 }
 
-fn host(database: &Database, auto_create: &str) -> Host {
+fn host(database: &Database, auto_create: &str) -> OwnHost {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
         .with_database(database)
         .with("SEGMENT_AUTO_CREATE", auto_create)
         .with("SEGMENT_UNKNOWN_FOR", "0s");
-    Host { daemon: home.start(), home, _folder: folder }
+    OwnHost { daemon: home.start(), home, _folder: folder }
 }
 
 fn refusal(outcome: Result<TagStatus, Error>) -> (ErrorCode, String) {
@@ -206,33 +206,33 @@ fn refusal(outcome: Result<TagStatus, Error>) -> (ErrorCode, String) {
 }
 
 #[test]
-fn a_host_that_never_saw_the_tag_repeats_no_id_when_it_makes_it_again() {
+fn a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again() {
     let database = Database::shared(Kind::MariaDb).fresh();
     database.create_table();
     database.grant_deleting();
     let (one, other) = (host(&database, "false"), host(&database, "false"));
     let mut client = one.daemon.client();
     client.tag_create("again", 1000, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &client.next_many("again", 3).unwrap());
     let ends = client.tag_delete("again").unwrap().max_id;
     assert!(ends >= 1001, "{ends}");
     assert_eq!(refusal(client.tag_show("again")).0, ErrorCode::UnknownTag);
     let made = other.daemon.client().tag_create("again", 1000, 1, "").unwrap();
-    // What is printed is what the row has.
+    // The answer has the value in the row.
     assert_eq!((made.max_id, database.max_id("again")), (ends, ends.cast_signed()));
     seen.add("again", &other.daemon.client().next_many("again", 1500).unwrap());
     seen.add("again", &client.next_many("again", 1500).unwrap());
 }
 
 #[test]
-fn the_host_that_used_a_tag_makes_it_again_above_what_it_saw_though_its_row_was_deleted_by_hand() {
+fn a_host_creates_a_tag_again_above_what_it_saw_even_if_the_row_was_deleted_by_hand() {
     let database = Database::shared(Kind::MariaDb).fresh();
     database.create_table();
     let (one, other) = (host(&database, "false"), host(&database, "false"));
     let mut client = one.daemon.client();
     client.tag_create("again", 1000, 1, "").unwrap();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &client.next_many("again", 3).unwrap());
     database.sql("DELETE FROM leaf_alloc");
     let made = client.tag_create("again", 1000, 1, "").unwrap();
@@ -243,12 +243,12 @@ fn the_host_that_used_a_tag_makes_it_again_above_what_it_saw_though_its_row_was_
 }
 
 #[test]
-fn a_tag_made_on_first_use_begins_above_its_tombstone_and_is_said_where_none_are_kept() {
+fn a_tag_made_on_first_use_begins_above_its_tombstone_and_a_missing_tombstone_table_is_logged() {
     let database = Database::shared(Kind::Postgres).fresh();
     database.create_table();
     database.grant_deleting();
     let (one, other) = (host(&database, "true"), host(&database, "true"));
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &one.daemon.client().next_many("again", 3).unwrap());
     one.daemon.client().tag_delete("again").unwrap();
     seen.add("again", &other.daemon.client().next_many("again", 3).unwrap());
@@ -267,15 +267,15 @@ fn the_embedded_store_remembers_deleted_tags_in_a_database_of_0_1_0_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let daemon = home.start();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     seen.add("again", &daemon.client().next_many("again", 3).unwrap());
     daemon.stop();
-    // 0.1.0 made no such table.
+    // Version 0.1.0 did not create this table.
     home.sql("DROP TABLE leafd_tombstone");
     let daemon = home.start();
     daemon.client().tag_delete("again").unwrap();
     daemon.stop();
-    // Without what this host has seen, too.
+    // The journal, which also remembers the tag, must not be needed.
     std::fs::remove_file(home.state().join("segments.journal")).unwrap();
     let daemon = home.start();
     seen.add("again", &daemon.client().next_many("again", 3).unwrap());
@@ -306,7 +306,7 @@ fn a_first_id_without_room_for_a_range_is_refused_when_the_tag_is_made() {
 }
 
 #[test]
-fn leafctl_deletes_a_tag_only_when_told_so_and_says_where_a_new_one_begins() {
+fn leafctl_deletes_a_tag_only_with_yes_and_says_where_a_new_one_begins() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = Home::new(folder.path()).start();
     daemon.client().tag_create("orders", 10, 500, "").unwrap();
@@ -322,7 +322,8 @@ fn leafctl_deletes_a_tag_only_when_told_so_and_says_where_a_new_one_begins() {
     let (code, text) = delete(&["--yes"]);
     assert_eq!(
         (code, text.as_str()),
-        (Some(0), "deleted orders; a new tag of this name begins at 500\n")
+        (Some(0), "deleted orders; a new tag of this name begins at 500
+")
     );
     assert_eq!(delete(&["--yes"]).0, Some(64));
 }

@@ -1,6 +1,5 @@
-//! State that earlier versions wrote: leafd starts on it, serves, and repeats nothing of what was
-//! issued before. The fixtures are kept for ever; `CONTRIBUTING.md` says how to add those of a new
-//! version.
+//! State that earlier versions wrote. leafd starts on it, serves, and repeats no ID that was issued
+//! before. The fixtures are kept forever; `CONTRIBUTING.md` explains how to add those of a new version.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,14 +8,14 @@ use leaf_client::wire::ErrorCode;
 use leaf_client::{Error, Layout};
 use leafd_tests::Daemon;
 use leafd_tests::faketime::FakeTime;
-use leafd_tests::fixture::{Fixture, Laid};
+use leafd_tests::fixture::{Fixture, LaidOut};
 use leafd_tests::load::SNOWFLAKE;
-use leafd_tests::seen::Seen;
+use leafd_tests::unique_ids::UniqueIds;
 
-/// More than any range that was left.
+/// More IDs than were left of any range.
 const MANY: u32 = 10_000;
 
-fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
+fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &UniqueIds) {
     let options = daemon.home().options().timeout(Duration::from_secs(60));
     let mut client = Client::new(options);
     let log = || daemon.home().log();
@@ -29,7 +28,7 @@ fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
             let began = Instant::now();
             let ids = loop {
                 match ask() {
-                    // Until the clock has passed the ceiling in the fixture.
+                    // Retried until the clock has passed the ceiling in the fixture.
                     Err(Error::Refused(error))
                         if error.code() == ErrorCode::ClockBackwards
                             && began.elapsed() < Duration::from_secs(60) =>
@@ -47,8 +46,8 @@ fn use_it(daemon: &Daemon, fixture: &Fixture, seen: &Seen) {
     }
 }
 
-/// The clock when the last snowflake ID of a fixture was issued.
-fn last_ms(seen: &Seen) -> Option<i64> {
+/// The time in the last snowflake ID of a fixture, in ms since 1970.
+fn last_ms(seen: &UniqueIds) -> Option<i64> {
     let last = Layout::LEAF.decode(seen.highest(SNOWFLAKE)?).unwrap();
     Some(i64::try_from(last.unix_ms).unwrap())
 }
@@ -56,8 +55,8 @@ fn last_ms(seen: &Seen) -> Option<i64> {
 fn serves_and_repeats_nothing(fixture: &Fixture) {
     let folder = tempfile::tempdir().unwrap();
     let seen = fixture.issued();
-    let Laid { mut home, database: _database } = fixture.lay_out(folder.path());
-    // As if the upgrade came right after the last ID: what was issued lies ahead of the clock.
+    let LaidOut { mut home, database: _database } = fixture.lay_out(folder.path());
+    // The clock is a second behind the last ID, as if the upgrade came right after it.
     if let Some(last_ms) = last_ms(&seen) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let clock = FakeTime::new(folder.path());

@@ -51,7 +51,7 @@ fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_pa
         assert!(starts < 50, "they are not tried");
         let daemon = home.start();
         assert_eq!(all.works(&home).worker, 0);
-        all.customer(&home).reports();
+        all.caller(&home).reports();
         daemon.stop();
     }
     let nodes = ensemble.tree().children(&format!("{chroot}/snowflake/leaf/forever"));
@@ -318,7 +318,7 @@ fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
     assert_eq!(owners.len(), 3, "{json}");
     // Without ZooKeeper: until when IDs last, and no list.
     network.cut();
-    all.customer(&home).is_cut_off();
+    all.caller(&home).is_cut_off();
     let (_, status) = leafctl(&home, &["status"]);
     println!("{status}");
     for part in ["snowflake  serving", "the registry failed: ", "; IDs until 20"] {

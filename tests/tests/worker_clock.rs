@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
 use leafd_tests::Ensemble;
-use leafd_tests::clocked::{Host, How, START_WAIT};
+use leafd_tests::clock_host::{ClockHost, How, START_WAIT};
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
@@ -40,7 +40,7 @@ const CASES: [Case; 10] = [
 
 /// The same step again and again, in each of the cases.
 struct Lane {
-    host: Host,
+    host: ClockHost,
     step: i64,
     /// The clock is so far ahead of the right time when nothing is wrong with it.
     offset: i64,
@@ -88,7 +88,7 @@ impl Lane {
         }
         self.host.clock.set_offset_ms(self.offset);
         self.host.network.pass();
-        self.host.all.customer(&self.host.home).reports();
+        self.host.all.caller(&self.host.home).reports();
         self.host.works();
         println!("{:>8} ms, {case:?}: {:.1?}", self.step, began.elapsed());
     }
@@ -96,7 +96,7 @@ impl Lane {
     /// No state: whatever worker ID it had, it gets another one, and none without ZooKeeper.
     fn begins_anew(&self, reachable: bool) {
         if !reachable {
-            let Host { home, all, network, .. } = &self.host;
+            let ClockHost { home, all, network, .. } = &self.host;
             all.is_refused(home, ErrorCode::WorkerUnavailable, "ZooKeeper has to give one");
             network.pass();
         }
@@ -114,7 +114,7 @@ impl Lane {
 
     /// A millisecond later the clock has caught up enough, so this may take many tries.
     fn is_refused_at_last(&self) {
-        let Host { home, all, clock, .. } = &self.host;
+        let ClockHost { home, all, clock, .. } = &self.host;
         let mut client = blocking::Client::new(home.options());
         let began = Instant::now();
         let mut tries = 0;
@@ -136,7 +136,7 @@ impl Lane {
 
     /// As long as the clock has not caught up.
     fn is_refused(&self, how: How, asked: Instant) {
-        let Host { home, all, clock, .. } = &self.host;
+        let ClockHost { home, all, clock, .. } = &self.host;
         let step = self.step.unsigned_abs();
         // Whole ms, of several clocks.
         let passed = || u64::try_from(asked.elapsed().as_millis()).unwrap() + 5;
@@ -157,7 +157,7 @@ impl Lane {
         }
         serves_segments(home);
         if self.step == -HOUR {
-            let state = all.customer(home).status().state;
+            let state = all.caller(home).status().state;
             assert!(matches!(state, SnowflakeState::ClockBehind { .. }), "{state:?}");
             if how != How::Running {
                 home.log().wait_for("the clock is behind the times already used");
@@ -175,7 +175,7 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
     let lanes = STEPS.map(|step| {
         let (tree, all) = (tree.clone(), all.clone());
         let lane = move || {
-            let host = Host::start(ensemble, &tree, &format!("host{step}"), &all, &[]);
+            let host = ClockHost::start(ensemble, &tree, &format!("host{step}"), &all, &[]);
             let mut lane = Lane { host, step, offset: 0, workers: BTreeSet::new() };
             let mut cases = CASES;
             fastrand::shuffle(&mut cases);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leafd_tests::Ensemble;
-use leafd_tests::clocked::{Host, How};
+use leafd_tests::clock_host::{ClockHost, How};
 use leafd_tests::snowflakes::{Batch, Snowflakes};
 use leafd_tests::zookeeper::Tree;
 use leafd_tests::zookeeper::java_leaf::records;
@@ -15,7 +15,7 @@ const HOUR: i64 = 3_600_000;
 
 /// Asks until the times in the answers have come to `until_ms`; the first answer, the last one, and
 /// how many there were.
-fn works_until(host: &Host, until_ms: u64) -> (Batch, Batch, usize) {
+fn works_until(host: &ClockHost, until_ms: u64) -> (Batch, Batch, usize) {
     let first = host.all.gets(&host.home, 20);
     let (mut last, mut count) = (first, 1);
     while last.last_ms < until_ms {
@@ -39,7 +39,7 @@ fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_
         let (tree, all) = (tree.clone(), all.clone());
         let host = move || {
             let identity = format!("{how:?}-{reachable}");
-            let mut host = Host::start(ensemble, &tree, &identity, &all, &[]);
+            let mut host = ClockHost::start(ensemble, &tree, &identity, &all, &[]);
             let right = host.works();
             if !reachable {
                 host.network.cut();
@@ -78,11 +78,11 @@ fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_us
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
-    let host = |name| Host::start(ensemble, &path, name, &all, &settings);
+    let host = |name| ClockHost::start(ensemble, &path, name, &all, &settings);
     let (mut ahead, mut right) = (host("ahead"), host("right"));
     let workers = [&ahead, &right].map(|host| host.works().worker);
     ahead.clock.set_offset_ms(HOUR);
-    all.customer(&ahead.home).reports();
+    all.caller(&ahead.home).reports();
     ahead.works();
     for host in [&mut ahead, &mut right] {
         host.ends(How::Killed);
@@ -119,9 +119,9 @@ fn the_fence_counts_time_that_nobody_sets() {
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     // Past what was reported, though no time has passed: requests wait for a report that is made
     // for them.
-    let mut host = Host::start(ensemble, &path, "jumps", &all, &[]);
+    let mut host = ClockHost::start(ensemble, &path, "jumps", &all, &[]);
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
-    let late = Host::start(ensemble, &path, "late", &all, &settings);
+    let late = ClockHost::start(ensemble, &path, "late", &all, &settings);
     let before = host.works();
     late.works();
     for jump in 1..=5 {
@@ -150,26 +150,25 @@ fn the_fence_counts_time_that_nobody_sets() {
 fn a_clock_that_jumped_past_the_limit_and_is_right_again_costs_no_time() {
     let ensemble = Ensemble::shared();
     let all = Snowflakes::default();
-    let host = Host::start(ensemble, &ensemble.fresh_path(), "jumps", &all, &[]);
+    let host = ClockHost::start(ensemble, &ensemble.fresh_path(), "jumps", &all, &[]);
     let before = host.works();
     host.network.cut();
     host.clock.set_offset_ms(13 * HOUR);
     all.is_refused(&host.home, ErrorCode::WorkerUnavailable, "the clock has jumped ahead");
-    let state = all.customer(&host.home).status().state;
+    let state = all.caller(&host.home).status().state;
     assert!(matches!(state, SnowflakeState::Refused { .. }), "{state:?}");
     host.clock.set_offset_ms(0);
     // Nothing was issued meanwhile.
     let after = host.works();
     assert_eq!(after.worker, before.worker);
-    all.customer(&host.home)
-        .wait_status("serving", |status| status.state == SnowflakeState::Serving);
+    all.caller(&host.home).wait_status("serving", |status| status.state == SnowflakeState::Serving);
 }
 
 #[test]
 fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in_the_tree() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let mut host = Host::start(ensemble, &path, "blip", &all, &[]);
+    let mut host = ClockHost::start(ensemble, &path, "blip", &all, &[]);
     let before = host.works();
     let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
     for how in [How::Running, How::Killed, How::Stopped] {
@@ -179,8 +178,8 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
             host.ends(how);
             host.starts();
         }
-        all.customer(&host.home).reports();
-        all.customer(&host.home).reports();
+        all.caller(&host.home).reports();
+        all.caller(&host.home).reports();
         let limit = i64::try_from(now_ms()).unwrap() + 60_000;
         for record in records(&below, "leaf").unwrap() {
             assert!(record.endpoint.timestamp < limit, "{how:?}: {record:?}");
@@ -204,7 +203,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
 fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_begin_when_it_is_right() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let mut host = Host::start(ensemble, &path, "early", &all, &[]);
+    let mut host = ClockHost::start(ensemble, &path, "early", &all, &[]);
     let before = host.works();
     for is_lost in [false, true] {
         host.ends(How::Killed);
@@ -214,7 +213,7 @@ fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_begin_when_i
         host.clock.set_offset_ms(60_000 - i64::try_from(now_ms()).unwrap());
         host.starts();
         all.is_refused(&host.home, ErrorCode::ClockBackwards, "before the epoch");
-        let state = all.customer(&host.home).status().state;
+        let state = all.caller(&host.home).status().state;
         assert!(matches!(state, SnowflakeState::Refused { .. }), "{state:?}");
         host.clock.set_offset_ms(0);
         let after = host.works();

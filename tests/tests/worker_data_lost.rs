@@ -8,29 +8,29 @@ use std::ops::RangeInclusive;
 use leaf_client::Layout;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::SNOWFLAKE;
-use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
 use leafd_tests::zookeeper::java_leaf::records;
-use leafd_tests::{Daemon, Ensemble, Seen};
+use leafd_tests::{Daemon, Ensemble, UniqueIds};
 use tempfile::TempDir;
 
 /// An instance under load.
 struct Host {
-    customer: Customer,
+    customer: SnowflakeCaller,
     home: Home,
     daemon: Daemon,
-    batches: Batches,
+    batches: BatchLoad,
     _folder: TempDir,
 }
 
 impl Host {
     /// Starts one with the usual timeouts of ZooKeeper, and does not wait for it.
-    fn start(ensemble: &Ensemble, number: u32, seen: &Seen) -> Self {
+    fn start(ensemble: &Ensemble, number: u32, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = instance(folder.path(), &ensemble.connect_string(), &format!("host-{number}"))
             .with("ZOOKEEPER_SESSION_TIMEOUT", "10s")
             .with("ZOOKEEPER_TIMEOUT", "2s");
         let (customer, batches) =
-            (Customer::of(&home, seen), Batches::of(&home, Layout::LEAF, seen));
+            (SnowflakeCaller::of(&home, seen), BatchLoad::of(&home, Layout::LEAF, seen));
         Self { customer, daemon: home.spawn(), home, batches, _folder: folder }
     }
 
@@ -47,7 +47,7 @@ impl Host {
     }
 }
 
-fn start(ensemble: &Ensemble, numbers: RangeInclusive<u32>, seen: &Seen) -> Vec<Host> {
+fn start(ensemble: &Ensemble, numbers: RangeInclusive<u32>, seen: &UniqueIds) -> Vec<Host> {
     numbers.map(|number| Host::start(ensemble, number, seen)).collect()
 }
 
@@ -94,7 +94,7 @@ fn all_have_their_own(ensemble: &Ensemble, old: Vec<(Host, u64)>, newcomers: Vec
 #[test]
 fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_other_worker_ids() {
     let ensemble = Ensemble::of(3);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let old = start(&ensemble, 1..=3, &seen);
     let old = with_worker_ids(old);
     // Some are there when it comes back, and some come later.
@@ -108,7 +108,7 @@ fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_othe
 #[test]
 fn an_older_backup_gives_nobody_a_worker_id_that_was_given_after_it() {
     let ensemble = Ensemble::single();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut old = start(&ensemble, 1..=1, &seen);
     old[0].worker();
     let backup = ensemble.backup();

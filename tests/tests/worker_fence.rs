@@ -7,8 +7,8 @@ use leaf_client::Layout;
 use leaf_client::wire::ErrorCode;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::SNOWFLAKE;
-use leafd_tests::workers::{Batches, Customer, instance};
-use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
+use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
+use leafd_tests::{Daemon, Ensemble, Proxy, UniqueIds};
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// An instance that is cut off for longer than its worker ID is its own.
 struct Fenced {
-    customer: Customer,
+    customer: SnowflakeCaller,
     home: Home,
     proxies: Vec<Proxy>,
     daemon: Daemon,
@@ -27,13 +27,13 @@ struct Fenced {
 }
 
 impl Fenced {
-    fn start(ensemble: &Ensemble, number: u32, seen: &Seen) -> Self {
+    fn start(ensemble: &Ensemble, number: u32, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (proxies, servers) = ensemble.through_proxies();
         let home = instance(folder.path(), &servers, &format!("host-{number}"))
             .with("WORKER_FENCE_AFTER", "10s")
             .with("WORKER_RECLAIM_AFTER", "20s");
-        let customer = Customer::of(&home, seen);
+        let customer = SnowflakeCaller::of(&home, seen);
         let daemon = home.start();
         Self { customer, home, proxies, daemon, worker: 0, _folder: folder }
     }
@@ -53,7 +53,7 @@ impl Fenced {
 fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_goes_on_when_it_is_back()
  {
     let ensemble = Ensemble::single();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let start = |number| Fenced::start(&ensemble, number, &seen);
     let [mut steady, mut killed, mut asleep] = [1, 2, 3].map(start);
     for instance in [&mut steady, &mut killed, &mut asleep] {
@@ -74,7 +74,7 @@ fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_go
         instance.customer.status().limit_unix_ms.expect("reports set a limit")
     });
     asleep.daemon.freeze();
-    let batches = Batches::of(&steady.home, Layout::LEAF, &seen);
+    let batches = BatchLoad::of(&steady.home, Layout::LEAF, &seen);
     steady.is_fenced();
     killed.is_fenced();
     assert!(!batches.finish().failures.is_empty());

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use leaf_client::Layout;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{SNOWFLAKE, add};
-use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
 use leafd_tests::zookeeper::java_leaf::records;
-use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
+use leafd_tests::{Daemon, Ensemble, Proxy, UniqueIds};
 use tempfile::TempDir;
 
 /// Instances of the storm, each a host of its own.
@@ -71,7 +71,7 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
     let ensemble = Ensemble::of(3);
     let servers = ensemble.connect_string();
     let port = fastrand::u16(10_000..30_000);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let folders: Vec<TempDir> = (0..20).map(|_| tempfile::tempdir().unwrap()).collect();
     // Hosts with an address each, which is their identity.
     let homes = folders.iter().zip(1..).map(|(folder, number)| {
@@ -82,8 +82,8 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
     let homes: Vec<Home> = homes.collect();
     let live = || -> (Vec<u64>, Vec<usize>) {
         let daemons: Vec<Daemon> = homes.iter().map(Home::spawn).collect();
-        let batches: Vec<Batches> =
-            homes.iter().map(|home| Batches::of(home, Layout::LEAF, &seen)).collect();
+        let batches: Vec<BatchLoad> =
+            homes.iter().map(|home| BatchLoad::of(home, Layout::LEAF, &seen)).collect();
         let workers = batches.into_iter().zip(&homes).map(|(batches, home)| {
             batches.are_served(home);
             let workers = batches.finish().workers;
@@ -126,19 +126,19 @@ struct Host {
     /// When the partition ends.
     cut_off: Option<Instant>,
     proxies: Vec<Proxy>,
-    batches: Batches,
+    batches: BatchLoad,
     _folder: TempDir,
 }
 
 impl Host {
-    fn start(ensemble: &Ensemble, number: u32, layout: Layout, seen: &Seen) -> Self {
+    fn start(ensemble: &Ensemble, number: u32, layout: Layout, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (proxies, servers) = ensemble.through_proxies();
         let home = instance(folder.path(), &servers, &format!("host-{number}"))
             .with("SNOWFLAKE_LAYOUT", FEW_WORKERS)
             .with("WORKER_FENCE_AFTER", "10s")
             .with("WORKER_RECLAIM_AFTER", "20s");
-        let batches = Batches::of(&home, layout, seen);
+        let batches = BatchLoad::of(&home, layout, seen);
         let state = State::Runs(home.start());
         Self { home, state, cut_off: None, proxies, batches, _folder: folder }
     }
@@ -255,7 +255,7 @@ fn sessions(log: &str) -> (usize, usize) {
 #[test]
 fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
     let ensemble = Ensemble::of(3);
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let layout: Layout = FEW_WORKERS.parse().unwrap();
     let mut hosts: Vec<Host> =
         (1..=HOSTS).map(|number| Host::start(&ensemble, number, layout, &seen)).collect();
@@ -298,11 +298,11 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
     for host in &hosts {
         // The worker IDs of those who lost their state may be needed first.
         host.batches.are_served(&host.home);
-        Customer::of(&host.home, &seen).reports();
+        SnowflakeCaller::of(&host.home, &seen).reports();
     }
     println!("everybody was served {:.1?} after the storm", calm.elapsed());
     let held: BTreeSet<Option<u64>> =
-        hosts.iter().map(|host| Customer::of(&host.home, &seen).status().worker).collect();
+        hosts.iter().map(|host| SnowflakeCaller::of(&host.home, &seen).status().worker).collect();
     assert!(held.len() == hosts.len() && !held.contains(&None), "{held:?}");
     let records = records(&ensemble.tree(), "leaf").unwrap();
     let recorded: BTreeSet<_> = records.iter().map(|record| record.worker).collect();

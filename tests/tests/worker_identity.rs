@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use leafd_tests::database::Kind;
 use leafd_tests::zookeeper::Tree;
 use leafd_tests::zookeeper::java_leaf::records;
-use leafd_tests::{Database, Ensemble, Host, Proxy, Seen};
+use leafd_tests::{Database, Ensemble, Host, Proxy, UniqueIds};
 
 /// What an instance says that finds its identity in use, once it is no session of before.
 const TWIN: &str = "another instance lives as \"twin\" (at 127.0.0.1, node twin-";
@@ -33,7 +33,7 @@ fn copy_state(from: &Host, to: &Host) {
 #[test]
 fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has_ended() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let [mut first, mut second] = [(); 2].map(|()| Host::new(&servers, "twin", &seen));
     first.start();
     assert_eq!(first.serves(), 0);
@@ -67,7 +67,7 @@ fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has
 fn of_some_that_start_at_one_instant_with_one_identity_one_issues() {
     // Each group has a tree of its own, so that their worker IDs may be equal.
     let mut groups = [(); 3].map(|()| {
-        let (servers, seen) = (Ensemble::shared().fresh_chroot(), Seen::default());
+        let (servers, seen) = (Ensemble::shared().fresh_chroot(), UniqueIds::default());
         (Tree::at(&servers), [(); 3].map(|()| Host::new(&servers, "twin", &seen)))
     });
     groups.iter_mut().flat_map(|(_, hosts)| hosts).for_each(Host::start);
@@ -88,7 +88,7 @@ fn of_some_that_start_at_one_instant_with_one_identity_one_issues() {
 
 /// `fail` separates the first from ZooKeeper.
 fn starts_while_the_first_is_cut_off(fail: fn(&Proxy)) {
-    let (ensemble, seen) = (Ensemble::shared(), Seen::default());
+    let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
     let servers = ensemble.connect_string() + &path;
@@ -131,7 +131,7 @@ fn sharing_a_store(host: Host) -> Host {
 #[test]
 fn a_state_directory_that_is_copied_while_it_is_used_is_no_claim_to_its_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let [mut first, mut second] =
         [(); 2].map(|()| sharing_a_store(Host::new(&servers, "twin", &seen)));
     first.start();
@@ -147,7 +147,7 @@ fn a_state_directory_that_is_copied_while_it_is_used_is_no_claim_to_its_worker_i
 
 #[test]
 fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper() {
-    let (ensemble, seen) = (Ensemble::shared(), Seen::default());
+    let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let (proxies, servers) = ensemble.through_proxies();
     let servers = servers + &ensemble.fresh_path();
     let [mut first, mut second] =
@@ -192,7 +192,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
 #[test]
 fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_session() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let session_timeout = Duration::from_secs(60);
     let mut host = Host::new(&servers, "host", &seen).with("ZOOKEEPER_SESSION_TIMEOUT", "60s");
     // Another one is there first, so that the worker ID is not 0.
@@ -230,7 +230,7 @@ fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
     type Lose = fn(&Path);
     const FILE: &str = "worker.properties";
     let servers = Ensemble::shared().fresh_chroot();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let losses: [(&str, Lose); 4] = [
         ("all gone", |state| std::fs::remove_dir_all(state).unwrap()),
         ("file gone", |state| std::fs::remove_file(state.join(FILE)).unwrap()),
@@ -271,7 +271,7 @@ fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
 #[test]
 fn another_identity_is_another_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let database = Database::shared(Kind::Postgres).fresh();
     let mut embedded = Host::new(&servers, "one", &seen);
     let mut shared = Host::new(&servers, "two", &seen)
@@ -312,7 +312,7 @@ fn another_identity_is_another_worker_id() {
 #[test]
 fn the_second_with_one_peer_port_does_not_start() {
     let servers = Ensemble::shared().fresh_chroot();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let listener = TcpListener::bind("127.0.0.97:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
@@ -344,11 +344,11 @@ fn the_second_with_one_peer_port_does_not_start() {
 #[test]
 fn another_layout_than_the_fleets_is_refused_and_segments_are_served() {
     let servers = Ensemble::shared().fresh_chroot();
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut first = Host::new(&servers, "first", &seen);
     // IDs of two layouts can be equal.
-    let mut second =
-        Host::new(&servers, "second", &Seen::default()).with_layout("41/9/13@1288834974657/1ms");
+    let mut second = Host::new(&servers, "second", &UniqueIds::default())
+        .with_layout("41/9/13@1288834974657/1ms");
     first.start();
     assert_eq!(first.serves(), 0);
     second.start();
@@ -372,7 +372,7 @@ fn another_layout_than_the_fleets_is_refused_and_segments_are_served() {
 #[test]
 fn any_identity_works_and_java_leaf_can_read_its_node() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let names = [
         ("pod-a/b", "pod%2Da%2Fb"),
         ("100%", "100%25"),

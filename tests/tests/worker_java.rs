@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use leaf_client::wire::{ErrorCode, Run, WireError, WorkerState, WorkerStatus};
 use leaf_client::{Error, blocking};
-use leafd_tests::asker::Asker;
+use leafd_tests::collector::SnowflakeCollector;
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
-use leafd_tests::workers::{Customer, instance};
+use leafd_tests::workers::{SnowflakeCaller, instance};
 use leafd_tests::zookeeper::java_leaf::{Issued, Refusal, Running, duplicates, forever};
 use leafd_tests::zookeeper::{JavaLeaf, Tree};
-use leafd_tests::{Ensemble, Seen};
+use leafd_tests::{Ensemble, UniqueIds};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up. No test measures time by it.
@@ -82,12 +82,12 @@ fn reports(java: &Running, home: &Home, count: u64) {
     wait_until("reports", home, || java.reports() >= before + count);
 }
 
-fn customer(home: &Home) -> Customer {
-    Customer::of(home, &Seen::default())
+fn customer(home: &Home) -> SnowflakeCaller {
+    SnowflakeCaller::of(home, &UniqueIds::default())
 }
 
 /// Waits until IDs are issued, and a while longer; all that were.
-fn works(asker: Asker, home: &Home) -> Vec<Run> {
+fn works(asker: SnowflakeCollector, home: &Home) -> Vec<Run> {
     let before = asker.count();
     wait_until("IDs", home, || asker.count() > before + 2000);
     asker.finish()
@@ -162,7 +162,7 @@ fn an_outage_of_zookeeper_is_not_taken_for_the_quiet_of_a_java_leaf() {
     // As late as its client may be.
     let java = site.java().with_late_return(Duration::from_secs(18)).start().unwrap();
     let _daemon = home.start();
-    let asker = Asker::of(&home);
+    let asker = SnowflakeCollector::of(&home);
     customer(&home).is_refused("is being written by something that is not a leafd");
     let before = java.reports();
     ensemble.kill_all();
@@ -187,7 +187,7 @@ fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() 
     let java = start(&site.java(), &home);
     customer(&home).is_refused("something that is not a leafd writes the node");
     // What both had issued by then is what leafd says in its log.
-    let asker = Asker::of(&home);
+    let asker = SnowflakeCollector::of(&home);
     ensemble.kill_all();
     daemon.kill();
     for _ in 0..2 {
@@ -223,7 +223,7 @@ fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_o
     let java = start(&site.java(), &first);
     let home = short(site.leafd(IDENTITY));
     let _daemon = home.start();
-    let asker = Asker::of(&home);
+    let asker = SnowflakeCollector::of(&home);
     customer(&home).is_refused("is being written by something that is not a leafd");
     // Its supervisor starts it again, and it takes the only node that there is.
     let mut all: Vec<Issued> = vec![java.stop()];
@@ -257,7 +257,7 @@ fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away
     // The file of an earlier time, which an operator forgot.
     std::fs::create_dir_all(java.file_folder().unwrap()).unwrap();
     std::fs::write(java.file_folder().unwrap().join("workerID.properties"), "workerID=0").unwrap();
-    let asker = Asker::of(&home);
+    let asker = SnowflakeCollector::of(&home);
     let daemon = home.start();
     assert_eq!(customer(&home).gets(1000), 0);
     let (is_done, text) = hand_back(&home, &[]);

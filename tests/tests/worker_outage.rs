@@ -8,9 +8,9 @@ use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Layout, blocking};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::load::SNOWFLAKE;
-use leafd_tests::workers::{Batches, Customer, instance};
+use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
 use leafd_tests::zookeeper::java_leaf::forever;
-use leafd_tests::{Ensemble, Proxy, Seen};
+use leafd_tests::{Ensemble, Proxy, UniqueIds};
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,8 +47,8 @@ fn without_zookeeper_any_number_of_starts_and_stops_and_kills_serve_with_the_sam
         let folder = tempfile::tempdir().unwrap();
         let ensemble = Ensemble::single();
         let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
-        let seen = Seen::default();
-        let customer = Customer::of(&home, &seen);
+        let seen = UniqueIds::default();
+        let customer = SnowflakeCaller::of(&home, &seen);
         let daemon = home.start();
         let worker = customer.gets(1000);
         begin(&ensemble);
@@ -86,8 +86,8 @@ fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zook
         begin(&ensemble);
         let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
         let home = home.with("STORE_TIMEOUT", "1m");
-        let seen = Seen::default();
-        let customer = Customer::of(&home, &seen);
+        let seen = UniqueIds::default();
+        let customer = SnowflakeCaller::of(&home, &seen);
         for life in 0..2 {
             let daemon = home.start();
             let mut patient =
@@ -123,11 +123,11 @@ fn who_asks_notices_nothing_when_one_server_is_lost_or_most_or_all_and_reports_g
     let folder = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::of(3);
     let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
-    let seen = Seen::default();
-    let customer = Customer::of(&home, &seen);
+    let seen = UniqueIds::default();
+    let customer = SnowflakeCaller::of(&home, &seen);
     let daemon = home.start();
     let worker = customer.gets(1000);
-    let batches = Batches::of(&home, Layout::LEAF, &seen);
+    let batches = BatchLoad::of(&home, Layout::LEAF, &seen);
     for (what, frozen) in [("killed", false), ("frozen", true)] {
         for lost in 1..=3 {
             let leader = ensemble.leader();
@@ -171,8 +171,8 @@ fn whatever_hangs_or_breaks_at_a_start_with_the_usual_timeouts_the_worker_file_s
         .with_zookeeper(&servers)
         .with_peer("127.0.0.1:0")
         .with("WORKER_IDENTITY", "host-1");
-    let seen = Seen::default();
-    let customer = Customer::of(&home, &seen);
+    let seen = UniqueIds::default();
+    let customer = SnowflakeCaller::of(&home, &seen);
     home.start().stop();
     let worker = {
         let daemon = home.start();
@@ -206,7 +206,7 @@ fn whatever_hangs_or_breaks_at_a_start_with_the_usual_timeouts_the_worker_file_s
 }
 
 /// How many calls each of them has served by the time when one of them has served 2,000.
-fn calls_at_the_same_time(daemons: &[Daemon; 2], home: &Home, seen: &Seen) -> [u64; 2] {
+fn calls_at_the_same_time(daemons: &[Daemon; 2], home: &Home, seen: &UniqueIds) -> [u64; 2] {
     const CALLS: u64 = 2000;
     let counts = [const { AtomicU64::new(0) }; 2];
     std::thread::scope(|scope| {
@@ -232,9 +232,9 @@ fn a_frozen_ensemble_slows_nobody_down_who_asks_for_ids() {
     let home = instance(folders[0].path(), &ensemble.connect_string(), "host-1");
     // It knows of no ZooKeeper, and shows what this machine can do at the same time.
     let other = Home::new(folders[1].path()).with("WORKER_ID", "1023");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let daemons = [home.start(), other.start()];
-    let customer = Customer::of(&home, &seen);
+    let customer = SnowflakeCaller::of(&home, &seen);
     assert_eq!(customer.gets(1), 0);
     ensemble.freeze_all();
     customer.is_cut_off();
@@ -259,11 +259,11 @@ fn a_stop_while_zookeeper_hangs_is_in_good_order_however_long_its_calls_may_take
     let home = instance(folder.path(), &ensemble.connect_string(), "host-1")
         .with("ZOOKEEPER_SESSION_TIMEOUT", "60s")
         .with("SHUTDOWN_GRACE", "1s");
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let mut lives = 0;
     for (timeout, what) in [("200ms", "calls fail soon"), ("10s", "calls hang")] {
         let home = home.clone().with("ZOOKEEPER_TIMEOUT", timeout);
-        let customer = Customer::of(&home, &seen);
+        let customer = SnowflakeCaller::of(&home, &seen);
         for reporting in [false, true] {
             let daemon = home.start();
             assert_eq!(customer.gets(1000), 0, "{what}");
@@ -285,7 +285,7 @@ fn a_stop_while_zookeeper_hangs_is_in_good_order_however_long_its_calls_may_take
         }
     }
     let daemon = home.start();
-    assert_eq!(Customer::of(&home, &seen).gets(1000), 0);
+    assert_eq!(SnowflakeCaller::of(&home, &seen).gets(1000), 0);
     daemon.stop();
     println!("{} IDs, {lives} stops while ZooKeeper hung", seen.count(SNOWFLAKE));
 }
@@ -296,8 +296,8 @@ fn the_log_tells_of_an_outage_once_and_of_its_end_once() {
     let ensemble = Ensemble::single();
     let (proxies, servers) = ensemble.through_proxies();
     let home = instance(folder.path(), &servers, "host-1");
-    let seen = Seen::default();
-    let customer = Customer::of(&home, &seen);
+    let seen = UniqueIds::default();
+    let customer = SnowflakeCaller::of(&home, &seen);
     let daemon = home.start();
     assert_eq!(customer.gets(1000), 0);
     let (begins, ends) = ("; trying again", "ZooKeeper answers again");

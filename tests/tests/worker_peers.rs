@@ -55,7 +55,7 @@ impl Instance {
     /// It issues none, since the others' clocks differ by so many ms on average; up to a second
     /// may go to the network.
     fn is_refused(&self, others_ms: i64) {
-        self.all.customer(&self.home).wait_status("the difference", |status| {
+        self.all.caller(&self.home).wait_status("the difference", |status| {
             let differs = matches!(&status.state, SnowflakeState::Refused { reason }
                 if reason.contains("differs by") && reason.contains("worker.max-clock-offset"));
             differs && is_about(status.clock_offset_ms, others_ms)
@@ -90,7 +90,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     let mut fourth = new();
     fourth.starts(7000);
     fourth.is_refused(-7000);
-    assert_eq!(all.customer(&fourth.home).status().peers, 3);
+    assert_eq!(all.caller(&fourth.home).status().peers, 3);
     fourth.clock.set_offset_ms(-7000);
     fourth.is_refused(7000);
     // They are asked again and again, with another number each time, and it is told once for each
@@ -98,7 +98,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     for drift in 1..=3 {
         fourth.clock.set_offset_ms(-7000 - 100 * drift);
         let expected = 7000 + 100 * drift;
-        all.customer(&fourth.home).wait_status("more asking", |status| {
+        all.caller(&fourth.home).wait_status("more asking", |status| {
             status.clock_offset_ms.is_some_and(|ms| ms.abs_diff(expected) < 50)
         });
     }
@@ -113,9 +113,9 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     fourth.starts(0);
     assert_eq!(fourth.works(), worker);
     assert!(
-        is_about(all.customer(&fourth.home).status().clock_offset_ms, 3000),
+        is_about(all.caller(&fourth.home).status().clock_offset_ms, 3000),
         "{:?}",
-        all.customer(&fourth.home).status()
+        all.caller(&fourth.home).status()
     );
     fourth.stops();
     fourth.starts(-3000);
@@ -124,17 +124,17 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     // 3 s are accepted, and what was issued before is waited for.
     assert_eq!(fourth.works(), worker);
     assert!(
-        is_about(all.customer(&fourth.home).status().clock_offset_ms, 3000),
+        is_about(all.caller(&fourth.home).status().clock_offset_ms, 3000),
         "{:?}",
-        all.customer(&fourth.home).status()
+        all.caller(&fourth.home).status()
     );
     fourth.stops();
     fourth.starts(3000);
     assert_eq!(fourth.works(), worker);
     assert!(
-        is_about(all.customer(&fourth.home).status().clock_offset_ms, -3000),
+        is_about(all.caller(&fourth.home).status().clock_offset_ms, -3000),
         "{:?}",
-        all.customer(&fourth.home).status()
+        all.caller(&fourth.home).status()
     );
     for other in &others[1..] {
         other.works();
@@ -155,7 +155,7 @@ fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
     second.starts(7000);
     assert_ne!(second.works(), first);
     second.home.log().wait_for("no other instance has told its time");
-    let status = all.customer(&second.home).status();
+    let status = all.caller(&second.home).status();
     assert_eq!((status.clock_offset_ms, status.peers), (None, 0));
     assert_eq!(elsewhere.stops().count("no other instance"), 0, "it was the first");
     assert!(all.count() > 1000);

@@ -11,7 +11,7 @@ use leafd_tests::faketime::FakeTime;
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::raw::{Raw, frame};
 use leafd_tests::zookeeper::Tree;
-use leafd_tests::{Ensemble, Host, Proxy, Seen};
+use leafd_tests::{Ensemble, Host, Proxy, UniqueIds};
 use serde_json::Value;
 
 /// Four worker IDs.
@@ -29,7 +29,7 @@ const RECLAIM_AFTER_MS: i64 = 20_000;
 /// What an instance says that could not report for long.
 const FENCED: &str = "ZooKeeper has not taken a report for 10 s (worker.fence-after)";
 
-fn host(servers: &str, identity: &str, layout: &str, seen: &Seen) -> Host {
+fn host(servers: &str, identity: &str, layout: &str, seen: &UniqueIds) -> Host {
     Host::new(servers, identity, seen)
         .with_layout(layout)
         .with("WORKER_RECLAIM_AFTER", "20s")
@@ -80,7 +80,7 @@ fn follows(before: &Host, after: &Host, worker: u64) {
 #[test]
 fn whoever_finds_all_taken_waits_until_an_owner_is_gone_for_long_and_the_owner_gets_another() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let mut hosts = ["a", "b", "c", "d"].map(|name| host(&servers, name, FOUR, &seen));
     start_in_order(&tree, &mut hosts);
     let mut fifth = host(&servers, "fifth", FOUR, &seen);
@@ -123,7 +123,7 @@ fn whoever_finds_all_taken_waits_until_an_owner_is_gone_for_long_and_the_owner_g
 
 #[test]
 fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_after_it() {
-    let (ensemble, seen) = (Ensemble::shared(), Seen::default());
+    let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
     let servers = ensemble.connect_string() + &path;
@@ -176,7 +176,7 @@ fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_
 #[test]
 fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goes_on() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let mut owner = host(&servers, "owner", TWO, &seen);
     let mut other = host(&servers, "other", TWO, &seen).with("WORKER_GIVE_BACK", "true");
     let mut heir = host(&servers, "heir", TWO, &seen);
@@ -222,7 +222,7 @@ fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goe
 #[test]
 fn beside_java_leaf_nothing_is_reclaimed() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let beside = |name| host(&servers, name, TWO, &seen).with("WORKER_JAVA_LEAF", "true");
     let [mut gone, mut other, mut third] = ["gone", "other", "third"].map(beside);
     start_in_order(&tree, [&mut gone, &mut other]);
@@ -248,7 +248,7 @@ fn beside_java_leaf_nothing_is_reclaimed() {
 
 #[test]
 fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_not() {
-    let (ensemble, seen) = (Ensemble::shared(), Seen::default());
+    let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
     let servers = ensemble.connect_string() + &path;
@@ -290,7 +290,7 @@ fn many_short_lives_that_give_back_do_with_few_worker_ids() {
     const THREADS: usize = 9;
     const LIVES: usize = 40;
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     // ZooKeeper counts what was given back and taken again, and has counted past eight long ago.
     for _ in 0..8 {
         let node = tree.create_sequential("/snowflake/leaf/forever/past-", b"");
@@ -344,7 +344,7 @@ fn listed(host: &Host) -> Vec<(String, u64, String, bool, bool)> {
 #[test]
 fn an_operator_sees_the_fleet_and_releases_what_is_gone_for_good_and_nothing_else() {
     let servers = Ensemble::shared().fresh_chroot();
-    let (tree, seen) = (Tree::at(&servers), Seen::default());
+    let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let mut hosts = ["a", "b", "c", "d"].map(|name| host(&servers, name, FOUR, &seen));
     hosts[3].set("WORKER_GIVE_BACK", "true");
     start_in_order(&tree, &mut hosts);

@@ -158,7 +158,7 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
     let error = fleet.all.is_refused(&home, ErrorCode::WorkerUnavailable, text);
     let refused_at = now_ms();
     assert!(error.message.contains("worker.identity"), "{error}");
-    let state = fleet.all.customer(&home).status().state;
+    let state = fleet.all.caller(&home).status().state;
     assert!(
         matches!(&state, SnowflakeState::Refused { reason } if reason.contains(text)),
         "{state:?}"

@@ -1,5 +1,5 @@
-//! A server of each kind with Leaf's table in it, to try something by hand, until the end of the
-//! input: `cargo run -p leafd-tests --bin databases`. The tests of the harness kill it.
+//! Starts a database server of each kind with leafd's tables, for experiments by hand. Runs until the
+//! end of its input: `cargo run -p leafd-tests --bin databases`. The harness's own tests kill it.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ fn main() {
     let frozen = std::env::args().any(|argument| argument == "--frozen");
     for kind in Kind::ALL {
         let began = Instant::now();
-        // Statics, as tests have them: nothing here drops them.
+        // The servers are statics, as in tests, so they are never dropped.
         let database = Database::shared(kind);
         let elapsed = began.elapsed();
         database.create_table();

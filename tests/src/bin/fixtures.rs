@@ -12,7 +12,7 @@ use leafd_tests::database::Kind;
 use leafd_tests::fixture::{Fixture, MACHINE, root};
 use leafd_tests::{Daemon, Database, Ensemble, daemon::Home, zookeeper::Tree};
 
-/// What a client received.
+/// The IDs that clients received, in the format of the file `issued`.
 #[derive(Default)]
 struct Issued(String);
 
@@ -34,14 +34,14 @@ impl Issued {
     }
 }
 
-/// A fixture in the making.
-struct Bench {
+/// A fixture that is being made.
+struct FixtureBuilder {
     version: String,
     folder: tempfile::TempDir,
     settings: String,
 }
 
-impl Bench {
+impl FixtureBuilder {
     fn new(version: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         Self { version: version.to_owned(), folder, settings: String::new() }
@@ -60,7 +60,7 @@ impl Bench {
         })
     }
 
-    /// Keeps the state directory as it is now.
+    /// Copies the state directory as it is now into the fixture.
     fn save(&self, name: &str, issued: &Issued) -> std::path::PathBuf {
         let target = root().join(&self.version).join(name);
         fs::create_dir_all(target.join("state")).expect("the fixture's folder");
@@ -76,7 +76,7 @@ impl Bench {
 }
 
 fn embedded_stopped(version: &str) {
-    let (bench, mut issued) = (Bench::new(version), Issued::default());
+    let (bench, mut issued) = (FixtureBuilder::new(version), Issued::default());
     let daemon = bench.home().start();
     issued.tag(&daemon, "orders", 10);
     issued.tag(&daemon, "invoices", 250);
@@ -85,9 +85,9 @@ fn embedded_stopped(version: &str) {
     bench.save("embedded-stopped", &issued);
 }
 
-/// The journal remembers ranges, and the last leases are in the database's `-wal` alone.
+/// The journal has ranges, and the last leases are only in the database's `-wal`.
 fn embedded_killed(version: &str) {
-    let (bench, mut issued) = (Bench::new(version), Issued::default());
+    let (bench, mut issued) = (FixtureBuilder::new(version), Issued::default());
     let daemon = bench.home().start();
     issued.tag(&daemon, "orders", 700);
     issued.tag(&daemon, "invoices", 3);
@@ -98,7 +98,8 @@ fn embedded_killed(version: &str) {
 }
 
 fn fixed_worker_killed(version: &str) {
-    let (bench, mut issued) = (Bench::new(version).with("WORKER_ID", "7"), Issued::default());
+    let (bench, mut issued) =
+        (FixtureBuilder::new(version).with("WORKER_ID", "7"), Issued::default());
     let daemon = bench.home().start();
     issued.tag(&daemon, "orders", 5);
     issued.snowflakes(&daemon, 50_000);
@@ -107,7 +108,7 @@ fn fixed_worker_killed(version: &str) {
 }
 
 fn mariadb_killed(version: &str) {
-    let (bench, mut issued) = (Bench::new(version), Issued::default());
+    let (bench, mut issued) = (FixtureBuilder::new(version), Issued::default());
     let database = Database::with_tag(Kind::MariaDb, "orders", 100);
     let daemon = bench.home().with_database(&database).start();
     issued.tag(&daemon, "orders", 150);
@@ -119,7 +120,7 @@ fn mariadb_killed(version: &str) {
 }
 
 fn zookeeper_killed(version: &str) {
-    let bench = Bench::new(version).with("WORKER_IDENTITY", "fixture:1");
+    let bench = FixtureBuilder::new(version).with("WORKER_IDENTITY", "fixture:1");
     let (ensemble, mut issued) = (Ensemble::single(), Issued::default());
     let chroot = ensemble.fresh_path();
     let servers = ensemble.connect_string() + &chroot;
@@ -133,7 +134,7 @@ fn zookeeper_killed(version: &str) {
     fs::write(folder.join("tree"), text).expect("the tree");
 }
 
-/// The nodes from `path` down that stay.
+/// Writes the persistent nodes from `path` down.
 fn nodes(tree: &Tree, path: &str, out: &mut String) {
     let node = tree.get(path).expect("the node");
     if node.ephemeral_owner != 0 {

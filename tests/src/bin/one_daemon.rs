@@ -1,5 +1,5 @@
-//! A daemon in a new folder, until this program is killed: the tests of the harness see that the
-//! daemon ends then. Prints its process ID.
+//! Starts a daemon and prints its process ID. The harness's own tests kill this program, and check
+//! that the daemon ends too.
 
 use leafd_tests::daemon::Home;
 

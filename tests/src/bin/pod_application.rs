@@ -1,6 +1,6 @@
-//! What stands for an application in the tests of pods: asks the leafd of its environment for IDs
-//! of both schemes without a pause, and prints a line of JSON a few times a second. An ID that
-//! comes twice, or a call that fails for good, ends it.
+//! The application in the tests' pods. It keeps asking the leafd of its environment for IDs of both
+//! schemes, and prints a line of JSON five times a second. It aborts when an ID comes twice or a call
+//! fails for good.
 
 use std::collections::BTreeSet;
 use std::process::abort;
@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leaf_client::{Layout, Options, blocking};
-use leafd_tests::Seen;
+use leafd_tests::UniqueIds;
 
-/// Longer than a daemon takes to be started again.
+/// The timeout of a call. A restart of leafd takes less.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
-    let seen = Seen::default();
+    let seen = UniqueIds::default();
     let workers = Arc::new(Mutex::new(BTreeSet::new()));
     let orders = seen.clone();
-    takes(move |client| {
+    keep_asking(move |client| {
         let ids = client.next_many("orders", 7).expect("orders");
         orders.add("orders", &ids);
     });
     let (snowflakes, used) = (seen.clone(), Arc::clone(&workers));
-    takes(move |client| {
+    keep_asking(move |client| {
         let ids = client.snowflake_many(7).expect("snowflakes");
         snowflakes.add("snowflake", &ids);
         let mut used = used.lock().expect("the other thread lives");
@@ -39,10 +39,10 @@ fn main() {
     }
 }
 
-/// A thread with a client of its own, which begins when IDs are to be had: Kubernetes would start
-/// the application then, and podman starts it at once. It goes easy on the machine: what counts is that there is
-/// always somebody who asks.
-fn takes(mut take: impl FnMut(&mut blocking::Client) + Send + 'static) {
+/// Starts a thread that repeats `take` with a client of its own. It waits until leafd issues IDs:
+/// Kubernetes would start the application only then, but podman starts it at once. A short pause after
+/// each call spares the machine.
+fn keep_asking(mut take: impl FnMut(&mut blocking::Client) + Send + 'static) {
     let mut client = blocking::Client::new(Options::new().timeout(PATIENCE));
     let thread = std::thread::spawn(move || {
         while client.snowflake().is_err() {
@@ -53,7 +53,7 @@ fn takes(mut take: impl FnMut(&mut blocking::Client) + Send + 'static) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
-    // Whoever watches the container sees its end.
+    // The end of the thread ends the container, which the test notices.
     std::thread::spawn(move || {
         let _ = thread.join();
         abort();

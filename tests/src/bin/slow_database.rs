@@ -1,5 +1,5 @@
-//! A database server with tags in Leaf's table, and a network in front of it that takes its time,
-//! for measurements: prints the URL without and with the network, and ends with the input.
+//! Starts a database server with tags, and a slow proxy in front of it, for measurements. Prints the
+//! URL without and with the proxy. Runs until the end of its input.
 //!
 //! `slow_database mariadb|postgres DELAY_MS TAGS STEP`
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use leafd_tests::database::{Database, Kind};
 use leafd_tests::proxy::Proxy;
 
-/// Rows in one statement.
+/// Rows per statement.
 const ROWS: u64 = 1000;
 
 fn main() {
@@ -25,7 +25,7 @@ fn main() {
     let (delay_ms, tags, step) = (number(delay_ms), number(tags), number(step));
     let database = Database::start(kind);
     database.create_table();
-    // The names that `leafctl bench --tags` asks for, and the one that it asks for without.
+    // The names that `leafctl bench` uses with and without `--tags`.
     let width = tags.saturating_sub(1).to_string().len();
     let mut names = vec!["bench".to_owned()];
     names.extend((0..tags).map(|tag| format!("bench-{tag:0width$}")));

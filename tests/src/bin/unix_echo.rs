@@ -1,12 +1,12 @@
-//! A bare echo over a Unix socket, to compare leafd with: what one message and its answer cost
-//! where nothing is done in between. Blocking, one thread per connection, two processes:
+//! A bare echo over a Unix socket, as a baseline for leafd: the cost of one message and its answer with
+//! nothing in between. Blocking, with one thread per connection, in two processes:
 //!
 //! ```text
 //! unix_echo serve PATH [--size N] [--answer-size N]
 //! unix_echo bench PATH [--size N] [--answer-size N] [--duration 5s] [--warm-up 500ms]
 //! ```
 //!
-//! Both sides need the same sizes. There are no timeouts, since they would cost a timer each.
+//! Both sides need the same sizes. There are no timeouts, since each would cost a timer.
 
 use std::error::Error;
 use std::io::{self, Read, Write};
@@ -22,7 +22,7 @@ const USAGE: &str = "usage: unix_echo serve|bench PATH [--size N] [--answer-size
 /// Width of a latency bucket in ns.
 const BUCKET_NS: u64 = 10;
 
-/// Latencies up to 10 ms have a bucket of their own; what is slower shares the last one.
+/// Buckets cover latencies up to 10 ms; slower ones share the last bucket.
 const BUCKETS: usize = 1_000_000;
 
 fn main() -> ExitCode {
@@ -37,14 +37,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// What is on the command line.
+/// The command line.
 #[derive(Debug)]
 struct Arguments {
     serves: bool,
     path: PathBuf,
-    /// Bytes of a message; those of a request for IDs of a tag of six letters.
+    /// Bytes of a message. The default is the size of a request for IDs of a tag of six letters.
     size: usize,
-    /// Bytes of an answer; those of an answer with one run of IDs.
+    /// Bytes of an answer. The default is the size of an answer with one run of IDs.
     answer_size: usize,
     duration: Duration,
     warm_up: Duration,
@@ -81,7 +81,7 @@ impl Arguments {
 
 fn size(text: &str) -> Result<usize, Box<dyn Error>> {
     match text.parse()? {
-        // An empty message is the end of a connection, and large ones are another measurement.
+        // An empty message would look like the end of the connection. Large ones would measure copying.
         size @ 1..=65_536 => Ok(size),
         _ => Err("a size is 1 to 65536 bytes".into()),
     }
@@ -91,7 +91,7 @@ fn duration(text: &str) -> Result<Duration, Box<dyn Error>> {
     let (number, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(number), _) => (number, 1),
         (None, Some(number)) => (number, 1000),
-        (None, None) => return Err(format!("{text:?} is no duration; give 500ms or 5s").into()),
+        (None, None) => return Err(format!("{text:?} is not a duration; give 500ms or 5s").into()),
     };
     let ms = number.parse::<u64>()?.checked_mul(unit).ok_or("too long a duration")?;
     Ok(Duration::from_millis(ms))
@@ -104,9 +104,9 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let (size, answer_size) = (arguments.size, arguments.answer_size);
     for stream in listener.incoming() {
         match stream {
-            // A connection ends with its client, in whatever way.
+            // However a connection ends, others go on.
             Ok(stream) => drop(thread::spawn(move || echo(stream, size, answer_size))),
-            // Out of descriptors, for one: others will be closed.
+            // For example out of descriptors, until another connection is closed.
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -122,7 +122,7 @@ fn echo(mut stream: UnixStream, size: usize, answer_size: usize) -> io::Result<(
     }
 }
 
-/// Sends one message at a time and prints what that took.
+/// Sends one message at a time, and prints the latencies.
 fn bench(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let path = &arguments.path;
     let mut stream = UnixStream::connect(path)
@@ -186,8 +186,7 @@ impl Latencies {
         self.max = self.max.max(ns);
     }
 
-    /// The latency in ns that this share of the exchanges did not exceed, to the width of a
-    /// bucket.
+    /// The latency in ns that this share of the exchanges did not exceed, rounded up to a bucket.
     fn quantile(&self, share: f64) -> u64 {
         let rank = ((self.count as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;

@@ -1,12 +1,12 @@
-//! A ZooKeeper server and an ensemble of three, to try something by hand, until the end of the
-//! input: `cargo run -p leafd-tests --bin zookeeper`. The tests of the harness kill it.
+//! Starts a single ZooKeeper server and an ensemble of three, for experiments by hand. Runs until the
+//! end of its input: `cargo run -p leafd-tests --bin zookeeper`. The harness's own tests kill it.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
 use leafd_tests::Ensemble;
 
-/// A static, as the shared one is: nothing here drops it.
+/// A static, like the shared ensemble, so it is never dropped.
 static THREE: OnceLock<Ensemble> = OnceLock::new();
 
 fn main() {

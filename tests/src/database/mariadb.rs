@@ -9,14 +9,14 @@ use leafd::store::schema;
 
 use super::product::{Product, encode};
 
-/// Small, since many run beside each other. Without syncs, since a slow disk would hold up every
-/// lease: a test kills the server, not the machine, and what the server wrote outlives it. What has to
-/// do with the files is the same at the installation as later.
+/// Small, since many servers run at once. Without syncs, since a slow disk would delay every lease:
+/// tests kill the server, not the machine, and the kernel keeps what a killed server wrote. The
+/// installation needs the same options, since they determine the files.
 const FILES: [&str; 7] = [
     "--innodb-log-file-size=4M",
     "--innodb-buffer-pool-size=8M",
     "--innodb-temp-data-file-path=ibtmp1:1M:autoextend",
-    // The kernel has few contexts for asynchronous IO, and containers share them.
+    // The kernel has few contexts for asynchronous IO, and all containers share them.
     "--innodb-use-native-aio=0",
     "--skip-name-resolve",
     "--innodb-flush-log-at-trx-commit=2",
@@ -100,8 +100,9 @@ impl Product for MariaDb {
 
     fn prepare_database(&self) -> &'static [&'static str] {
         &[
-            // Rights on a table that is not there yet need CREATE among them. They have to be the
-            // table's: a change of the database's does not reach those who are connected.
+            // Rights on a table that does not exist yet can only be granted together with CREATE.
+            // They have to be rights on the table, since open connections do not notice a change of
+            // the rights on the database.
             "GRANT SELECT, INSERT, UPDATE, CREATE ON leaf_alloc TO leaf",
             "REVOKE CREATE ON leaf_alloc FROM leaf",
             // A user without any right in a database cannot even connect to it.

@@ -1,5 +1,5 @@
-//! Real database servers, MariaDB and PostgreSQL: private instances in folders of their own, with
-//! a user `leaf` whose password is checked, and with the faults that servers have.
+//! Real MariaDB and PostgreSQL servers: private instances in folders of their own, with a user `leaf`
+//! who needs a password. Tests can kill, freeze and restart them, and change the rights of the user.
 
 mod mariadb;
 mod postgres;
@@ -19,17 +19,17 @@ use server::Server;
 
 use crate::log::Log;
 
-/// Which server.
+/// The kind of a database server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// MariaDB, which stands for MySQL as well.
+    /// MariaDB, which also represents MySQL.
     MariaDb,
     /// PostgreSQL.
     Postgres,
 }
 
 impl Kind {
-    /// All of them.
+    /// Both kinds, for tests that loop over them.
     pub const ALL: [Self; 2] = [Self::MariaDb, Self::Postgres];
 
     fn product(self) -> &'static dyn Product {
@@ -40,16 +40,16 @@ impl Kind {
     }
 }
 
-/// What a server gets beyond the usual.
+/// Additional settings for a server.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extra<'a> {
-    /// Files in its data folder, which it works in: their names, and what is in them.
+    /// Names and contents of files in its data folder, which is its working directory.
     pub files: &'a [(&'a str, &'a str)],
-    /// Behind its other arguments, which they overrule.
+    /// Arguments that follow its other arguments and override them.
     pub arguments: &'a [&'a str],
 }
 
-/// Makes a test for each kind of database, from functions that take the kind.
+/// Runs functions that take a [`Kind`] as tests on every kind of database.
 #[macro_export]
 macro_rules! on_every_database {
     ($($name:ident,)*) => {
@@ -62,8 +62,8 @@ macro_rules! on_every_database {
     };
 }
 
-/// A database on a server, with a user `leaf`. The server ends with the last of its databases, or
-/// with the test process.
+/// A database on a server, with a user `leaf`. The server ends when the last of its databases is
+/// dropped or the test process ends.
 #[derive(Debug)]
 pub struct Database {
     server: Arc<Server>,
@@ -72,30 +72,22 @@ pub struct Database {
 }
 
 impl Database {
-    /// Starts a server for this test alone, with an empty database.
-    ///
-    /// # Panics
-    /// When it does not start, as when Debian's package is not installed.
+    /// Starts a server for this test alone, with an empty database. It needs Debian's package
+    /// `mariadb-server` or `postgresql`.
     #[must_use]
     pub fn start(kind: Kind) -> Self {
         Self::start_with(kind, Extra::default())
     }
 
-    /// Starts a server for this test alone with more than it usually has.
-    ///
-    /// # Panics
-    /// When it does not start.
+    /// Starts a server for this test alone, with additional settings.
     #[must_use]
     pub fn start_with(kind: Kind, extra: Extra<'_>) -> Self {
         let server = Arc::new(Server::start(kind.product(), extra));
         Self { server, kind, name: "leaf".to_owned() }
     }
 
-    /// The server that the tests of this process share; it is started for the first of them. Each
-    /// takes a database of its own with `fresh`, and harms no server that others use.
-    ///
-    /// # Panics
-    /// When it does not start.
+    /// The server that the tests of this process share. Each test has to use a database of its own from
+    /// [`Self::fresh`], and must not disturb the server.
     #[must_use]
     pub fn shared(kind: Kind) -> &'static Self {
         static MARIADB: OnceLock<Database> = OnceLock::new();
@@ -107,10 +99,7 @@ impl Database {
         database.get_or_init(|| Self::start(kind))
     }
 
-    /// A new, empty database on the same server, which is as quick as a statement.
-    ///
-    /// # Panics
-    /// When the server does not make it.
+    /// Creates an empty database on the same server, which takes one statement.
     #[must_use]
     pub fn fresh(&self) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -119,19 +108,19 @@ impl Database {
         Self { server: Arc::clone(&self.server), kind: self.kind, name }
     }
 
-    /// Which server it is.
+    /// The kind of the server.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where the user `leaf` finds it.
+    /// The URL of the database for the user `leaf`.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_at(self.port())
     }
 
-    /// Where the user `leaf` finds it through another port of this host.
+    /// The URL for the user `leaf`, through another port of this host.
     #[must_use]
     pub fn url_at(&self, port: u16) -> String {
         self.server.product().url(port, &self.name)
@@ -143,46 +132,37 @@ impl Database {
         &self.name
     }
 
-    /// The port of the server, which it keeps.
+    /// The port of the server, which stays the same over restarts.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.server.port()
     }
 
     /// The process ID of the server.
-    ///
-    /// # Panics
-    /// When it does not run.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.server.pid()
     }
 
-    /// The folder of the server, which goes with it. Its processes work in `data` within.
+    /// The folder of the server, which is removed with it. Its processes work in the subfolder `data`.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.server.home().folder()
     }
 
-    /// What the server logged since it was last started.
+    /// What the server has logged since its last start.
     #[must_use]
     pub fn log(&self) -> Log<'static> {
         self.server.log()
     }
 
-    /// A session of the superuser.
-    ///
-    /// # Panics
-    /// When the server is not there.
+    /// Opens a session as the superuser.
     #[must_use]
     pub fn session(&self) -> Session {
         self.server.session(&self.name)
     }
 
-    /// A session of the user `leaf`, with its rights.
-    ///
-    /// # Panics
-    /// When the server is not there, or does not let it in.
+    /// Opens a session as the user `leaf`.
     #[must_use]
     pub fn leaf_session(&self) -> Session {
         let session = Session::open(&self.url());
@@ -190,42 +170,27 @@ impl Database {
     }
 
     /// Executes a statement as the superuser.
-    ///
-    /// # Panics
-    /// When it fails.
     pub fn sql(&self, statement: &str) {
         self.session().execute(statement);
     }
 
-    /// Executes a statement as the superuser, and returns the rows that it found.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Executes a statement as the superuser, and returns its rows.
     #[must_use]
     pub fn query(&self, statement: &str) -> Rows {
         self.session().query(statement)
     }
 
-    /// Makes Leaf's table, as `leafd schema` says.
-    ///
-    /// # Panics
-    /// When it is there already.
+    /// Creates the tables that `leafd schema` prints.
     pub fn create_table(&self) {
         self.create_table_with(self.server.product().create_table());
     }
 
-    /// Makes Leaf's table by other statements than usual. The user `leaf` may read and write it.
-    ///
-    /// # Panics
-    /// When they fail.
+    /// Creates Leaf's table with these statements. The user `leaf` may read and write it.
     pub fn create_table_with(&self, ddl: &str) {
         self.sql(ddl);
     }
 
-    /// Adds a tag.
-    ///
-    /// # Panics
-    /// When it is there already.
+    /// Adds the row of a tag.
     pub fn insert_tag(&self, tag: &str, max_id: i64, step: i32) {
         let tag = self.server.product().quote(tag);
         self.sql(&format!(
@@ -233,10 +198,7 @@ impl Database {
         ));
     }
 
-    /// Leaf's table in a database of its own on the shared server, with one tag.
-    ///
-    /// # Panics
-    /// When the server does not make it.
+    /// A new database on the shared server, with leafd's tables and one tag.
     #[must_use]
     pub fn with_tag(kind: Kind, tag: &str, step: i32) -> Self {
         let database = Self::shared(kind).fresh();
@@ -245,10 +207,7 @@ impl Database {
         database
     }
 
-    /// Up to where the IDs of a tag are leased.
-    ///
-    /// # Panics
-    /// When there is no such tag.
+    /// The end of what is leased of a tag.
     #[must_use]
     pub fn max_id(&self, tag: &str) -> i64 {
         let tag_ = self.server.product().quote(tag);
@@ -257,84 +216,56 @@ impl Database {
         value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no tag {tag}"))
     }
 
-    /// Takes all rights on the table from the user `leaf`, who may connect as before. Those who
-    /// are connected lose them as well.
-    ///
-    /// # Panics
-    /// When it has none.
+    /// Revokes all rights on the table from the user `leaf`, also for open connections. The user may
+    /// still connect.
     pub fn revoke(&self) {
         self.sql("REVOKE ALL PRIVILEGES ON leaf_alloc FROM leaf");
     }
 
-    /// Lets the user `leaf` read the table and no more: what a replica or a careless grant gives.
-    ///
-    /// # Panics
-    /// When it may not write now.
+    /// Lets the user `leaf` only read the table, like a replica or a careless grant.
     pub fn revoke_writing(&self) {
         self.sql("REVOKE INSERT, UPDATE ON leaf_alloc FROM leaf");
     }
 
-    /// Gives the user `leaf` the rights on the table that it has at first.
-    ///
-    /// # Panics
-    /// When there is no table.
+    /// Restores the rights of the user `leaf` on the table.
     pub fn grant(&self) {
         self.sql("GRANT SELECT, INSERT, UPDATE ON leaf_alloc TO leaf");
     }
 
-    /// Gives the user `leaf` the rights that deleting tags needs.
-    ///
-    /// # Panics
-    /// When there is no table for tombstones.
+    /// Grants the user `leaf` the rights that deleting tags needs.
     pub fn grant_deleting(&self) {
         self.sql("GRANT DELETE ON leaf_alloc TO leaf");
         self.sql("GRANT SELECT, INSERT, UPDATE ON leafd_tombstone TO leaf");
     }
 
-    /// Stops every process of the server (SIGSTOP): connections stay, and nothing answers. Returns
-    /// when all of them stand still.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// Freezes the server (SIGSTOP): connections stay open, and nothing answers. Returns once every
+    /// process has stopped.
     pub fn freeze(&self) {
         self.server.freeze();
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&self) {
         self.server.thaw();
     }
 
-    /// Kills every process of the server (SIGKILL), frozen or not.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// Kills the server (SIGKILL), frozen or not.
     pub fn kill(&self) {
         self.server.kill();
     }
 
-    /// Stops the server in order, which closes its connections, and waits for its end. A frozen
-    /// one has to be thawed before.
-    ///
-    /// # Panics
-    /// When it does not run, or does not end well.
+    /// Shuts the server down, which closes its connections, and waits for its end. A frozen server has
+    /// to be thawed first.
     pub fn stop(&self) {
         self.server.stop();
     }
 
-    /// Starts a server that was killed or stopped on its data, at its port, and waits until it
-    /// answers.
-    ///
-    /// # Panics
-    /// When it runs, or does not start.
+    /// Starts a killed or stopped server again with the same data and port, and waits until it answers.
     pub fn start_again(&self) {
         self.server.start_again();
     }
 
     /// Stops the server and starts it again.
-    ///
-    /// # Panics
-    /// When it does not stop or start.
     pub fn restart(&self) {
         self.stop();
         self.start_again();

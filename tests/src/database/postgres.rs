@@ -9,7 +9,7 @@ use leafd::store::schema;
 
 use super::product::{Product, encode};
 
-/// Who may come, and how: by the socket in the folder, or with a password.
+/// Lets clients in through the socket in the folder, or by TCP with a password.
 const ACCESS: &str = "\
 local all all trust
 host  all all 127.0.0.1/32 scram-sha-256
@@ -18,7 +18,7 @@ host  all all 127.0.0.1/32 scram-sha-256
 #[derive(Debug)]
 pub(crate) struct Postgres;
 
-/// A program of the newest version that is installed; Debian keeps them out of the PATH.
+/// A program of the newest installed version. Debian keeps them out of the PATH.
 fn program(name: &str) -> Command {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &PathBuf| -> Option<u32> { path.file_name()?.to_str()?.parse().ok() };
@@ -60,9 +60,9 @@ impl Product for Postgres {
         let mut command = program("postgres");
         command.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
         command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
-        // Small, since many run beside each other. Without syncs, since a slow disk would hold up
-        // every lease: a test kills the server, not the machine, and what the server wrote outlives
-        // it. Its shared memory lies in the folder, where a killed server leaves it.
+        // Small, since many servers run at once. Without syncs, since a slow disk would delay every
+        // lease: tests kill the server, not the machine, and the kernel keeps what a killed server
+        // wrote. Shared memory is in the folder, so that removing that removes it too.
         for setting in [
             "fsync=off",
             "shared_buffers=2MB",

@@ -1,17 +1,18 @@
-//! A server as a process: started, frozen, killed, stopped, and started again on its data.
+//! A database server: its process and its data.
 
 use std::time::{Duration, Instant};
 
 use super::product::Product;
 use super::session::Session;
 use super::{Extra, template};
-use crate::instance::{Home, PATIENCE, Port, Process};
+use crate::PATIENCE;
+use crate::instance::{Home, Port, Process};
 use crate::log::Log;
 
-/// How long a server may take to answer a single question while it is starting.
+/// The timeout of one query to a server that is starting.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// A server. Dropping it kills it.
+/// A server, running or not. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Server {
     product: &'static dyn Product,
@@ -27,7 +28,7 @@ impl std::fmt::Debug for dyn Product {
 }
 
 impl Server {
-    /// Starts a new instance, with more in its data folder and on its command line than usual.
+    /// Starts a new server with extra files and arguments.
     pub(crate) fn start(product: &'static dyn Product, extra: Extra<'_>) -> Self {
         let home = Home::new(product.account());
         template::copy(product, &home);
@@ -37,7 +38,7 @@ impl Server {
         Self::serve(product, home, extra.arguments)
     }
 
-    /// Starts on the data of a home.
+    /// Starts a server on the data in a folder.
     pub(crate) fn serve(product: &'static dyn Product, home: Home, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let process = Process::new(product.name(), home);
@@ -48,7 +49,7 @@ impl Server {
         server
     }
 
-    /// Starts the process and waits until it answers; what it logged, if it ends instead.
+    /// Starts the process and waits until it answers. If it ends instead, fails with its log.
     fn try_start(&self) -> Result<(), Log<'static>> {
         let mut command = self.product.serve(self.home().folder(), self.port());
         command.args(&self.arguments);
@@ -65,7 +66,7 @@ impl Server {
         Ok(())
     }
 
-    /// It answers: this one, since nobody else has a socket in its folder.
+    /// Whether this very server answers: no other one has a socket in its folder.
     fn is_ready(&self) -> bool {
         let url = self.superuser_url(self.product.first_database());
         let session = Session::open_within(PROBE, &url);
@@ -97,7 +98,7 @@ impl Server {
         self.product.superuser_url(self.home().folder(), self.port(), database)
     }
 
-    /// A session as the superuser.
+    /// Opens a session as the superuser.
     pub(crate) fn session(&self, database: &str) -> Session {
         let session = Session::open(&self.superuser_url(database));
         let name = self.product.name();
@@ -113,27 +114,27 @@ impl Server {
         }
     }
 
-    /// Stops every process, as it is, until `thaw`.
+    /// Stops every process (SIGSTOP) until `thaw`.
     pub(crate) fn freeze(&self) {
         self.process.freeze();
     }
 
-    /// Lets every process go on.
+    /// Resumes every process.
     pub(crate) fn thaw(&self) {
         self.process.thaw();
     }
 
-    /// Ends every process at once, as a power cut would.
+    /// Kills every process at once, as a power cut would.
     pub(crate) fn kill(&self) {
         self.process.kill();
     }
 
-    /// Asks the server to end, and waits.
+    /// Asks the server to end, and waits for it.
     pub(crate) fn stop(&self) {
         self.process.stop(self.product.stop_signal());
     }
 
-    /// Starts it on its data, at its port.
+    /// Starts it again with the same data and port.
     pub(crate) fn start_again(&self) {
         if let Err(log) = self.try_start() {
             panic!("{} does not start again\n{log}", self.product.name());

@@ -1,4 +1,4 @@
-//! A connection to a server that a test holds in its hand, blocking like the rest of the harness.
+//! A test's own connection to a database server. It blocks, like the rest of the harness.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, MySqlConnection, PgConnection, Row, SqliteConnection};
 use tokio::runtime::{Builder, Runtime};
 
-/// What a query found: rows of values as text, none for NULL.
+/// The rows of a query. Values are text, and none stands for NULL.
 pub type Rows = Vec<Vec<Option<String>>>;
 
-/// A session with a server, for transactions that a test holds open. Dropping it closes it, which
-/// rolls back what is not committed. Not for use within an asynchronous runtime.
+/// A session, for transactions that a test keeps open. Dropping it closes it, which rolls back what
+/// is not committed. It cannot be used inside an asynchronous runtime.
 #[derive(Debug)]
 pub struct Session {
     connection: Connection,
@@ -22,18 +22,15 @@ pub struct Session {
 
 #[derive(Debug)]
 enum Connection {
-    // Boxed, since they are far from the same size.
+    // Boxed, since their sizes differ a lot.
     MySql(Box<MySqlConnection>),
     Postgres(Box<PgConnection>),
     Sqlite(Box<SqliteConnection>),
 }
 
 impl Session {
-    /// Opens a session at a URL as leafd takes it, `mysql://…` or `postgres://…`; or with an
-    /// embedded store, which is there already, at `sqlite:` and its path.
-    ///
-    /// # Errors
-    /// When the server is not there, or does not let one in.
+    /// Opens a session at one of leafd's URLs, `mysql://…` or `postgres://…`, or with an existing
+    /// embedded store at `sqlite:PATH`. Fails if the server is down or refuses the login.
     pub fn open(url: &str) -> sqlx::Result<Self> {
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(sqlx::Error::Io)?;
@@ -41,7 +38,7 @@ impl Session {
         Ok(Self { connection, runtime })
     }
 
-    /// Opens a session; none when that does not succeed in the time.
+    /// Opens a session; none if that fails or takes longer than `time`.
     pub(crate) fn open_within(time: Duration, url: &str) -> Option<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let connection = runtime.block_on(async { tokio::time::timeout(time, connect(url)).await });
@@ -49,31 +46,22 @@ impl Session {
     }
 
     /// Executes a statement.
-    ///
-    /// # Panics
-    /// When it fails.
     pub fn execute(&mut self, statement: &str) {
         self.query(statement);
     }
 
-    /// Executes a statement, and returns the rows that it found.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Executes a statement, and returns its rows.
     pub fn query(&mut self, statement: &str) -> Rows {
         self.try_query(statement).unwrap_or_else(|error| panic!("{statement}: {error}"))
     }
 
-    /// Executes a statement that may fail.
-    ///
-    /// # Errors
-    /// What the server says, or that it says nothing any more.
+    /// Executes a statement that may fail, with the server's error or that of the connection.
     pub fn try_query(&mut self, statement: &str) -> sqlx::Result<Rows> {
         self.runtime.block_on(self.connection.rows(statement))
     }
 
-    /// Executes a statement, and gives up after a time without the end of the answer: none then.
-    /// The session is of no use after that.
+    /// Executes a statement, and returns none if the answer is not complete within `time`. The session
+    /// cannot be used afterwards, so this consumes it.
     pub fn query_within(mut self, time: Duration, statement: &str) -> Option<sqlx::Result<Rows>> {
         let rows = self.connection.rows(statement);
         self.runtime.block_on(async { tokio::time::timeout(time, rows).await.ok() })
@@ -94,7 +82,7 @@ async fn connect(url: &str) -> sqlx::Result<Connection> {
 }
 
 impl Connection {
-    /// Statements go as plain text, and values come as plain text then.
+    /// Sends the statement as plain text; the values then arrive as plain text.
     async fn rows(&mut self, statement: &str) -> sqlx::Result<Rows> {
         let query = sqlx::raw_sql(AssertSqlSafe(statement));
         match self {

@@ -1,8 +1,7 @@
-//! The data of a new instance with the user and the database `leaf`, made once for all tests and
-//! kept beside them in cargo's target folder. It depends on the version of the server and on all
-//! that is done here, so that nobody starts on yesterday's.
+//! The data of a new server with the user and the database `leaf`, made once and copied for every
+//! test. Its name has a hash of the server's version and of this code, so that no test starts on an
+//! outdated one.
 
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +10,7 @@ use nix::unistd::geteuid;
 
 use super::product::Product;
 use super::server::Server;
+use crate::cache;
 use crate::instance::{Home, copy_folder};
 
 /// Fills the home's data folder.
@@ -19,31 +19,14 @@ pub(crate) fn copy(product: &'static dyn Product, home: &Home) {
 }
 
 fn template(product: &'static dyn Product, home: &Home) -> PathBuf {
-    // …/target/debug/deps/name-hash for a test, …/target/debug/name for a program
-    let program = std::env::current_exe().expect("the own path");
-    let target = program.ancestors().skip(1).find(|folder| !folder.ends_with("deps"));
-    let folder = target.expect("a target folder").join("leafd-tests");
-    std::fs::create_dir_all(&folder).expect("a folder for templates");
-    let template = folder.join(format!("{}-{:016x}", product.name(), recipe(product, home)));
-    // Test processes that start together wait for the first one.
-    let lock = File::create(template.with_extension("lock")).expect("a lock");
-    lock.lock().expect("the lock");
-    if !template.exists() {
-        let new = template.with_extension("new");
-        if new.exists() {
-            // Somebody was ended in the middle of it.
-            std::fs::remove_dir_all(&new).expect("room for a template");
-        }
-        make(product, &new);
-        std::fs::rename(&new, &template).expect("the template");
-    }
-    template
+    let name = format!("{}-{:016x}", product.name(), recipe(product, home));
+    cache::made_once(&name, |new| make(product, new))
 }
 
-/// All that the template is made of, as a number.
+/// A hash of all that the template depends on.
 fn recipe(product: &dyn Product, home: &Home) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // Its files belong to somebody.
+    // The files belong to the account that the server runs as.
     geteuid().as_raw().hash(&mut hasher);
     run(home, product.version()).hash(&mut hasher);
     for source in

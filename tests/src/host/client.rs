@@ -1,31 +1,29 @@
-//! The client of a host: it asks for snowflake IDs until it is told to end, whoever is started in
-//! the daemon's place.
+//! The client of a host. It asks the daemon, and its successors, for snowflake IDs until it is
+//! stopped.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use leaf_client::{Error, Ids, Layout, Options, blocking};
 
 use super::CALL;
+use crate::Background;
 use crate::load::SNOWFLAKE;
-use crate::seen::Seen;
+use crate::unique_ids::UniqueIds;
 
-/// Most IDs of one call. A call is made every few milliseconds, so that two who issue with one
-/// worker ID meet within a second.
+/// Most IDs of one call. With a call every few milliseconds, two hosts that use the same worker ID
+/// issue a duplicate within a second.
 const MOST: u32 = 200;
 
-/// How long it rests after an answer, and after a call that failed.
-const RESTS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(10)];
+/// The pause after an answer, and after a call that failed.
+const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(10)];
 
 #[derive(Debug)]
 pub(super) struct Client {
-    stop: Arc<AtomicBool>,
     tally: Arc<Mutex<Tally>>,
-    thread: JoinHandle<()>,
+    thread: Background<()>,
 }
 
 /// What a client has received.
@@ -33,53 +31,51 @@ pub(super) struct Client {
 pub(super) struct Tally {
     pub(super) calls: u64,
     failures: u64,
-    /// By worker ID.
+    /// Keyed by worker ID.
     pub(super) issued: BTreeMap<u64, Issued>,
 }
 
 /// What a host issued with one worker ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Issued {
-    /// So many IDs.
+    /// Number of IDs.
     pub count: u64,
-    /// The time of the first, in ms since 1970.
+    /// The time in the first ID, in ms since 1970.
     pub first_ms: u64,
-    /// That of the last.
+    /// The time in the last ID, in ms since 1970.
     pub last_ms: u64,
 }
 
 impl Client {
-    pub(super) fn start(options: &Options, layout: Layout, seen: &Seen) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+    pub(super) fn start(options: &Options, layout: Layout, seen: &UniqueIds) -> Self {
         let tally = Arc::new(Mutex::new(Tally::default()));
-        let (stopped, noted, seen) = (Arc::clone(&stop), Arc::clone(&tally), seen.clone());
+        let (noted, seen) = (Arc::clone(&tally), seen.clone());
         let mut client = blocking::Client::new(options.clone().timeout(CALL));
-        let thread = std::thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
+        let thread = Background::start(move |stop| {
+            while !stop.is_set() {
                 let answer = client.snowflake_many(fastrand::u32(1..=MOST));
                 if let Ok(ids) = &answer {
                     seen.add(SNOWFLAKE, ids);
                 }
-                let rest = RESTS[usize::from(answer.is_err())];
+                let pause = PAUSES[usize::from(answer.is_err())];
                 noted.lock().unwrap_or_else(PoisonError::into_inner).note(layout, answer);
-                std::thread::sleep(rest);
+                std::thread::sleep(pause);
             }
         });
-        Self { stop, tally, thread }
+        Self { tally, thread }
     }
 
     pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It ends by itself only when something is wrong.
+    /// Whether it ended by itself, which means that it found a bug.
     pub(super) fn has_ended(&self) -> bool {
-        self.thread.is_finished()
+        self.thread.has_ended()
     }
 
     pub(super) fn end(self) -> std::thread::Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join()
+        self.thread.try_finish()
     }
 }
 

@@ -1,6 +1,4 @@
-//! The folder of one server, and the keeper that clears it away: a shell that waits for the end of
-//! its input, which comes when the test lets go of it or the test process ends, however it ends.
-//! Statics are never dropped and a killed process runs no destructor; a closed pipe is certain.
+//! The folder of one server, which is removed when it is dropped or the test process ends.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -11,9 +9,12 @@ use std::process::{Child, Command, Stdio};
 
 use nix::unistd::{Pid, User, geteuid};
 
-/// Kills every process that works in the data folder, stopped ones as well, takes PostgreSQL's bit
-/// of System V memory away, which outlives a killed server, and removes the folder.
-const KEEPER: &str = r#"
+use crate::cleanup;
+use crate::processes::processes_in;
+
+/// Kills every process that works in the data folder, even a stopped one, frees PostgreSQL's System V
+/// shared memory, which outlives a killed server, and removes the folder.
+const CLEANUP: &str = r#"
 trap '' HUP INT TERM
 read -r _
 while
@@ -27,42 +28,36 @@ set -- "$1" $(sed -n 7p "$1/data/postmaster.pid")
 rm -rf "$1"
 "#;
 
-/// A folder that a server keeps everything in.
+/// The folder in which a server keeps everything.
 #[derive(Debug)]
 pub(crate) struct Home {
     folder: PathBuf,
     account: Option<User>,
-    keeper: Child,
+    cleanup: Child,
 }
 
 impl Home {
-    /// A new one, of the system's account `account` if the tests run as root: no server likes to.
+    /// Makes a folder. If the tests run as root, it belongs to the system account `account`, since
+    /// servers refuse to run as root.
     pub(crate) fn new(account: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("leafd-server-").tempdir();
-        // Removed by the keeper. /proc shows working directories without symbolic links.
+        // The cleanup removes it. /proc shows working directories without symbolic links.
         let folder = folder.expect("a folder").keep().canonicalize().expect("its path");
-        let keeper = Command::new("sh")
-            .args(["-c", KEEPER, "keeper"])
-            .arg(&folder)
-            .process_group(0) // Control-C is for the tests; the keeper has to outlive them.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
+        let cleanup = cleanup::start(CLEANUP, [&folder]);
         let account = geteuid().is_root().then(|| {
             let user = User::from_name(account).expect("the accounts of this system");
             user.unwrap_or_else(|| {
                 panic!("there is no account {account}: is its server installed?")
             })
         });
-        let home = Self { folder, account, keeper: keeper.expect("sh starts") };
+        let home = Self { folder, account, cleanup };
         home.own(&home.folder);
         home.make("data");
         home.make("tmp");
         home
     }
 
-    /// Makes a folder in it that only the server reads.
+    /// Makes a subfolder that only the server can read.
     pub(crate) fn make(&self, name: &str) -> PathBuf {
         let path = self.folder.join(name);
         std::fs::DirBuilder::new().mode(0o700).create(&path).expect("a folder in it");
@@ -84,7 +79,7 @@ impl Home {
         self.folder.join("data")
     }
 
-    /// Puts a file into the data folder that only the server reads.
+    /// Writes a file into the data folder that only the server can read.
     pub(crate) fn write(&self, name: &str, content: &str) {
         let path = self.data().join(name);
         let mut options = OpenOptions::new();
@@ -93,13 +88,13 @@ impl Home {
         self.own(&path);
     }
 
-    /// The processes that work here.
+    /// The server's processes.
     pub(crate) fn processes(&self) -> Vec<Pid> {
         processes_in(&self.data())
     }
 
-    /// Lets a program run here and nowhere else: with the account, and without the environment,
-    /// since servers take settings from it.
+    /// Prepares a program to run in this folder, as the account, and with a clean environment, since
+    /// servers read settings from it.
     pub(crate) fn settle<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let path = std::env::var("PATH").unwrap_or_default();
         command
@@ -110,13 +105,13 @@ impl Home {
             .current_dir(self.data())
             .stdin(Stdio::null());
         match &self.account {
-            // This also leaves root's groups.
+            // This also drops root's groups.
             Some(user) => command.uid(user.uid.as_raw()).gid(user.gid.as_raw()),
             None => command,
         }
     }
 
-    /// What may be wrong when a program does not start at all.
+    /// The message for a program that does not start at all.
     pub(crate) fn cannot_start(&self, command: &Command, error: &std::io::Error) -> String {
         let program = command.get_program().display();
         let account = self.account.as_ref().map_or("this user", |user| &user.name);
@@ -127,26 +122,11 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
+        cleanup::finish(&mut self.cleanup);
     }
 }
 
-/// The processes whose working directory is `folder`. Each server works in its own data folder,
-/// and so do PostgreSQL's children, even those whose parent is gone.
-///
-/// # Panics
-/// When the system does not tell.
-#[must_use]
-pub fn processes_in(folder: &Path) -> Vec<Pid> {
-    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let works_here =
-        |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|path| path == folder);
-    pids.filter(works_here).map(Pid::from_raw).collect()
-}
-
-/// Copies what is in `from`, with owners and modes.
+/// Copies the contents of `from`, with owners and modes.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     let mut command = Command::new("cp");
     command.args(["-a", "--reflink=auto"]).arg(from.join(".")).arg(to);

@@ -1,5 +1,5 @@
-//! A port of this host that belongs to one server as long as this is kept, also while the server is
-//! down: it has to find it again when it is started once more.
+//! A port of this host that is reserved for one server, even while the server is down, so that a
+//! restarted server gets the same port.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -7,8 +7,8 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket, sockopt,
 };
 
-/// A port that is taken and not listened at. Whoever sets SO_REUSEADDR, as servers do, may listen
-/// at it all the same; who reserves one, or lets the kernel choose, gets another.
+/// A port that is bound but not listened on. A server can still listen on it, since servers set
+/// SO_REUSEADDR. Another reservation, or the kernel's choice of a free port, gets a different one.
 #[derive(Debug)]
 pub(crate) struct Port {
     number: u16,
@@ -16,7 +16,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// Takes a port, below those that the kernel gives to connections.
+    /// Reserves a port below the kernel's range for outgoing connections.
     pub(crate) fn reserve() -> Self {
         loop {
             if let Some(port) = Self::take(fastrand::u16(10_000..30_000)) {
@@ -28,9 +28,9 @@ impl Port {
     fn take(number: u16) -> Option<Self> {
         let flags = SockFlag::SOCK_CLOEXEC;
         let taken = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
-        // Without the option, this fails where anybody is, listening or not.
+        // Without the option, this fails if anybody uses the port, listening or not.
         bind(taken.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, number)).ok()?;
-        // With it, others who have it may come.
+        // With it, sockets that have it too may bind the port from now on.
         setsockopt(&taken, sockopt::ReuseAddr, &true).expect("SO_REUSEADDR");
         Some(Self { number, _taken: taken })
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_taken_once_and_its_server_may_listen_again_and_again() {
+    fn a_reserved_port_is_not_reserved_twice_and_its_server_can_listen_again_and_again() {
         let port = Port::reserve();
         let address = ("127.0.0.1", port.number());
         assert!(Port::take(port.number()).is_none());

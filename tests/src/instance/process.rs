@@ -1,8 +1,9 @@
-//! A server as a process in its home: started, frozen, killed, stopped, and started again. A server
-//! may be several processes, which all work in its data folder.
+//! The process of a server: started, frozen, killed, stopped and restarted. A server may consist of
+//! several processes, which all work in its data folder.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,8 +11,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Home, PATIENCE};
+use super::Home;
+use crate::PATIENCE;
 use crate::log::Log;
+use crate::processes::is_stopped;
 
 /// A server, running or not. Dropping it kills it.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// One that does not run yet; the name is for messages.
+    /// A server that does not run yet. Messages use the name.
     pub(crate) fn new(name: &'static str, home: Home) -> Self {
         Self { name, child: Mutex::new(None), home }
     }
@@ -31,7 +34,7 @@ impl Process {
         &self.home
     }
 
-    /// Starts the program in its home, with a new log.
+    /// Starts the program in its folder, with a new log.
     pub(crate) fn spawn(&self, mut command: Command) {
         let mut process = self.child();
         assert!(process.is_none(), "{} runs already", self.name);
@@ -43,12 +46,12 @@ impl Process {
         }));
     }
 
-    /// It was started, and nobody has killed or stopped it.
+    /// Whether it was started and not killed or stopped since.
     pub(crate) fn is_running(&self) -> bool {
         self.child().is_some()
     }
 
-    /// It has ended by itself, and may be started again.
+    /// Whether it has ended by itself. If so, it can be started again.
     pub(crate) fn has_ended(&self) -> bool {
         let mut process = self.child();
         let child = process.as_mut();
@@ -67,39 +70,40 @@ impl Process {
         Log::file(self.home.folder().join("log"))
     }
 
-    /// Stops every process, as it is, until `thaw`.
+    /// Stops every process (SIGSTOP) until `thaw`.
     pub(crate) fn freeze(&self) {
         assert!(self.is_running(), "{} does not run", self.name);
-        // A process may have made another one before it stopped: whoever looks once more, when all
-        // stand still, finds it.
+        // A process may have forked before it stopped. A second look, when all have stopped, finds
+        // the child.
         let mut looks = 0;
         self.until("stop", || {
-            let running = self.home.processes().into_iter().filter(|pid| !is_stopped(*pid));
+            let running =
+                self.home.processes().into_iter().filter(|pid| !is_stopped(&folder_of(*pid)));
             let sent = running.map(|pid| send(pid, Signal::SIGSTOP)).count();
             looks = if sent == 0 { looks + 1 } else { 0 };
             looks == 2
         });
     }
 
-    /// Lets every process go on.
+    /// Resumes every process.
     pub(crate) fn thaw(&self) {
         for pid in self.home.processes() {
             send(pid, Signal::SIGCONT);
         }
     }
 
-    /// It runs and stands still.
+    /// Whether it runs and is stopped.
     pub(crate) fn is_frozen(&self) -> bool {
-        self.child().as_ref().is_some_and(|child| is_stopped(pid_of(child)))
+        self.child().as_ref().is_some_and(|child| is_stopped(&folder_of(pid_of(child))))
     }
 
-    /// Ends every process at once, as a power cut would.
+    /// Kills every process at once, as a power cut would.
     pub(crate) fn kill(&self) {
         let status = self.end().expect("it runs");
         assert_eq!(status.signal(), Some(9), "{}", self.log());
     }
 
-    /// Asks the server to end, and waits.
+    /// Asks the server to end, and waits for it.
     pub(crate) fn stop(&self, signal: Signal) {
         let mut process = self.child();
         let mut child = process.take().expect("it runs");
@@ -109,8 +113,8 @@ impl Process {
         assert!(status.success(), "{status}\n{}", self.log());
     }
 
-    /// Ends a server that nobody needs any more. A parent that ends before its children leaves them
-    /// to the system, which may be slow to bury them. So it is asked first, even if it sleeps.
+    /// Ends a server that is no longer needed. Killing it at once would orphan its children, and the
+    /// system may be slow to reap those. So it is resumed and asked to end first.
     pub(crate) fn quit(&self, signal: Signal) {
         self.thaw();
         if let Some(child) = self.child().as_mut() {
@@ -126,7 +130,7 @@ impl Process {
     fn end(&self) -> Option<ExitStatus> {
         let child = self.child().take();
         let status = child.map(|mut child| {
-            // The parent first, so that it cannot see its children end.
+            // The parent first, so that it does not see its children end.
             let _ = child.kill();
             child.wait()
         });
@@ -168,12 +172,10 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 fn send(pid: Pid, signal: Signal) {
-    // It may have ended by itself.
+    // The process may have ended by itself.
     let _ = kill(pid, signal);
 }
 
-fn is_stopped(pid: Pid) -> bool {
-    // pid (name) state …; the name may have any character.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['T', 'Z', 'X']))
+fn folder_of(pid: Pid) -> PathBuf {
+    format!("/proc/{pid}").into()
 }

@@ -1,14 +1,14 @@
-//! Starts a container and ends it: a shell that waits for the end of its input, which comes when
-//! the test lets go of it or the test process ends, however it ends.
+//! The shell that starts a container, and ends it when it is dropped or the test process ends.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-/// In a control group of its own, since there may be no systemd on this host that would make one:
-/// two containers in one group would take each other's processes for strays. Process 1 of the
-/// container goes first, and systemd-nspawn, its parent, tidies up.
-const KEEPER: &str = r#"
+use crate::cleanup;
+
+/// Runs the container in a control group of its own, since this host may not have a systemd that
+/// makes one: two containers in one group would take each other's processes for strays. At the end
+/// it kills process 1 of the container, and systemd-nspawn, the parent, tidies up.
+const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 folder=$1 base=$2 name=$3
 trees='/sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd'
@@ -36,7 +36,7 @@ done
 rm -rf "$folder"
 "#;
 
-/// The shell, and the folder of what it needs.
+/// The shell, and the folder with its files.
 #[derive(Debug)]
 pub(super) struct Keeper {
     folder: PathBuf,
@@ -45,45 +45,35 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Starts a container whose root is `base`.
-    ///
-    /// # Panics
-    /// When the tests do not run as root.
     pub(super) fn start(base: &Path) -> Self {
         assert!(
             nix::unistd::geteuid().is_root(),
             "a real systemd needs root: run the tests as root, or tests/run --without-systemd"
         );
         let folder = tempfile::Builder::new().prefix("leafd-systemd-").tempdir();
-        // Removed by the shell.
+        // The shell removes it.
         let folder = folder.expect("a folder").keep();
         std::fs::create_dir(folder.join("tmp")).expect("a folder in it");
         let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
-        // What is left is the name of a machine.
+        // A machine's name may have letters, digits and hyphens.
         let name = name.replace(|char: char| !char.is_ascii_alphanumeric(), "-");
-        let shell = Command::new("sh")
-            .args(["-c", KEEPER, "keeper"])
-            .args([&folder, base])
-            .arg(name.trim_matches('-'))
-            .process_group(0) // Control-C is for the tests; the keeper has to outlive them.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Self { folder, shell: shell.expect("sh starts") }
+        let name = name.trim_matches('-');
+        let shell = cleanup::start(SCRIPT, [folder.as_os_str(), base.as_os_str(), name.as_ref()]);
+        Self { folder, shell }
     }
 
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Process 1 of the container, once there is one; before that, whoever prepares it.
+    /// Process 1 of the container; before that runs, the process that prepares the container.
     pub(super) fn leader(&self) -> Option<u32> {
         let nspawn = self.nspawn()?;
         let children = format!("/proc/{nspawn}/task/{nspawn}/children");
         std::fs::read_to_string(children).ok()?.split_whitespace().next()?.parse().ok()
     }
 
-    /// Whether systemd-nspawn was started and is no more.
+    /// Whether systemd-nspawn was started and has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.nspawn().is_some_and(|nspawn| {
             let stat = std::fs::read_to_string(format!("/proc/{nspawn}/stat"));
@@ -103,7 +93,6 @@ impl Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        drop(self.shell.stdin.take());
-        let _ = self.shell.wait();
+        cleanup::finish(&mut self.shell);
     }
 }

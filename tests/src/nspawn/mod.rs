@@ -1,6 +1,6 @@
-//! A real systemd: a Debian of its own in `systemd-nspawn`, with a private network and leafd's
-//! package in it. Its root is shared with all others and overlaid by memory, so that one boots in
-//! seconds and leaves nothing.
+//! A real systemd: a Debian in `systemd-nspawn`, with a private network and leafd's package. All
+//! containers share a read-only root and write to memory, so that one boots in seconds and leaves
+//! nothing behind.
 
 mod base;
 mod keeper;
@@ -16,31 +16,28 @@ use self::keeper::Keeper;
 pub use self::package::Package;
 use crate::log::Log;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A Debian that has booted. Dropping it ends it.
+/// A booted container. Dropping it ends it.
 #[derive(Debug)]
 pub struct Container {
     keeper: Keeper,
-    /// Its process 1, as this host numbers it.
+    /// The ID of its process 1 on this host.
     leader: u32,
 }
 
-/// What a command in a container did.
+/// The result of a command in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
-    /// The exit status.
+pub struct CommandOutput {
+    /// The exit status, unless a signal ended the command.
     pub code: Option<i32>,
-    /// Standard output and standard error, in this order.
+    /// Standard output followed by standard error.
     pub text: String,
 }
 
 impl Container {
-    /// Boots one without leafd.
-    ///
-    /// # Panics
-    /// When it does not, with what it wrote to its console.
+    /// Boots a container without leafd. It needs root.
     #[must_use]
     pub fn boot() -> Self {
         let keeper = Keeper::start(&base::root());
@@ -59,10 +56,7 @@ impl Container {
         }
     }
 
-    /// Boots one and installs leafd's package.
-    ///
-    /// # Panics
-    /// When either does not go.
+    /// Boots a container and installs leafd's package.
     #[must_use]
     pub fn with_leafd() -> Self {
         let container = Self::boot();
@@ -71,44 +65,32 @@ impl Container {
     }
 
     /// Installs a package, or upgrades to it.
-    ///
-    /// # Panics
-    /// When dpkg fails.
     pub fn install(&self, package: &Package) {
         let file = self.bring(package);
         self.ok(&format!("dpkg --install {file}"));
     }
 
-    /// Puts a package where dpkg finds it; returns the path there.
-    ///
-    /// # Panics
-    /// When it cannot be copied.
+    /// Copies a package into the container and returns its path there.
     pub fn bring(&self, package: &Package) -> String {
         let file = format!("/root/leafd-{}.deb", package.version());
         std::fs::copy(package.path(), self.path(&file)).expect("a copy of the package");
         file
     }
 
-    /// Executes a shell script in it, as root.
+    /// Runs a shell script in the container, as root.
     #[must_use]
-    pub fn sh(&self, script: &str) -> Ran {
+    pub fn sh(&self, script: &str) -> CommandOutput {
         enter(self.leader, &["sh", "-c", script])
     }
 
-    /// Executes a shell script that succeeds; returns what it wrote.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Runs a shell script that succeeds, and returns what it printed.
     pub fn ok(&self, script: &str) -> String {
         let ran = self.sh(script);
         assert_eq!(ran.code, Some(0), "{script}\n{}\n{}", ran.text, self.journal());
         ran.text
     }
 
-    /// Writes a file in it, and the folders above it.
-    ///
-    /// # Panics
-    /// When it cannot.
+    /// Writes a file in the container, and creates its folder.
     pub fn write(&self, path: &str, content: &str) {
         let path = self.path(path);
         let folder = path.parent().expect("a file has a folder");
@@ -116,34 +98,31 @@ impl Container {
         std::fs::write(&path, content).expect("a file in the container");
     }
 
-    /// Where this host sees a path of the container.
+    /// Where this host finds a path of the container.
     #[must_use]
     pub fn path(&self, inside: &str) -> PathBuf {
         format!("/proc/{}/root{inside}", self.leader).into()
     }
 
-    /// How clients on this host reach its leafd, which takes them for root.
+    /// Options for clients on this host. The container's leafd takes them for root.
     #[must_use]
     pub fn options(&self) -> Options {
         Options::at(self.path("/run/leafd/leafd.sock"))
     }
 
-    /// A property of a unit, as `systemctl show` has it.
-    ///
-    /// # Panics
-    /// When there is none.
+    /// A property of a unit, as `systemctl show` prints it.
     #[must_use]
     pub fn property(&self, unit: &str, name: &str) -> String {
         self.ok(&format!("systemctl show --value --property={name} {unit}")).trim().to_owned()
     }
 
-    /// What `systemctl status` shows; its exit status is not looked at.
+    /// What `systemctl status` prints, whatever its exit status.
     #[must_use]
     pub fn status(&self, unit: &str) -> String {
         self.sh(&format!("systemctl status --no-pager --full --lines=30 {unit}")).text
     }
 
-    /// What leafd and systemd have written about its units.
+    /// What leafd and systemd have logged about leafd's units.
     #[must_use]
     pub fn journal(&self) -> Log<'_> {
         Log::new(|| {
@@ -153,44 +132,35 @@ impl Container {
         })
     }
 
-    /// Waits until something is so.
-    ///
-    /// # Panics
-    /// When it does not come.
+    /// Waits until `is_so` returns true.
     pub fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let began = Instant::now();
         while !is_so() {
-            assert!(began.elapsed() < PATIENCE, "never: {what}\n{}", self.journal());
+            assert!(began.elapsed() < PATIENCE, "gave up waiting: {what}\n{}", self.journal());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
     /// Waits until a property of a unit has a value.
-    ///
-    /// # Panics
-    /// When it never has.
     pub fn until_property(&self, unit: &str, name: &str, value: &str) {
         self.until(&format!("{name} of {unit} is {value}"), || self.property(unit, name) == value);
     }
 
-    /// The process of the service in the container's own numbers; 0 when there is none.
-    ///
-    /// # Panics
-    /// When systemd does not tell.
+    /// The process ID of the service inside the container; 0 if it does not run.
     #[must_use]
     pub fn main_pid(&self) -> u32 {
         self.property("leafd.service", "MainPID").parse().expect("a number")
     }
 
-    /// The folder that the container needs on this host; it goes with it.
+    /// The folder of the container on this host, which is removed with it.
     #[must_use]
     pub fn folder(&self) -> &std::path::Path {
         self.keeper.folder()
     }
 }
 
-/// Executes a command beside a container's process 1.
-fn enter(leader: u32, command: &[&str]) -> Ran {
+/// Runs a command in the namespaces of a container's process 1.
+fn enter(leader: u32, command: &[&str]) -> CommandOutput {
     let limit = format!("{}", PATIENCE.as_secs());
     let output = Command::new("nsenter")
         .args(["--all", "--target", &leader.to_string(), "--", "env", "--ignore-environment"])
@@ -202,5 +172,5 @@ fn enter(leader: u32, command: &[&str]) -> Ran {
         .expect("nsenter starts");
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
-    Ran { code: output.status.code(), text }
+    CommandOutput { code: output.status.code(), text }
 }

@@ -1,7 +1,6 @@
-//! leafd's Debian package, built by the script that operators use, and the same with a higher
+//! leafd's Debian package, built by the script that operators use, and copies of it with a higher
 //! version.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,8 +8,9 @@ use std::sync::OnceLock;
 use tempfile::TempDir;
 
 use crate::binaries;
+use crate::cache::{self, run};
 
-/// A package as a file.
+/// A package file.
 #[derive(Debug, Clone)]
 pub struct Package {
     path: PathBuf,
@@ -18,20 +18,14 @@ pub struct Package {
 }
 
 impl Package {
-    /// The package of this workspace as it is now.
-    ///
-    /// # Panics
-    /// When it cannot be built.
+    /// Builds the package of this workspace as it is now.
     #[must_use]
     pub fn build() -> Self {
         static BUILT: OnceLock<Package> = OnceLock::new();
         BUILT.get_or_init(build).clone()
     }
 
-    /// The same programs and scripts as another version, and the folder that the file is in.
-    ///
-    /// # Panics
-    /// When it cannot be packed.
+    /// A package with the same contents and another version. It lives as long as the folder.
     #[must_use]
     pub fn with_version(&self, version: &str) -> (Self, TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
@@ -49,13 +43,13 @@ impl Package {
         (Self { path, version: version.to_owned() }, folder)
     }
 
-    /// The file.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its version.
+    /// The version in the package's control file.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
@@ -65,11 +59,8 @@ impl Package {
 fn build() -> Package {
     let programs = binaries::folder();
     let target = programs.parent().expect("programs are in a target folder");
-    let folder = programs.join("leafd-tests");
-    std::fs::create_dir_all(&folder).expect("a folder for the package");
-    // One builds at a time.
-    let lock = File::create(folder.join("package.lock")).expect("a lock");
-    lock.lock().expect("the lock");
+    let folder = cache::folder();
+    let _lock = cache::lock("package");
     let own = folder.join(format!("leafd-{}.deb", std::process::id()));
     let mut script = Command::new(binaries::workspace().join("systemd/package"));
     binaries::forget_the_test(&mut script).env("CARGO_TARGET_DIR", target);
@@ -81,15 +72,4 @@ fn build() -> Package {
     std::fs::rename(&own, &path).expect("the package");
     let version = run(Command::new("dpkg-deb").arg("--field").arg(&path).arg("Version"));
     Package { path, version: version.trim().to_owned() }
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(
-        output.status.success(),
-        "{command:?}\n{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }

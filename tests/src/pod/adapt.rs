@@ -1,10 +1,10 @@
-//! A manifest as podman 4.3 can play it. Only what it cannot do is changed, each for the reason
-//! given, and to what a node of Kubernetes makes of it.
+//! Adapts a manifest to podman 4.3. Only what podman cannot do is changed, for the reason given, and to
+//! what a Kubernetes node would make of it.
 
 use serde_json::{Value, json};
 
-/// The objects with names that no other pod of the test process has: podman names volumes after
-/// them, and whoever comes later would get those of whoever was there before.
+/// Appends `number` to the names of the objects. podman names volumes after them, so a later pod with
+/// the same names would get the volumes of an earlier one.
 pub(super) fn apart(objects: &[Value], number: u32) -> Vec<Value> {
     let mut objects = objects.to_vec();
     for object in &mut objects {
@@ -33,12 +33,12 @@ fn rename(name: &mut Value, number: u32) {
     }
 }
 
-/// The objects that podman knows, with the pod `name` on the node `node`.
+/// Rewrites the objects for podman, with the pod `name` on the node `node`.
 pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value> {
     let mut objects = objects.to_vec();
     objects.retain(|object| object["kind"] != "Namespace");
     for object in &mut objects {
-        // Of a DaemonSet each node has one pod, and of a Deployment podman plays one.
+        // A DaemonSet has one pod per node. podman runs one pod of a Deployment.
         if object["kind"] == "DaemonSet" {
             object["kind"] = json!("Pod");
             object["apiVersion"] = json!("v1");
@@ -47,7 +47,7 @@ pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value>
         if object["kind"] == "Deployment" {
             object["spec"]["replicas"] = json!(1);
         }
-        // It mounts a secret as the base64 that it came in.
+        // podman would mount a secret still encoded in base64.
         if object["kind"] == "Secret" {
             object["kind"] = json!("ConfigMap");
             object["data"] = object["stringData"].take();
@@ -58,7 +58,7 @@ pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value>
         let Some(pod) = specification(object) else { continue };
         sidecars_among_containers(pod);
         group_of_volumes(pod);
-        // It would start those again, too, that are to end before the others start.
+        // podman would also restart init containers that ended as they should.
         if !each(&mut pod["initContainers"]).is_empty() {
             pod["restartPolicy"] = json!("OnFailure");
         }
@@ -76,9 +76,9 @@ pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value>
         ];
         for key in ["initContainers", "containers"] {
             for container in each(&mut pod[key]) {
-                // It would publish the peer port, which is for the network of a cluster.
+                // podman would publish the peer port, which is meant for the cluster's network.
                 remove(container, "ports");
-                // It would put them to a shell, and there is none: the tests ask them.
+                // podman would run probes in a shell, which the image lacks. The tests run them.
                 for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
                     remove(container, probe);
                 }
@@ -89,7 +89,7 @@ pub(super) fn to_podman(objects: &[Value], name: &str, node: &str) -> Vec<Value>
     objects
 }
 
-/// It does not know sidecars. Here they are containers like others, which are restarted likewise.
+/// podman does not know sidecars. As ordinary containers they are restarted in the same way.
 fn sidecars_among_containers(pod: &mut Value) {
     let Some(starting) = pod["initContainers"].as_array_mut() else { return };
     let is_sidecar = |container: &mut Value| container["restartPolicy"] == "Always";
@@ -104,7 +104,8 @@ fn sidecars_among_containers(pod: &mut Value) {
     pod["containers"] = json!(containers);
 }
 
-/// It does not know the group of a pod's volumes, which is also one of each container's groups.
+/// podman does not know `fsGroup`. Kubernetes also adds it to each container's groups, and so does
+/// this.
 fn group_of_volumes(pod: &mut Value) {
     let context = &mut pod["securityContext"];
     let group = context["fsGroup"].clone();
@@ -117,7 +118,7 @@ fn group_of_volumes(pod: &mut Value) {
     }
 }
 
-/// It knows few of the fields that a variable can be taken from, and no variables within others.
+/// podman can set a variable from few fields, and does not expand variables within others.
 fn variables(container: &mut Value, fields: &[(&str, &str)]) {
     let mut known: Vec<(String, String)> = Vec::new();
     for variable in each(&mut container["env"]) {
@@ -138,7 +139,7 @@ fn remove(value: &mut Value, key: &str) {
     value.as_object_mut().and_then(|object| object.remove(key));
 }
 
-/// What the pods of an object are made by.
+/// The specification of an object's pods.
 fn specification(object: &mut Value) -> Option<&mut Value> {
     match object["kind"].as_str()? {
         "Pod" => Some(&mut object["spec"]),

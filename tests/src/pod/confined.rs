@@ -1,5 +1,5 @@
-//! What a process may do, as the kernel sees it: read from outside, since nothing within the
-//! container could.
+//! What a process in a container may do, according to the kernel. It is read from outside, since the
+//! image has no programs for that.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,25 +8,22 @@ use std::path::PathBuf;
 
 /// A process in a container.
 #[derive(Debug, Clone, Copy)]
-pub struct Confined {
+pub struct ContainerProcess {
     pid: u32,
 }
 
-impl Confined {
+impl ContainerProcess {
     pub(super) fn of(pid: u64) -> Self {
         Self { pid: u32::try_from(pid).expect("a process ID") }
     }
 
-    /// Its process ID, here.
+    /// Its process ID on this host.
     #[must_use]
     pub const fn pid(self) -> u32 {
         self.pid
     }
 
-    /// A field of its status, with its words one space apart.
-    ///
-    /// # Panics
-    /// When it has ended.
+    /// A field of `/proc/PID/status`, with single spaces between its words.
     #[must_use]
     pub fn status(self, field: &str) -> String {
         let text = fs::read_to_string(format!("/proc/{}/status", self.pid)).expect("it runs");
@@ -35,14 +32,14 @@ impl Confined {
         words.join(" ")
     }
 
-    /// A path as it sees it.
+    /// Where this host finds a path of the container.
     #[must_use]
     pub fn path(self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.pid))
     }
 
-    /// Why nobody can make a file in a folder there, root of this machine included; none when one
-    /// can be made.
+    /// Why nobody, not even root of this host, can create a file in a folder of the container; none
+    /// if that works.
     #[must_use]
     pub fn refuses_to_write(self, folder: &str) -> Option<io::ErrorKind> {
         let file = self.path(folder).join("probe");
@@ -50,10 +47,7 @@ impl Confined {
         Some(refused.kind())
     }
 
-    /// The names in a folder there.
-    ///
-    /// # Panics
-    /// When there is no such folder.
+    /// The names in a folder of the container.
     #[must_use]
     pub fn names_in(self, folder: &str) -> BTreeSet<String> {
         let entries = fs::read_dir(self.path(folder)).expect("the folder");

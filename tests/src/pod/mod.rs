@@ -1,5 +1,5 @@
-//! Pods of the manifests that are shipped, played by podman. A pod ends with its value, or with
-//! the test process.
+//! Pods of the shipped manifests, run by podman. Dropping a [`Pod`] ends it, and so does the end of the
+//! test process.
 
 mod adapt;
 mod application;
@@ -20,24 +20,24 @@ use serde_json::Value;
 use crate::log::Log;
 
 pub use application::Application;
-pub use confined::Confined;
-pub use names::Names;
+pub use confined::ContainerProcess;
+pub use names::NameServer;
 pub use podman::Podman;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The node that all pods are on.
+/// The name of the node that all pods run on.
 pub const NODE: &str = "node-1";
 
-/// Gives the objects of a manifest names that no other pod of this test process has.
+/// Renames the objects of a manifest so that no other pod of this test process has their names.
 #[must_use]
 pub fn apart(objects: &[Value]) -> Vec<Value> {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     adapt::apart(objects, NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A pod that runs. Dropping it ends it; what it has on the node is left.
+/// A running pod. Dropping it ends it and leaves what it stored on the node.
 #[derive(Debug)]
 pub struct Pod {
     podman: &'static Podman,
@@ -45,10 +45,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Plays the one pod of a manifest's objects.
-    ///
-    /// # Panics
-    /// When podman does not.
+    /// Runs the one pod of a manifest's objects.
     #[must_use]
     pub fn play(podman: &'static Podman, objects: &[Value]) -> Self {
         let name = objects.iter().find_map(|object| {
@@ -60,12 +57,12 @@ impl Pod {
             }
         });
         let name = name.expect("a pod");
-        // Each document of a YAML file may be JSON.
+        // JSON is valid YAML.
         let documents = adapt::to_podman(objects, &name, NODE);
         let text: String = documents.iter().map(|object| format!("---\n{object}\n")).collect();
         let file = podman.folder().join(format!("{name}.yaml"));
         std::fs::write(&file, text).expect("the manifest");
-        // On the loopback interface are the servers of the tests.
+        // The servers of the tests listen on the loopback interface.
         let pod = Self { podman, name };
         podman.run([
             OsStr::new("play"),
@@ -76,7 +73,8 @@ impl Pod {
         pod
     }
 
-    /// Executes a command in a container, as Kubernetes does for a probe.
+    /// Runs a command in a container, as Kubernetes does for a probe. Returns its exit code, standard
+    /// output and standard error.
     #[must_use]
     pub fn exec(&self, container: &str, command: &[&str]) -> (Option<i32>, String, String) {
         let container = self.container(container);
@@ -85,10 +83,7 @@ impl Pod {
         (output.status.code(), text(&output.stdout), text(&output.stderr))
     }
 
-    /// Executes a command that succeeds, and returns what it printed.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Runs a command that succeeds, and returns what it printed.
     #[must_use]
     pub fn does(&self, container: &str, command: &[&str]) -> String {
         let (code, out, errors) = self.exec(container, command);
@@ -96,10 +91,7 @@ impl Pod {
         out
     }
 
-    /// Waits until a probe of the manifest, by its description there, goes well.
-    ///
-    /// # Panics
-    /// When it does not.
+    /// Waits until a probe succeeds. `probe` is its description in the manifest.
     pub fn wait_probe(&self, container: &str, probe: &Value) {
         let command = probe["exec"]["command"].as_array().expect("a command");
         let command: Vec<_> = command.iter().filter_map(Value::as_str).collect();
@@ -108,7 +100,7 @@ impl Pod {
         });
     }
 
-    /// What podman knows of a container.
+    /// What `podman inspect` says about a container.
     #[must_use]
     pub fn state(&self, container: &str) -> Value {
         let text = self.podman.run(["inspect", &self.container(container)]);
@@ -116,21 +108,15 @@ impl Pod {
         containers.remove(0)
     }
 
-    /// The process of a container.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// The main process of a running container.
     #[must_use]
-    pub fn process(&self, container: &str) -> Confined {
+    pub fn process(&self, container: &str) -> ContainerProcess {
         let pid = self.state(container)["State"]["Pid"].as_u64().filter(|pid| *pid > 0);
-        Confined::of(pid.unwrap_or_else(|| panic!("{container}: {}", self.log(container))))
+        ContainerProcess::of(pid.unwrap_or_else(|| panic!("{container}: {}", self.log(container))))
     }
 
-    /// Kills a container's process, as the kernel does when memory is short, and waits until
-    /// another one is there: podman is not told, and starts it again by itself.
-    ///
-    /// # Panics
-    /// When none comes.
+    /// Kills a container's process, as the kernel does when memory is short, and waits until podman
+    /// has restarted it.
     pub fn kill(&self, container: &str) {
         let before = self.process(container).pid();
         kill(Pid::from_raw(before.cast_signed()), Signal::SIGKILL).expect("it runs");
@@ -141,17 +127,14 @@ impl Pod {
         });
     }
 
-    /// Stops a container as Kubernetes does, by SIGTERM, and returns its exit code.
-    ///
-    /// # Panics
-    /// When podman does not know it.
+    /// Stops a container with SIGTERM, as Kubernetes does, and returns its exit code.
     #[must_use]
     pub fn stop(&self, container: &str) -> Option<i64> {
         self.podman.run(["stop", "--time", "60", &self.container(container)]);
         self.state(container)["State"]["ExitCode"].as_i64()
     }
 
-    /// All that a container has said since it was made.
+    /// All that a container has logged since it was created.
     #[must_use]
     pub fn log<'a>(&'a self, container: &'a str) -> Log<'a> {
         Log::new(|| self.output(container))
@@ -164,14 +147,11 @@ impl Pod {
             .concat()
     }
 
-    /// Waits until something holds.
-    ///
-    /// # Panics
-    /// When it does not come to it; with the log of `container`.
+    /// Waits until `holds` returns true. The message of a failure has the log of `container`.
     pub fn wait_until(&self, container: &str, what: &str, mut holds: impl FnMut() -> bool) {
         let began = Instant::now();
         while !holds() {
-            assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", self.log(container));
+            assert!(began.elapsed() < PATIENCE, "gave up waiting: {what}\n{}", self.log(container));
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -1,25 +1,22 @@
-//! A name server for pods: every name leads to this host. With it the names of a manifest are
-//! looked up by what the image has for that.
+//! A name server for pods that resolves every name to this host. With it the image's own resolver
+//! looks up the names of a manifest.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The port is fixed, so each test process has an address of its own.
+/// A running name server. The port of DNS is fixed, so each test process uses an address of its own.
 #[derive(Debug)]
-pub struct Names {
+pub struct NameServer {
     address: Ipv4Addr,
     asked: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Names {
-    /// The one that the tests of this process share.
-    ///
-    /// # Panics
-    /// When this is not root, whose the port is.
+impl NameServer {
+    /// The name server that all tests of this process share. It needs root, for its port.
     #[must_use]
     pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<Names> = OnceLock::new();
+        static SHARED: OnceLock<NameServer> = OnceLock::new();
         SHARED.get_or_init(Self::start)
     }
 
@@ -42,20 +39,20 @@ impl Names {
         Self { address, asked }
     }
 
-    /// Where it answers.
+    /// The address on which it answers.
     #[must_use]
     pub const fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// All names that somebody has asked for.
+    /// All names that were looked up.
     #[must_use]
     pub fn asked(&self) -> BTreeSet<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The name that a query is for, and the answer (RFC 1035).
+/// The name in a query, and the answer to it (RFC 1035).
 fn answer(query: &[u8]) -> Option<(String, Vec<u8>)> {
     let (mut name, mut at) = (String::new(), 12);
     loop {
@@ -73,12 +70,12 @@ fn answer(query: &[u8]) -> Option<(String, Vec<u8>)> {
     }
     let question = query.get(12..at + 4)?;
     let is_address = question.ends_with(&[0, 1, 0, 1]);
-    // A response without errors, recursion available; one question, and one answer or none.
+    // A response without an error, recursion available, one question, and at most one answer.
     let mut answer = query.get(..2)?.to_vec();
     answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_address), 0, 0, 0, 0]);
     answer.extend(question);
     if is_address {
-        // The question's name, its type and class, for 60 s, four bytes.
+        // The question's name, type and class; valid for 60 s; an address of four bytes.
         answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1]);
     }
     Some((name, answer))
@@ -89,18 +86,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_and_of_other_types_nothing() {
+    fn a_query_for_an_address_is_answered_and_one_for_another_type_gets_no_record() {
         let mut query =
             b"\x12\x34\x01\x00\0\x01\0\0\0\0\0\0\x02db\x07example\0\0\x01\0\x01".to_vec();
-        let (name, told) = answer(&query).expect("an answer");
+        let (name, reply) = answer(&query).expect("an answer");
         assert_eq!(name, "db.example");
         assert!(
-            told.starts_with(b"\x12\x34\x81\x80\0\x01\0\x01") && told.ends_with(&[127, 0, 0, 1])
+            reply.starts_with(b"\x12\x34\x81\x80\0\x01\0\x01") && reply.ends_with(&[127, 0, 0, 1])
         );
         let kind = query.len() - 3;
         query[kind] = 28;
-        let (_, told) = answer(&query).expect("an answer");
-        assert!(told.starts_with(b"\x12\x34\x81\x80\0\x01\0\0") && told.len() == query.len());
+        let (_, reply) = answer(&query).expect("an answer");
+        assert!(reply.starts_with(b"\x12\x34\x81\x80\0\x01\0\0") && reply.len() == query.len());
         assert_eq!(answer(&query[..20]), None);
     }
 }

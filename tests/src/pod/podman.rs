@@ -1,26 +1,26 @@
-//! A podman with nothing in common with the machine's: storage, locks and settings in a folder of
-//! its own, which goes with the test process, however that ends.
+//! A podman that shares nothing with the machine's: it has its storage, locks and settings in a folder
+//! of its own, which is removed when the test process ends.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::{fs, io::Write};
 
-use super::{Names, base};
+use super::{NameServer, base};
 use crate::binaries::{program, workspace};
+use crate::cleanup;
 
-/// The names that the manifests have for images which no registry here has.
+/// leafd's image, by its name in the manifests.
 pub const LEAFD_IMAGE: &str = "registry.example/leafd:0.1.0";
-/// The application's.
+/// The application's image, by its name in the manifests.
 pub const APPLICATION_IMAGE: &str = "registry.example/orders:1.0.0";
-/// For the directories of a node.
+/// The image of the container that prepares the directories of a node.
 pub const SHELL_IMAGE: &str = "docker.io/library/busybox:1.36";
 
-/// As any machine that is not set up for more: without systemd, and with few files and processes.
-/// The locks of the default are the machine's.
+/// Settings for a machine without systemd and with low limits on files and processes. The default
+/// kind of locks would be shared with the machine's podman.
 const CONTAINERS: &str = r#"
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 [engine]
@@ -30,8 +30,8 @@ lock_type = "file"
 runtime = "runc"
 "#;
 
-/// Ends all pods and removes the folder when the test process has ended.
-const KEEPER: &str = r#"
+/// Ends all pods and removes the folder.
+const CLEANUP: &str = r#"
 trap '' HUP INT TERM
 read -r _
 "$1/podman" pod rm --force --all --time 0
@@ -44,16 +44,14 @@ rm -rf "$1"
 #[derive(Debug)]
 pub struct Podman {
     folder: PathBuf,
-    /// Its input ends with this process.
-    _keeper: Child,
+    /// Cleans up when this process ends.
+    _cleanup: Child,
 }
 
 impl Podman {
-    /// The one that the tests of this process share. The image of leafd is built as an operator
-    /// would; that of the application is the same with the program `application`.
-    ///
-    /// # Panics
-    /// When an image cannot be built, as when this is not root or podman is not installed.
+    /// The podman that all tests of this process share. It needs root and Debian's package `podman`.
+    /// leafd's image is built as an operator builds it; the application's adds the program
+    /// `application` to it.
     pub fn shared(application: &Path) -> &'static Self {
         static SHARED: OnceLock<Podman> = OnceLock::new();
         SHARED.get_or_init(|| {
@@ -65,11 +63,11 @@ impl Podman {
 
     fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("leafd-pod-").tempdir();
-        // Removed by the keeper. /proc shows mounts without symbolic links.
+        // The cleanup removes it. /proc shows mounts without symbolic links.
         let folder = folder.expect("a folder").keep().canonicalize().expect("its path");
         let shown = folder.display();
-        // What the DNS of a cluster is for its pods.
-        let names = Names::shared().address();
+        // It takes the place of a cluster's DNS.
+        let names = NameServer::shared().address();
         let containers = format!("[containers]\ndns_servers = [\"{names}\"]\n{CONTAINERS}");
         fs::write(folder.join("containers.conf"), containers).expect("the settings");
         let storage = format!(
@@ -84,15 +82,8 @@ impl Podman {
         let mut options = fs::OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o700).open(folder.join("podman"));
         file.and_then(|mut file| file.write_all(script.as_bytes())).expect("the script");
-        let keeper = Command::new("sh")
-            .args(["-c", KEEPER, "keeper"])
-            .arg(&folder)
-            .process_group(0) // Control-C is for the tests; the keeper has to outlive them.
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Self { folder, _keeper: keeper.expect("sh starts") }
+        let cleanup = cleanup::start(CLEANUP, [&folder]);
+        Self { folder, _cleanup: cleanup }
     }
 
     fn build_images(&self, application: &Path) {
@@ -111,7 +102,7 @@ impl Podman {
         for program in [program("leafd"), program("leafctl"), application.to_owned()] {
             let name = program.file_name().expect("a name");
             let to = context.join(name);
-            // What a debug build has for debuggers is most of it.
+            // Most of a debug build is debug information.
             let status = Command::new("strip").arg("-o").arg(&to).arg(&program).status();
             assert!(status.is_ok_and(|status| status.success()), "strip {program:?}");
             fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("its mode");
@@ -128,7 +119,7 @@ impl Podman {
         self.build(&file, &["-t", APPLICATION_IMAGE], &context);
     }
 
-    /// Nothing is fetched: what is not here is missing.
+    /// Builds an image without fetching anything.
     fn build(&self, file: &Path, arguments: &[&str], context: &Path) {
         let mut all: Vec<&OsStr> = ["build", "--quiet", "--network", "none", "--pull=never", "-f"]
             .map(OsStr::new)
@@ -139,27 +130,21 @@ impl Podman {
         self.run(all);
     }
 
-    /// Where everything is.
+    /// The folder with all its files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Executes a command of podman, and returns how it ended.
-    ///
-    /// # Panics
-    /// When it does not start.
+    /// Runs a podman command that may fail.
     pub fn attempt<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Output {
         let mut command = Command::new(self.folder.join("podman"));
-        // Some of podman's programs look at where they are called.
+        // Some of podman's helpers depend on the working directory.
         command.args(arguments).stdin(Stdio::null()).current_dir(&self.folder);
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
-    /// Executes a command of podman, and returns what it printed.
-    ///
-    /// # Panics
-    /// When it fails.
+    /// Runs a podman command that succeeds, and returns what it printed.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
         let arguments: Vec<_> =
             arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();

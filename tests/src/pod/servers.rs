@@ -1,5 +1,4 @@
-//! The servers of a manifest's example replaced by those of the tests, under the names that they
-//! have there.
+//! Replaces the servers of a manifest's example by those of the tests, and keeps their names.
 
 use serde_json::{Value, json};
 
@@ -8,11 +7,8 @@ use crate::database::Database;
 const URL: &str = "mysql://leaf@db.example:3306/leaf?ssl-mode=REQUIRED";
 const ZOOKEEPER: &str = "zk-0.zk.example:2181,zk-1.zk.example:2181,zk-2.zk.example:2181";
 
-/// Leads leafd to a database of MariaDB and to a connect string of ZooKeeper's, where the user
-/// `leaf` has the password `secret`.
-///
-/// # Panics
-/// When the example has other addresses than it had.
+/// Points leafd to a MariaDB database and a ZooKeeper connect string. On both, the user `leaf` has the
+/// password `secret`.
 pub fn set(objects: &mut [Value], database: &Database, zookeeper: &str) {
     let url = database.url().replace(":secret@127.0.0.1:", "@db.example:");
     let zookeeper = zookeeper.replace("127.0.0.1:", "zk-0.zk.example:");
@@ -21,7 +17,7 @@ pub fn set(objects: &mut [Value], database: &Database, zookeeper: &str) {
             let old = text.as_str().expect("a text");
             assert!(old.contains(URL) && old.contains(ZOOKEEPER), "{old}");
             let new = old.replace(URL, &url).replace(ZOOKEEPER, &zookeeper);
-            // Not to the outside; and all pods of the tests have this host's ports.
+            // On loopback only, and on any port, since all pods share this host's ports.
             *text = json!(new + "[peer]\nlisten = \"127.0.0.1:0\"\n");
         }
         if let Some(secrets) = object.get_mut("stringData") {

@@ -1,4 +1,4 @@
-//! One connection through the proxy: two directions, each a queue of what is under way.
+//! One connection through the proxy: two directions, each with a queue of what is in flight.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{Mode, Network};
 
-/// How much one direction takes while nothing flows.
+/// Bytes that one direction accepts while nothing flows.
 const ROOM: usize = 1024 * 1024;
 
 /// A connection's view of the network.
@@ -22,21 +22,21 @@ pub(super) struct Line {
     losses: u64,
 }
 
-/// What comes out at the far end when its time has come. The end of a connection is under way like
-/// everything else: a network that hangs does not deliver it either.
+/// What is delivered at the far end when it is due. The end of a connection is queued like everything
+/// else: a network that hangs does not deliver it either.
 enum Item {
     Bytes(Vec<u8>),
     End,
     Reset,
 }
 
-/// What is under way, and when it is due.
+/// What is in flight, and when it is due.
 type Queue = VecDeque<(Instant, Item)>;
 
-/// Both ends get a reset.
+/// The connection is broken: both ends have to get a reset.
 struct Broken;
 
-/// Closes without a goodbye: the other end sees a reset.
+/// Makes the other end see a reset when the stream is dropped.
 pub(super) fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
@@ -74,7 +74,7 @@ impl Line {
         }
     }
 
-    /// The server sees a client once something flows.
+    /// Connects to the server once the network lets something flow.
     async fn connect(&self, port: u16) -> std::io::Result<TcpStream> {
         let mut network = self.network.clone();
         let _ = network.wait_for(|network| self.flows(network)).await;
@@ -89,7 +89,7 @@ impl Line {
             let flows = self.flows(&self.network.borrow());
             let due = queue.front().map(|(due, _)| *due);
             tokio::select! {
-                // Looks again; the proxy does not end before its connections.
+                // Reads the state again. The sender outlives its connections, so this cannot fail.
                 _ = self.network.changed() => {}
                 _ = from.readable(), if open && held < ROOM => {
                     let delay = self.network.borrow().delay;
@@ -103,7 +103,7 @@ impl Line {
                     }
                 }
                 () = writable(to, due), if flows => {
-                    // Within the borrow, so that no byte is written after `hold` has returned.
+                    // Within the borrow, so that nothing is written after `hold` has returned.
                     let now = self.network.borrow();
                     if self.flows(&now) {
                         held -= deliver(&mut queue, to)?;
@@ -115,12 +115,12 @@ impl Line {
     }
 }
 
-/// Returns when it is time for the next item, and there is room for it; never without one.
+/// Returns once the next item is due and can be written; never if there is none.
 async fn writable(to: &TcpStream, due: Option<Instant>) {
     match due {
         Some(due) => {
             sleep_until(due).await;
-            // An error of the connection makes it ready as well.
+            // A broken connection becomes writable too.
             let _ = to.writable().await;
         }
         None => std::future::pending().await,
@@ -137,7 +137,7 @@ fn read(from: &TcpStream) -> Option<Item> {
     }
 }
 
-/// Delivers the front of the queue, as far as it goes, and returns how many bytes went.
+/// Writes as much of the first item as possible, and returns the number of bytes written.
 fn deliver(queue: &mut Queue, to: &TcpStream) -> Result<usize, Broken> {
     let Some((due, item)) = queue.pop_front() else { return Ok(0) };
     match item {

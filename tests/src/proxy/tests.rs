@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpSocket;
 
-use super::{PATIENCE, Proxy};
+use super::Proxy;
+use crate::PATIENCE;
 
-/// How long something that must not happen is waited for.
+/// How long a test waits to see that something does not happen.
 const A_WHILE: Duration = Duration::from_millis(200);
 
-/// A server that says hello, and then what it is told. It serves as long as the process lives.
+/// Starts a server that says hello and then echoes. It runs as long as the process.
 fn echo() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -87,8 +88,8 @@ fn everything_passes_in_both_directions_up_to_the_end_of_each() {
 }
 
 #[test]
-fn a_server_that_is_not_there_resets_its_clients() {
-    // Bound and not listening: nobody else gets the port meanwhile.
+fn clients_are_reset_if_the_server_is_not_there() {
+    // Bound but not listening, so that nobody else gets the port.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
     let proxy = Proxy::to(socket.local_addr().unwrap().port());
@@ -96,7 +97,7 @@ fn a_server_that_is_not_there_resets_its_clients() {
 }
 
 #[test]
-fn what_is_held_flows_on_when_it_passes_again() {
+fn held_bytes_arrive_in_order_once_the_network_passes_again() {
     let proxy = Proxy::to(echo());
     let (old, leaving) = (greeted(&proxy), greeted(&proxy));
     proxy.hold();
@@ -105,7 +106,7 @@ fn what_is_held_flows_on_when_it_passes_again() {
         says(&old, text);
         says(&new, text);
     }
-    // An end is held like everything else.
+    // The end of a connection is held too.
     leaving.shutdown(Shutdown::Write).unwrap();
     for stream in [&old, &new, &leaving] {
         hears_nothing(stream);
@@ -117,14 +118,14 @@ fn what_is_held_flows_on_when_it_passes_again() {
 }
 
 #[test]
-fn a_cut_resets_those_who_are_connected_and_those_who_come() {
+fn a_cut_resets_open_connections_and_new_ones() {
     let proxy = Proxy::to(echo());
     let old = [greeted(&proxy), greeted(&proxy)];
     proxy.cut();
     assert_eq!(proxy.connections(), 0);
     old.iter().for_each(is_reset);
     is_reset(&connect(&proxy));
-    // Those who were held as well, and those who were lost.
+    // A cut also resets connections that were held or lost.
     proxy.hold();
     let held = connect(&proxy);
     wait_for_connections(&proxy, 1);
@@ -160,13 +161,13 @@ fn a_lost_connection_stays_silent_for_ever_and_a_new_one_works_once_it_passes() 
     proxy.pass();
     hears(&new, "helloheld");
     hears_nothing(&old);
-    // Nobody learns of the end of a lost one either.
+    // The end of a lost connection does not arrive either.
     assert_eq!(proxy.connections(), 3);
     says(&greeted(&proxy), "and another");
 }
 
 #[test]
-fn a_delay_puts_off_what_a_client_says_and_keeps_its_order() {
+fn a_delay_holds_back_what_a_client_sends_and_keeps_its_order() {
     let proxy = Proxy::to(echo());
     let (slow, never, other) = (greeted(&proxy), greeted(&proxy), greeted(&proxy));
     proxy.delay(PATIENCE * 60);
@@ -178,7 +179,7 @@ fn a_delay_puts_off_what_a_client_says_and_keeps_its_order() {
     hears(&slow, "one");
     assert!(began.elapsed() >= A_WHILE);
     proxy.delay(Duration::ZERO);
-    // What waits on one connection is in nobody's way on another, and is not overtaken.
+    // Delayed bytes do not block other connections, and later bytes do not overtake them.
     says(&never, "after");
     says(&other, "two");
     hears(&other, "two");
@@ -186,7 +187,7 @@ fn a_delay_puts_off_what_a_client_says_and_keeps_its_order() {
 }
 
 #[test]
-fn dropping_it_ends_its_connections() {
+fn dropping_the_proxy_ends_its_connections() {
     let proxy = Proxy::to(echo());
     let stream = greeted(&proxy);
     drop(proxy);

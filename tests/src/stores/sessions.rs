@@ -1,13 +1,12 @@
-//! What is to be seen of leafd from the side of the database: its connections, and what they wait for
-//! or hold.
+//! leafd's connections as the database server sees them, and the locks that they hold or wait for.
 
 use leafd::store::ServerKind;
 
-use super::{Bench, Place};
+use super::{Place, TestStore};
 
-impl Bench {
-    /// How many connections leafd has, as the server sees it; or whether this process has the file
-    /// open. SQLite closes it for all handles of a process at once, to keep their locks.
+impl TestStore {
+    /// The number of leafd's connections to the server. For an embedded store, 1 if this process has the
+    /// file open: SQLite closes it for all handles of a process at once, to keep their locks.
     #[must_use]
     pub fn connections(&self) -> usize {
         match &self.0 {
@@ -16,10 +15,7 @@ impl Bench {
         }
     }
 
-    /// What the server calls the connections of leafd.
-    ///
-    /// # Panics
-    /// When the store is embedded.
+    /// The server's IDs of leafd's connections.
     #[must_use]
     pub fn sessions(&self) -> Vec<String> {
         let sessions = self.by_kind(
@@ -31,19 +27,13 @@ impl Bench {
         rows.into_iter().flatten().flatten().collect()
     }
 
-    /// How many of them wait for a lock.
-    ///
-    /// # Panics
-    /// When the store is embedded.
+    /// How many of leafd's connections wait for a lock.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.busy("LOCK WAIT", "wait_event_type = 'Lock'")
     }
 
-    /// How many of them are within a transaction.
-    ///
-    /// # Panics
-    /// When the store is embedded.
+    /// How many of leafd's connections are inside a transaction.
     #[must_use]
     pub fn transactions(&self) -> usize {
         self.busy(", ACTIVE", "xact_start IS NOT NULL")
@@ -52,7 +42,7 @@ impl Bench {
     fn busy(&self, mariadb: &str, postgres: &str) -> usize {
         let sessions = self.sessions();
         match self.speaks() {
-            // Its table innodb_trx shows old news for as long as somebody looks often.
+            // The table innodb_trx is outdated for as long as it is queried often.
             ServerKind::MySql => {
                 let status = self.query("SHOW ENGINE INNODB STATUS");
                 let status = status.into_iter().flatten().flatten().next_back().expect("a text");

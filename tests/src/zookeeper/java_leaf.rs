@@ -1,6 +1,6 @@
-//! A stand-in for a Java Leaf server: how it finds its worker ID, in ZooKeeper's tree or in its own
-//! file, what it reads and writes there, what it cannot read, and which IDs it may have issued. It
-//! issues from its start to its end, whether ZooKeeper is there or not.
+//! A stand-in for a Java Leaf server with snowflake IDs. It takes its worker ID from ZooKeeper's tree or
+//! from its own file, reads and writes what Java Leaf does, and rejects what Java Leaf cannot parse. It
+//! is assumed to issue IDs from its start to its end, whether ZooKeeper is reachable or not.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use zookeeper_client::{CreateMode, Error};
 
 use super::{Tree, tree};
 
-/// How long a report waits for a connection before it fails.
+/// The timeout of a report.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// How often a server that returns late looks whether ZooKeeper is there.
+/// How often a server that returns late checks whether ZooKeeper is reachable.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A server that is not started yet.
+/// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct JavaLeaf {
     servers: String,
@@ -36,12 +36,12 @@ pub struct JavaLeaf {
     folder: Option<PathBuf>,
 }
 
-/// A server that runs. It issues until it is dropped, and reports its time unless it started from
-/// its file.
+/// A running server. It issues IDs until it is dropped, and reports its time unless it took its worker
+/// ID from its file.
 #[derive(Debug)]
 pub struct Running {
     worker: i32,
-    /// Its time at the start, in ms.
+    /// Its clock at the start, in ms since 1970.
     began_ms: i64,
     shared: Arc<Shared>,
     reporter: Option<(Sender<()>, JoinHandle<()>)>,
@@ -51,53 +51,53 @@ pub struct Running {
 struct Shared {
     leaf: JavaLeaf,
     tree: Tree,
-    /// Where its node is; none with a worker ID from its file.
+    /// The path of its node; none if its worker ID is from its file.
     node: Option<String>,
     clock_ms: AtomicI64,
     reports: AtomicU64,
 }
 
-/// What it keeps in a node: Jackson writes the fields in this order. Jackson would fill in missing
-/// fields and turn a number into a string; this does not, so that what passes here passes there.
+/// The content of a node, with the fields in Jackson's order. Jackson would fill in missing fields and
+/// accept a number as a string. This is stricter, so that what passes here also passes there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
-    /// Where it is.
+    /// The server's IP address.
     pub ip: String,
-    /// Its port, as a string.
+    /// The server's port, as a string.
     pub port: String,
-    /// When it was written, in ms by the writer's clock.
+    /// When the node was written, in ms since 1970 by the writer's clock.
     pub timestamp: i64,
 }
 
 /// A node as a Java Leaf server sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// What comes before the `-`: `ip:port`.
+    /// The part before the `-`: `ip:port`.
     pub owner: String,
-    /// The worker ID, which comes behind.
+    /// The worker ID, which is the part after the `-`.
     pub worker: i32,
-    /// What is in it.
+    /// The content of the node.
     pub endpoint: Endpoint,
 }
 
 /// Why a server does not start.
 #[derive(Debug)]
 pub enum Refusal {
-    /// What it recorded is later than its clock.
+    /// The time in its node is later than its clock.
     Clock {
-        /// In ms.
+        /// The time in its node, in ms since 1970.
         recorded: i64,
-        /// In ms.
+        /// Its clock, in ms since 1970.
         now: i64,
     },
-    /// A name in the tree that it does not understand, whosever it is.
+    /// A node of any server has a name that it cannot parse.
     Name(String),
-    /// Data that it does not understand, and why.
+    /// Its node has data that it cannot parse, with the reason.
     Data(String),
-    /// What ZooKeeper said.
+    /// An error of ZooKeeper.
     ZooKeeper(Error),
 }
 
@@ -105,10 +105,13 @@ impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clock { recorded, now } => {
-                write!(formatter, "the node says {recorded}, and the clock only {now}")
+                write!(
+                    formatter,
+                    "the time in the node is {recorded}, which is after the clock's {now}"
+                )
             }
-            Self::Name(name) => write!(formatter, "cannot understand the name {name:?}"),
-            Self::Data(reason) => write!(formatter, "cannot understand the data: {reason}"),
+            Self::Name(name) => write!(formatter, "cannot parse the name {name:?}"),
+            Self::Data(reason) => write!(formatter, "cannot parse the data: {reason}"),
             Self::ZooKeeper(error) => error.fmt(formatter),
         }
     }
@@ -123,7 +126,7 @@ impl From<Error> for Refusal {
 }
 
 impl JavaLeaf {
-    /// A server by a connect string, with `leaf.name`, at an address.
+    /// A server with this connect string, this `leaf.name`, and this address.
     #[must_use]
     pub fn at(servers: &str, name: &str, ip: &str, port: u16) -> Self {
         Self {
@@ -138,22 +141,22 @@ impl JavaLeaf {
         }
     }
 
-    /// Writes so long after an outage first, as its client may take to connect.
+    /// Makes the first report after an outage this late, as the client may take that long to connect.
     #[must_use]
     pub fn with_late_return(mut self, after: Duration) -> Self {
         self.returns_after = after;
         self
     }
 
-    /// Keeps its file below `folder`, its temporary folder, and starts from it when ZooKeeper or
-    /// the recorded time does not let it start otherwise.
+    /// Gives it a temporary folder for its file. It takes its worker ID from there if ZooKeeper or the
+    /// recorded time keeps it from starting otherwise.
     #[must_use]
     pub fn with_file_in(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
         self
     }
 
-    /// The folder of its file, which an operator removes.
+    /// The folder of its file, which an operator may remove.
     #[must_use]
     pub fn file_folder(&self) -> Option<PathBuf> {
         Some(self.folder.as_ref()?.join(&self.name).join("leafconf").join(&self.port))
@@ -163,7 +166,7 @@ impl JavaLeaf {
         Some(self.file_folder()?.join("workerID.properties"))
     }
 
-    /// Writes its file. Where the folder is there and the file is not, it never does.
+    /// Writes its file, unless the folder exists without the file.
     fn keep(&self, worker: i32) {
         let Some(file) = self.file() else { return };
         let folder = file.parent().expect("it is in a folder");
@@ -178,25 +181,22 @@ impl JavaLeaf {
         text.lines().find_map(|line| line.strip_prefix("workerID=")?.trim().parse().ok())
     }
 
-    /// Reports in another interval than 3 s.
+    /// Sets another interval between reports than 3 s.
     #[must_use]
     pub fn with_interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// With a clock that is so many ms ahead, or behind if negative.
+    /// Gives it a clock that is this many ms ahead, or behind if negative.
     #[must_use]
     pub fn with_clock(mut self, ahead_ms: i64) -> Self {
         self.clock_ms = ahead_ms;
         self
     }
 
-    /// Starts it.
-    ///
-    /// # Errors
-    /// Why it does not start; with a file of an earlier start, it takes the worker ID that is there
-    /// whatever the reason is.
+    /// Starts it. If it cannot start, it takes the worker ID from the file of an earlier start, whatever
+    /// the reason; without such a file it fails.
     pub fn start(&self) -> Result<Running, Refusal> {
         let tree = Tree::at(&self.servers);
         let (node, worker) = match self.find_or_create(&tree) {
@@ -220,7 +220,7 @@ impl JavaLeaf {
         let (sender, ended) = channel();
         let reporting = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
-            // A second first, and then three.
+            // The first report comes after a third of the interval.
             let mut pause = reporting.leaf.interval / 3;
             let mut last = 0;
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
@@ -239,11 +239,11 @@ impl JavaLeaf {
         Ok(Running { worker, began_ms, shared, reporter: Some((sender, thread)) })
     }
 
-    /// The own node's path, and the worker ID.
+    /// The path of its own node, and its worker ID.
     fn find_or_create(&self, tree: &Tree) -> Result<(String, i32), Refusal> {
         let forever = forever(&self.name);
         let keys = match tree.call(async |client| client.list_children(&forever).await) {
-            // The first of all servers; whoever is first beside it gets 0 as well.
+            // The first server gets 0. If two are first at the same time, both get 0.
             Err(Error::NoNode) => return Ok((self.create(tree)?, 0)),
             keys => keys?,
         };
@@ -257,7 +257,7 @@ impl JavaLeaf {
         }
         let Some((node, worker)) = own else {
             let node = self.create(tree)?;
-            // It splits the whole path, so a `-` in `leaf.name` is its end.
+            // It splits the whole path, so a `-` in `leaf.name` makes it fail.
             let (_, worker) = split(&node)?;
             return Ok((node, worker));
         };
@@ -283,31 +283,25 @@ impl JavaLeaf {
 }
 
 impl Running {
-    /// Its worker ID.
+    /// The worker ID that it issues with.
     #[must_use]
     pub const fn worker(&self) -> i32 {
         self.worker
     }
 
-    /// The path of its node.
-    ///
-    /// # Panics
-    /// When it started from its file.
+    /// The path of its node. It must not have started from its file.
     #[must_use]
     pub fn node(&self) -> &str {
         self.shared.node.as_deref().expect("it is registered")
     }
 
-    /// Whether it knows its node, or has its worker ID from its file and never writes.
+    /// Whether it has a node. Otherwise its worker ID is from its file, and it never reports.
     #[must_use]
     pub const fn is_registered(&self) -> bool {
         self.reporter.is_some()
     }
 
-    /// Everything that it can have issued so far.
-    ///
-    /// # Panics
-    /// With a clock before 1970.
+    /// All IDs that it may have issued so far.
     #[must_use]
     pub fn issued(&self) -> Issued {
         let until_ms = now(self.shared.clock_ms.load(Ordering::SeqCst)) + 1;
@@ -317,19 +311,19 @@ impl Running {
         Issued { worker, from_ms, until_ms }
     }
 
-    /// Ends it, and tells everything that it can have issued.
+    /// Stops it, and returns all IDs that it may have issued.
     #[must_use]
     pub fn stop(self) -> Issued {
         self.issued()
     }
 
-    /// How often it has reported its time.
+    /// Number of its reports so far.
     #[must_use]
     pub fn reports(&self) -> u64 {
         self.shared.reports.load(Ordering::SeqCst)
     }
 
-    /// Steps its clock: so many ms ahead, or behind if negative.
+    /// Steps its clock to this many ms ahead, or behind if negative.
     pub fn set_clock(&self, ahead_ms: i64) {
         self.shared.clock_ms.store(ahead_ms, Ordering::SeqCst);
     }
@@ -345,8 +339,8 @@ impl Drop for Running {
 }
 
 impl Shared {
-    /// Writes over whatever is there, unless the clock is behind the last report. A failure is
-    /// logged, and the next report comes all the same. Says whether it did not fail.
+    /// Overwrites its node, unless the clock is behind the last report. Java Leaf logs a failure and goes
+    /// on. Returns whether it did not fail.
     fn report(&self, last: &mut i64) -> bool {
         let clock_ms = self.clock_ms.load(Ordering::SeqCst);
         let Some(node) = self.node.as_ref().filter(|_| now(clock_ms) >= *last) else {
@@ -368,21 +362,18 @@ impl Shared {
     }
 }
 
-/// All sequences of every millisecond in a time, with one worker ID.
+/// All IDs of one worker ID in a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Issued {
     /// The worker ID.
     pub worker: u64,
-    /// The first millisecond since 1970.
+    /// The start of the period, in ms since 1970.
     pub from_ms: u64,
-    /// After the last one.
+    /// The end of the period, exclusive, in ms since 1970.
     pub until_ms: u64,
 }
 
-/// How many of these IDs a Java Leaf can have issued as well.
-///
-/// # Panics
-/// When they are not of Java Leaf's layout.
+/// How many of the IDs in `runs` one of `javas` may have issued too.
 #[must_use]
 pub fn duplicates(javas: &[Issued], runs: &[Run]) -> u64 {
     let is_double = |run: &&Run| {
@@ -396,18 +387,15 @@ pub fn duplicates(javas: &[Issued], runs: &[Run]) -> u64 {
 }
 
 impl Endpoint {
-    /// # Errors
-    /// When there is anything else than an IP and a port, as strings, and a timestamp.
+    /// Fails on anything but an IP address and a port, both strings, and a timestamp.
     fn parse(data: &[u8]) -> Result<Self, Refusal> {
         serde_json::from_slice(data)
             .map_err(|error| Refusal::Data(format!("{error}: {}", String::from_utf8_lossy(data))))
     }
 }
 
-/// All nodes of a `leaf.name`, in order of their numbers, read as a Java Leaf server reads its own.
-///
-/// # Errors
-/// What it would not understand.
+/// All nodes of a `leaf.name` by worker ID, parsed as a Java Leaf server parses its own. Fails on what
+/// that cannot parse.
 pub fn records(tree: &Tree, name: &str) -> Result<Vec<Record>, Refusal> {
     let forever = forever(name);
     let keys = tree.call(async |client| client.list_children(&forever).await)?;
@@ -423,13 +411,13 @@ pub fn records(tree: &Tree, name: &str) -> Result<Vec<Record>, Refusal> {
     Ok(records)
 }
 
-/// Where the nodes of a `leaf.name` are.
+/// The parent of the nodes of a `leaf.name`.
 #[must_use]
 pub fn forever(name: &str) -> String {
     format!("/snowflake/{name}/forever")
 }
 
-/// The first two parts between `-`, the second a number.
+/// The first two parts of a text that is separated by `-`. The second has to be a number.
 fn split(text: &str) -> Result<(&str, i32), Refusal> {
     let mut parts = text.split('-');
     let (first, second) = (parts.next(), parts.next());
@@ -461,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_removed_without_its_folder_is_never_written_again() {
+    fn a_file_is_not_written_again_if_it_was_removed_without_its_folder() {
         let folder = tempfile::tempdir().unwrap();
         let leaf = JavaLeaf::at("nowhere", "leaf", "10.0.0.1", 8080).with_file_in(folder.path());
         leaf.keep(7);
@@ -475,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_split_as_java_does() {
+    fn names_are_split_at_hyphens_as_java_leaf_does() {
         assert_eq!(split("10.0.0.1:80-0000000012").unwrap(), ("10.0.0.1:80", 12));
         assert_eq!(split("a-1-b").unwrap(), ("a", 1));
         for wrong in ["10.0.0.1:80", "a-", "a-b-0000000001", "pod-1x", "a-99999999999", ""] {
@@ -484,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn data_are_exactly_three_fields() {
+    fn data_with_anything_but_the_three_fields_are_rejected() {
         let endpoint = Endpoint::parse(br#"{"ip":"10.0.0.1","port":"80","timestamp":5}"#).unwrap();
         assert_eq!((endpoint.ip.as_str(), endpoint.port.as_str()), ("10.0.0.1", "80"));
         assert_eq!(

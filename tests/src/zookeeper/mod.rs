@@ -1,5 +1,5 @@
-//! Real ZooKeeper servers, alone and as ensembles: private instances in folders of their own, with
-//! the faults that servers and their operators have.
+//! Real ZooKeeper servers, single ones and ensembles: private instances in folders of their own. Tests
+//! can kill, freeze, wipe and restore them.
 
 pub mod java_leaf;
 mod server;
@@ -13,43 +13,37 @@ use std::time::{Duration, Instant};
 pub use java_leaf::JavaLeaf;
 pub use tree::{Node, Tree};
 
-use crate::Proxy;
-use crate::instance::PATIENCE;
 use crate::log::Log;
+use crate::{PATIENCE, Proxy};
 use server::Server;
 
-/// How long a server may take to open a session, at least: one that is asked while it starts may
-/// take the connection and never answer.
+/// The shortest timeout for opening a session. A server that is starting may accept the connection and
+/// never answer.
 const PROBE: Duration = Duration::from_millis(250);
 
-/// Servers that know one tree. They are numbered from 0, keep their ports, and end with this or
-/// with the test process.
+/// Servers with one common tree. They are numbered from 0 and keep their ports. They end when this is
+/// dropped or the test process ends.
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<Server>,
 }
 
-/// What the servers knew at some time.
+/// A copy of the servers' data.
 #[derive(Debug, Clone)]
 pub struct Backup {
     name: String,
 }
 
 impl Ensemble {
-    /// Starts one server for this test alone, with an empty tree.
-    ///
-    /// # Panics
-    /// When it does not start, as when Debian's packages are not installed.
+    /// Starts one server for this test alone, with an empty tree. It needs Debian's packages
+    /// `zookeeper` and `default-jre-headless`.
     #[must_use]
     pub fn single() -> Self {
         Self::of(1)
     }
 
-    /// Starts several servers for this test alone, with an empty tree. Most of them have to run for
-    /// any to serve.
-    ///
-    /// # Panics
-    /// When they do not start.
+    /// Starts several servers for this test alone, with an empty tree. They serve while a majority
+    /// runs.
     #[must_use]
     pub fn of(size: usize) -> Self {
         let ensemble = Self { servers: Server::of(size) };
@@ -57,45 +51,39 @@ impl Ensemble {
         ensemble
     }
 
-    /// The single server that the tests of this process share; it is started for the first of them.
-    /// Each takes a tree of its own with `fresh_chroot`, and harms no server that others use.
-    ///
-    /// # Panics
-    /// When it does not start.
+    /// The single server that the tests of this process share. Each test has to use a tree of its own
+    /// from [`Self::fresh_chroot`], and must not disturb the server.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Ensemble> = OnceLock::new();
         SHARED.get_or_init(Self::single)
     }
 
-    /// How many servers it has, running or not.
+    /// Number of servers, running or not.
     #[must_use]
     pub const fn size(&self) -> usize {
         self.servers.len()
     }
 
-    /// Where clients find it: `127.0.0.1:1,127.0.0.1:2,…`.
+    /// The connect string for clients: `127.0.0.1:1,127.0.0.1:2,…`.
     #[must_use]
     pub fn connect_string(&self) -> String {
         connect_string(self.servers.iter().map(Server::port))
     }
 
-    /// The port of a server for clients, which it keeps.
+    /// The client port of a server, which stays the same over restarts.
     #[must_use]
     pub fn port(&self, server: usize) -> u16 {
         self.servers[server].port()
     }
 
     /// The process ID of a server.
-    ///
-    /// # Panics
-    /// When it does not run.
     #[must_use]
     pub fn pid(&self, server: usize) -> u32 {
         self.servers[server].process().pid()
     }
 
-    /// The folder of a server, which goes with it. It works in `data` within.
+    /// The folder of a server, which is removed with it. The server works in the subfolder `data`.
     #[must_use]
     pub fn folder(&self, server: usize) -> &Path {
         self.servers[server].process().home().folder()
@@ -107,7 +95,7 @@ impl Ensemble {
         (0..self.size()).map(|server| self.folder(server).to_owned()).collect()
     }
 
-    /// What a server logged since it was last started.
+    /// What a server has logged since its last start.
     #[must_use]
     pub fn log(&self, server: usize) -> Log<'static> {
         self.servers[server].process().log()
@@ -119,10 +107,7 @@ impl Ensemble {
         Tree::at(&self.connect_string())
     }
 
-    /// Makes a node below the root that no other test has, and returns its path: `/t…`.
-    ///
-    /// # Panics
-    /// When the servers do not make it.
+    /// Creates a node below the root for this test alone, and returns its path: `/t…`.
     #[must_use]
     pub fn fresh_path(&self) -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -132,17 +117,14 @@ impl Ensemble {
         path
     }
 
-    /// Where clients find a tree of their own, which is as quick as a call.
-    ///
-    /// # Panics
-    /// When the servers do not make it.
+    /// A connect string for a new tree of this test's own.
     #[must_use]
     pub fn fresh_chroot(&self) -> String {
         self.connect_string() + &self.fresh_path()
     }
 
-    /// A network in front of each server, and where clients find the ensemble through all of them.
-    /// The servers reach each other without. A path may be put behind.
+    /// A proxy in front of each server, and the connect string that leads through them. A path may be
+    /// appended to it. The servers do not use the proxies among themselves.
     #[must_use]
     pub fn through_proxies(&self) -> (Vec<Proxy>, String) {
         let proxies: Vec<Proxy> =
@@ -151,10 +133,7 @@ impl Ensemble {
         (proxies, servers)
     }
 
-    /// The server that the others follow, or a single one.
-    ///
-    /// # Panics
-    /// When there is none for long.
+    /// The server that leads the ensemble; the only one if it is single.
     #[must_use]
     pub fn leader(&self) -> usize {
         let began = Instant::now();
@@ -166,24 +145,18 @@ impl Ensemble {
             if let Some(leader) = self.servers.iter().position(leads) {
                 return leader;
             }
-            assert!(began.elapsed() < PATIENCE, "nobody leads\n{}", self.logs());
+            assert!(began.elapsed() < PATIENCE, "no server leads\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     /// Kills a server (SIGKILL), frozen or not.
-    ///
-    /// # Panics
-    /// When it does not run.
     pub fn kill(&self, server: usize) {
         self.servers[server].process().kill();
     }
 
-    /// Starts a server that was killed on its data, at its port, and waits until it serves; it does
-    /// not wait as long as most servers are down.
-    ///
-    /// # Panics
-    /// When it runs, or does not start.
+    /// Starts a killed server again with the same data and port. Waits until it serves, unless most
+    /// servers are down.
     pub fn start_again(&self, server: usize) {
         self.servers[server].spawn();
         if self.is_quorate() {
@@ -191,15 +164,12 @@ impl Ensemble {
         }
     }
 
-    /// Stops a server as it is (SIGSTOP): connections stay, and nothing answers.
-    ///
-    /// # Panics
-    /// When it does not run.
+    /// Freezes a server (SIGSTOP): connections stay open, and nothing answers.
     pub fn freeze(&self, server: usize) {
         self.servers[server].process().freeze();
     }
 
-    /// Lets a frozen server go on.
+    /// Resumes a frozen server.
     pub fn thaw(&self, server: usize) {
         self.servers[server].process().thaw();
     }
@@ -211,9 +181,6 @@ impl Ensemble {
     }
 
     /// Starts all servers that do not run, and waits until they serve.
-    ///
-    /// # Panics
-    /// When they do not.
     pub fn start_all(&self) {
         let stopped = self.servers.iter().filter(|server| !server.process().is_running());
         stopped.for_each(Server::spawn);
@@ -226,26 +193,20 @@ impl Ensemble {
         running.for_each(|server| server.process().freeze());
     }
 
-    /// Lets all frozen servers go on.
+    /// Resumes all frozen servers.
     pub fn thaw_all(&self) {
         self.servers.iter().for_each(|server| server.process().thaw());
     }
 
-    /// Kills all servers and starts them without their data: an ensemble that was made anew at the
-    /// old place. A session that was open then is refused until it has expired.
-    ///
-    /// # Panics
-    /// When they do not start.
+    /// Kills all servers, deletes their data and starts them again, like a new ensemble at the same
+    /// address. A session from before is refused until it has expired.
     pub fn wipe(&self) {
         self.kill_all();
         self.servers.iter().for_each(Server::wipe);
         self.start_all();
     }
 
-    /// Kills all servers, keeps a copy of their data, and starts them again.
-    ///
-    /// # Panics
-    /// When they do not start.
+    /// Kills all servers, copies their data, and starts them again.
     #[must_use]
     pub fn backup(&self) -> Backup {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
@@ -256,21 +217,15 @@ impl Ensemble {
         Backup { name }
     }
 
-    /// Kills all servers and starts them on the data of a backup: what came after it is lost. A
-    /// session that has seen more is refused until it has expired.
-    ///
-    /// # Panics
-    /// When they do not start, or the backup is another ensemble's.
+    /// Kills all servers and starts them with the data of a backup. A session that has seen later
+    /// changes is refused until it has expired.
     pub fn restore(&self, backup: &Backup) {
         self.kill_all();
         self.servers.iter().for_each(|server| server.restore(&backup.name));
         self.start_all();
     }
 
-    /// Waits until every server that runs and is not frozen opens sessions.
-    ///
-    /// # Panics
-    /// When they do not, one has ended by itself, or most of them are down.
+    /// Waits until every server that runs and is not frozen opens sessions. Most servers have to run.
     pub fn wait_serving(&self) {
         assert!(self.is_quorate(), "most servers do not run");
         let began = Instant::now();
@@ -285,7 +240,7 @@ impl Ensemble {
         }
     }
 
-    /// A client that knows all servers gets a session and an answer in this time.
+    /// Whether a client that knows all servers gets a session and an answer within `time`.
     #[must_use]
     pub fn serves_within(&self, time: Duration) -> bool {
         tree::answers_within(time, &self.connect_string())

@@ -1,5 +1,5 @@
-//! One ZooKeeper server, as Debian's packages `zookeeper` and `default-jre-headless` have it: its
-//! settings, its ports, and its data.
+//! One ZooKeeper server from Debian's packages `zookeeper` and `default-jre-headless`: its settings,
+//! ports and data.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crate::instance::{Home, Port, Process, copy_folder};
 
-/// ZooKeeper, which names what it needs, and a log on the standard error.
+/// ZooKeeper, whose manifest names its dependencies, and a logger that writes to standard error.
 const JARS: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar";
 
-/// A quick start, and little memory.
+/// Options for a quick start and little memory.
 const JAVA: [&str; 7] = [
     "-Xmx128m",
     "-Xshare:auto",
@@ -23,9 +23,9 @@ const JAVA: [&str; 7] = [
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 ];
 
-/// Sessions may be as short as a second, and end half a second later at most. Without syncs, since a
-/// slow disk would end sessions: a test kills the server, not the machine, and what the server wrote
-/// outlives it. Files are small, since they are copied.
+/// Session timeouts may be as short as a second, and a session ends half a second later at most.
+/// Without syncs, since a slow disk would end sessions: tests kill the server, not the machine, and the
+/// kernel keeps what a killed server wrote. Files are small, since tests copy them.
 const SETTINGS: &str = "\
 tickTime=500
 initLimit=20
@@ -41,22 +41,22 @@ autopurge.purgeInterval=0
 clientPortAddress=127.0.0.1
 ";
 
-/// How long a server may take to say what it is.
+/// The timeout for asking a server for its mode.
 const PROBE: Duration = Duration::from_secs(5);
 
 /// A server, running or not. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Process,
-    /// Its number in the ensemble, from 1 on.
+    /// The number of the server in the ensemble, from 1 on.
     id: usize,
     port: Port,
-    /// For the other servers: the leader's, and that of elections.
+    /// The ports for the other servers: one for followers, one for elections.
     _peer_ports: [Port; 2],
 }
 
 impl Server {
-    /// The servers of an ensemble, none of which runs yet.
+    /// The servers of an ensemble. None of them runs yet.
     pub(super) fn of(size: usize) -> Vec<Self> {
         let server = |id| Self {
             process: Process::new("zookeeper", Home::new("zookeeper")),
@@ -66,7 +66,7 @@ impl Server {
         };
         let servers: Vec<Self> = (1..=size).map(server).collect();
         let mut peers = String::new();
-        // A server alone keeps no elections.
+        // A single server has no elections.
         for Self { id, _peer_ports: [leader, election], .. } in servers.iter().filter(|_| size > 1)
         {
             let (leader, election) = (leader.number(), election.number());
@@ -81,7 +81,7 @@ impl Server {
         servers
     }
 
-    /// What it knows; everything else in its home is for its start.
+    /// The folder with the server's tree.
     fn data(&self) -> PathBuf {
         self.process.home().data().join("tree")
     }
@@ -112,25 +112,25 @@ impl Server {
         self.process.spawn(command);
     }
 
-    /// Forgets all data. It does not run.
+    /// Deletes all data. The server must not run.
     pub(super) fn wipe(&self) {
         std::fs::remove_dir_all(self.data()).expect("its data");
         self.make_data();
     }
 
-    /// Copies its data to a folder of this name in its home. It does not run.
+    /// Copies the data to a folder of this name. The server must not run.
     pub(super) fn back_up(&self, name: &str) {
         copy_folder(&self.data(), &self.process.home().make(name));
     }
 
-    /// Puts data back that were copied. It does not run.
+    /// Restores copied data. The server must not run.
     pub(super) fn restore(&self, name: &str) {
         std::fs::remove_dir_all(self.data()).expect("its data");
         let backup = self.process.home().folder().join(name);
         copy_folder(&backup, &self.process.home().make("data/tree"));
     }
 
-    /// `standalone`, `leader` or `follower`; none while it is neither.
+    /// `standalone`, `leader` or `follower`; none while the server does not serve.
     pub(super) fn mode(&self) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port())).ok()?;
         stream.set_read_timeout(Some(PROBE)).ok()?;

@@ -1,5 +1,5 @@
-//! A blocking view of ZooKeeper's tree, for tests that look what others wrote, and that write what
-//! others find. Its session lives on a thread of its own, so that it stays open between calls.
+//! A blocking client of ZooKeeper's tree, with which tests read and write nodes. Its session runs on a
+//! thread of its own, so that it stays open between calls.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,48 +9,45 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error, SessionState};
 
-use crate::instance::PATIENCE;
+use crate::PATIENCE;
 
-/// The session's; a test that is killed leaves its nodes for so long.
+/// The session timeout. The ephemeral nodes of a killed test stay for this time.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How long a session may take to say goodbye.
+/// How long to wait for a session to be closed.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How often something is looked at that changes by itself.
+/// How often to look for a change.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A view of a tree. It opens a session for the first call, and another one when that has expired.
-/// Every call waits until a server answers, and sees what was written before it by anybody.
-/// Dropping it ends the session, and with it the ephemeral nodes.
+/// A client of a tree. It opens a session with the first call, and a new one if that has expired. Every
+/// call waits until a server answers, and sees everything that any client wrote before. Dropping it
+/// ends the session, which removes its ephemeral nodes.
 #[derive(Debug)]
 pub struct Tree {
     servers: String,
     auth: Option<String>,
     session_timeout: Duration,
     client: Mutex<Option<Client>>,
-    /// None only while it is dropped.
+    /// None only during `drop`.
     runtime: Option<Runtime>,
 }
 
-/// A node, as it was when one looked.
+/// The state of a node when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What is in it.
+    /// The content of the node.
     pub data: Vec<u8>,
-    /// How often its data were written since it was created.
+    /// How often the data were written since the node was created.
     pub version: i32,
-    /// When its data were last written, in ms by the servers' clock.
+    /// When the data were last written, in ms since 1970 by the servers' clock.
     pub mtime: i64,
-    /// The session that it ends with, or 0.
+    /// The session that owns an ephemeral node; 0 for any other node.
     pub ephemeral_owner: i64,
 }
 
 impl Tree {
-    /// A view by a connect string, of the whole tree or below a path.
-    ///
-    /// # Panics
-    /// When there is no thread for it.
+    /// A client with this connect string, for the whole tree or the part below a path.
     #[must_use]
     pub fn at(servers: &str) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -63,24 +60,22 @@ impl Tree {
         }
     }
 
-    /// As somebody, by digest: `user:password`.
+    /// Authenticates by digest with `user:password`.
     #[must_use]
     pub fn with_auth(mut self, user: &str) -> Self {
         self.auth = Some(user.to_owned());
         self
     }
 
-    /// With another session timeout than 4 s.
+    /// Sets another session timeout than 4 s.
     #[must_use]
     pub fn with_session_timeout(mut self, timeout: Duration) -> Self {
         self.session_timeout = timeout;
         self
     }
 
-    /// Executes anything that a client can, with its error.
-    ///
-    /// # Errors
-    /// What the operation says, or `Timeout` when no server answers for a minute.
+    /// Runs any operation of the client library. Fails with its error, or with `Timeout` if no server
+    /// answers for a minute.
     pub fn call<T>(
         &self,
         operation: impl AsyncFnOnce(&Client) -> Result<T, Error>,
@@ -88,10 +83,8 @@ impl Tree {
         self.call_within(PATIENCE, operation)
     }
 
-    /// The same with less patience. After `Timeout`, nobody knows whether it was done.
-    ///
-    /// # Errors
-    /// What the operation says, or `Timeout`.
+    /// As [`Self::call`], but with a timeout. After `Timeout`, the operation may or may not have taken
+    /// effect.
     pub fn call_within<T>(
         &self,
         time: Duration,
@@ -105,9 +98,9 @@ impl Tree {
         runtime.block_on(async { timeout(time, call).await.unwrap_or(Err(Error::Timeout)) })
     }
 
-    /// The session, when it has just worked: a broken connection shows only when it is used, and a
-    /// test should not fail for one that broke long ago. A server that has answered this knows all
-    /// that others wrote before.
+    /// A session that has just worked. A broken connection shows only when it is used, and a test should
+    /// not fail because of one that broke long ago. The `sync` also makes the server catch up with
+    /// everything that other clients wrote before.
     async fn live(&self) -> Result<Client, Error> {
         loop {
             let open = self.client().clone();
@@ -132,7 +125,7 @@ impl Tree {
         if let Some(user) = &self.auth {
             connector = connector.with_auth("digest", user.as_bytes());
         }
-        // Its pauses between tries grow; these do not.
+        // The library's own retries back off; those of `live` do not.
         let client = connector.with_fail_eagerly().connect(&self.servers).await?;
         *self.client() = Some(client.clone());
         Ok(client)
@@ -142,19 +135,13 @@ impl Tree {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session, as nodes name their owner.
-    ///
-    /// # Panics
-    /// When there is none.
+    /// The ID of the session, as in [`Node::ephemeral_owner`].
     #[must_use]
     pub fn session(&self) -> i64 {
         expect("session", self.call(async |client| Ok(client.session_id().0)))
     }
 
-    /// The names of a node's children, in order; none if there is no such node.
-    ///
-    /// # Panics
-    /// When the servers do not tell.
+    /// The sorted names of a node's children; empty if there is no such node.
     #[must_use]
     pub fn children(&self, path: &str) -> Vec<String> {
         let mut children = match self.call(async |client| client.list_children(path).await) {
@@ -165,10 +152,7 @@ impl Tree {
         children
     }
 
-    /// A node, if it is there.
-    ///
-    /// # Panics
-    /// When the servers do not tell.
+    /// A node, if it exists.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Node> {
         let (data, stat) = match self.call(async |client| client.get_data(path).await) {
@@ -179,26 +163,17 @@ impl Tree {
         Some(Node { data, version, mtime, ephemeral_owner })
     }
 
-    /// Makes a node that stays, and those above it that are missing.
-    ///
-    /// # Panics
-    /// When it is there already, or may not be made.
+    /// Creates a persistent node and its missing parents.
     pub fn create(&self, path: &str, data: &[u8]) {
         self.create_as(CreateMode::Persistent, path, data);
     }
 
-    /// Makes a node that stays, with a number behind its name, and returns its path.
-    ///
-    /// # Panics
-    /// When it may not be made.
+    /// Creates a persistent node with a number appended to its name, and returns its path.
     pub fn create_sequential(&self, prefix: &str, data: &[u8]) -> String {
         self.create_as(CreateMode::PersistentSequential, prefix, data)
     }
 
-    /// Makes a node that ends with the session of this view.
-    ///
-    /// # Panics
-    /// When it is there already, or may not be made.
+    /// Creates an ephemeral node, which is removed with the session of this client.
     pub fn create_ephemeral(&self, path: &str, data: &[u8]) {
         self.create_as(CreateMode::Ephemeral, path, data);
     }
@@ -207,18 +182,12 @@ impl Tree {
         expect(path, self.call(async |client| create(client, mode, path, data).await))
     }
 
-    /// Writes a node's data, whatever its version, and returns the new version.
-    ///
-    /// # Panics
-    /// When it is not there, or may not be written.
+    /// Writes a node's data, whatever its version. Returns the new version.
     pub fn set(&self, path: &str, data: &[u8]) -> i32 {
         expect(path, self.call(async |client| client.set_data(path, data, None).await)).version
     }
 
-    /// Removes a node and everything below it, if it is there.
-    ///
-    /// # Panics
-    /// When it may not be removed.
+    /// Deletes a node and everything below it, if it exists.
     pub fn delete_recursive(&self, path: &str) {
         for child in self.children(path) {
             self.delete_recursive(&format!("{path}/{child}"));
@@ -229,27 +198,18 @@ impl Tree {
         }
     }
 
-    /// Who may do what with a node.
-    ///
-    /// # Panics
-    /// When it is not there, or nobody may know.
+    /// The access control list of a node.
     #[must_use]
     pub fn get_acl(&self, path: &str) -> Vec<Acl> {
         expect(path, self.call(async |client| client.get_acl(path).await)).0
     }
 
-    /// Says who may do what with a node; not with those below it.
-    ///
-    /// # Panics
-    /// When it is not there, or may not be changed.
+    /// Sets the access control list of a node, but not of the nodes below it.
     pub fn set_acl(&self, path: &str, acl: &[Acl]) {
         expect(path, self.call(async |client| client.set_acl(path, acl, None).await));
     }
 
-    /// Waits until a node is there.
-    ///
-    /// # Panics
-    /// When it does not come.
+    /// Waits until a node exists.
     pub fn wait_for(&self, path: &str) -> Node {
         let began = Instant::now();
         loop {
@@ -261,10 +221,7 @@ impl Tree {
         }
     }
 
-    /// Waits until a node is gone, as an ephemeral one of a session that somebody lost.
-    ///
-    /// # Panics
-    /// When it stays.
+    /// Waits until a node is gone, such as an ephemeral node whose session expires.
     pub fn wait_gone(&self, path: &str) {
         let began = Instant::now();
         while let Some(node) = self.get(path) {
@@ -273,8 +230,8 @@ impl Tree {
         }
     }
 
-    /// Ends without a goodbye, as a process that is killed: the servers keep the session, and its
-    /// ephemeral nodes, until it has expired.
+    /// Ends without closing the session, like a killed process: the servers keep the session and its
+    /// ephemeral nodes until it expires.
     pub fn crash(mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(PATIENCE);
@@ -286,7 +243,7 @@ impl Drop for Tree {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         let client = self.client().take();
-        // One that is not connected would not get through.
+        // A session that is not connected cannot be closed.
         if let Some(client) = client.filter(|client| client.state() == SessionState::SyncConnected)
         {
             let _ = runtime.block_on(async { timeout(GOODBYE, close(client)).await });
@@ -295,7 +252,7 @@ impl Drop for Tree {
     }
 }
 
-/// Makes a node, and those above it that are missing; its path, with the number.
+/// Creates a node and its missing parents. Returns its path, including the number of a sequential one.
 pub(super) async fn create(
     client: &Client,
     mode: CreateMode,
@@ -314,7 +271,7 @@ pub(super) async fn create(
     })
 }
 
-/// Somebody answers, with a session of its own.
+/// Whether a new session gets an answer within `time`.
 pub(super) fn answers_within(time: Duration, servers: &str) -> bool {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let probe = async {
@@ -327,7 +284,7 @@ pub(super) fn answers_within(time: Duration, servers: &str) -> bool {
     runtime.block_on(async { timeout(time, probe).await.is_ok_and(|answer| answer.is_ok()) })
 }
 
-/// Ends the session, and waits until that has happened.
+/// Closes the session, and waits until it is closed.
 async fn close(client: Client) {
     let mut state = client.state_watcher();
     drop(client);

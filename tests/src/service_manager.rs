@@ -1,17 +1,15 @@
-//! A service manager as a daemon sees it: it holds the listening socket over the lives of daemons,
-//! and hears what they tell.
+//! A service manager as a daemon sees it: it receives the daemon's notifications, and can keep the
+//! listening socket open across restarts.
 
 use std::io;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::PATIENCE;
 use crate::daemon::Home;
 
-/// How long anything may take before a test gives up. No test measures time by it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Holds sockets in a folder.
+/// The settings for its daemons, and the socket that receives their notifications.
 #[derive(Debug)]
 pub struct ServiceManager {
     home: Home,
@@ -19,41 +17,31 @@ pub struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Hears of daemons that keep everything in `folder` and make their socket themselves.
-    ///
-    /// # Panics
-    /// When the socket cannot be made.
+    /// A manager of daemons in `folder` that make their own listening socket.
     #[must_use]
-    pub fn that_hears(folder: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         let path = folder.join("notify");
         let notified = UnixDatagram::bind(&path).expect("a socket");
         let home = Home::new(folder).with_variable("NOTIFY_SOCKET", &path.to_string_lossy());
         Self { home, notified }
     }
 
-    /// The same, and listens for them.
-    ///
-    /// # Panics
-    /// When a socket cannot be made.
+    /// A manager that makes the listening socket and passes it to its daemons.
     #[must_use]
-    pub fn that_listens(folder: &Path) -> Self {
-        let Self { home, notified } = Self::that_hears(folder);
+    pub fn listening(folder: &Path) -> Self {
+        let Self { home, notified } = Self::new(folder);
         let listener = UnixListener::bind(home.socket()).expect("a socket");
         Self { home: home.inheriting("local", listener), notified }
     }
 
-    /// What daemons are started with.
+    /// The settings to start its daemons with.
     #[must_use]
     pub fn home(&self) -> Home {
         self.home.clone()
     }
 
-    /// The next message, if one comes within `time`.
-    ///
-    /// # Panics
-    /// When it is not text.
+    /// The next notification, if one comes within `time`.
     #[must_use]
-    #[expect(clippy::panic, reason = "a test cannot go on")]
     pub fn hears_within(&self, time: Duration) -> Option<String> {
         let mut buffer = vec![0; 65_536];
         self.notified.set_read_timeout(Some(time)).expect("a time");
@@ -67,10 +55,7 @@ impl ServiceManager {
         }
     }
 
-    /// All that comes up to the first message that has `part`, that one included.
-    ///
-    /// # Panics
-    /// When none comes.
+    /// Waits for a notification that contains `part`. Returns it and all that came before it.
     #[must_use]
     pub fn hears(&self, part: &str) -> Vec<String> {
         let began = Instant::now();

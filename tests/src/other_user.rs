@@ -1,4 +1,4 @@
-//! Another user of this machine, who connects to leafd. Tests that need one run as root.
+//! Another user of this machine who connects to leafd. Tests that use it need root.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -6,39 +6,39 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use leaf_client::wire::Response;
+use leaf_client::wire::{Reply, Response};
 use nix::unistd::Uid;
 
 use crate::binaries::program;
 use crate::raw::{Raw, hello};
 
-/// A user, known by numbers, which need not be in any list of users.
+/// A user, given by IDs that need not have names.
 #[derive(Debug, Clone)]
-pub struct Someone {
+pub struct OtherUser {
     /// The user ID.
     pub uid: u32,
     /// The group ID.
     pub gid: u32,
-    /// Further groups.
+    /// Supplementary groups.
     pub groups: Vec<u32>,
 }
 
-/// A connection of somebody else. Dropping it closes it.
+/// A connection of another user. Dropping it closes it.
 #[derive(Debug)]
-pub struct Theirs {
+pub struct UserConnection {
     /// The connection.
     pub raw: Raw,
     relay: Child,
 }
 
-impl Drop for Theirs {
+impl Drop for UserConnection {
     fn drop(&mut self) {
         let _ = self.relay.kill();
         let _ = self.relay.wait();
     }
 }
 
-/// Connects as whoever runs it, and passes bytes on between the connection and its standard input,
+/// Connects to the path in its argument, and relays between the connection and its standard input,
 /// which is a socket.
 const RELAY: &str = r"
 import socket, sys, threading
@@ -51,33 +51,30 @@ def pass_on(source, sink):
             sink.sendall(data)
         sink.shutdown(socket.SHUT_WR)
     except OSError:
-        pass  # What the other direction still has is passed on.
+        pass  # The other direction goes on until its own end.
 threading.Thread(target=pass_on, args=(ours, theirs), daemon=True).start()
 pass_on(theirs, ours)
 ";
 
-impl Someone {
-    /// A user with one group.
-    ///
-    /// # Panics
-    /// When the test does not run as root.
+impl OtherUser {
+    /// A user with a primary group only.
     #[must_use]
     pub fn new(uid: u32, gid: u32) -> Self {
         assert!(
             Uid::effective().is_root(),
-            "only root can be somebody else; run the tests as root"
+            "only root can act as another user: run the tests as root"
         );
         Self { uid, gid, groups: Vec::new() }
     }
 
-    /// The same with further groups.
+    /// Adds supplementary groups.
     #[must_use]
     pub fn in_groups(mut self, groups: &[u32]) -> Self {
         self.groups = groups.to_vec();
         self
     }
 
-    /// A command that runs as this user. What is to be run follows as its arguments.
+    /// A command that runs its arguments as this user.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new("setpriv");
@@ -92,12 +89,9 @@ impl Someone {
         command
     }
 
-    /// Connects to `path` and says nothing.
-    ///
-    /// # Panics
-    /// When there is no program to connect with.
+    /// Connects to the socket at `path` and sends nothing.
     #[must_use]
-    pub fn connect(&self, path: &Path) -> Theirs {
+    pub fn connect(&self, path: &Path) -> UserConnection {
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         let relay = self
             .command()
@@ -107,25 +101,27 @@ impl Someone {
             .stdout(Stdio::null())
             .spawn()
             .expect("setpriv and python3");
-        Theirs { raw: Raw::over(ours), relay }
+        UserConnection { raw: Raw::over(ours), relay }
     }
 
-    /// Connects to `path`, says hello, and returns what is said to that.
-    ///
-    /// # Panics
-    /// When nothing is.
+    /// Connects to the socket at `path`, sends a hello, and returns the answer.
     #[must_use]
-    pub fn greets(&self, path: &Path) -> (Theirs, Response) {
+    pub fn greets(&self, path: &Path) -> (UserConnection, Response) {
         let mut theirs = self.connect(path);
         theirs.raw.send(&hello());
         let answer = theirs.raw.receive().expect("an answer to the hello");
         (theirs, answer)
     }
 
-    /// Runs leafctl, from a copy in `folder` that everybody can read.
-    ///
-    /// # Panics
-    /// When it does not start.
+    /// Connects to the socket at `path`, and asserts that the handshake succeeds.
+    #[must_use]
+    pub fn let_in(&self, path: &Path) -> UserConnection {
+        let (theirs, answer) = self.greets(path);
+        assert!(matches!(answer.reply, Reply::Hello { .. }), "{answer:?}");
+        theirs
+    }
+
+    /// Runs leafctl from a copy in `folder` that everybody can read.
     #[must_use]
     pub fn leafctl(&self, folder: &Path, socket: &Path, arguments: &[&str]) -> Output {
         let leafctl = readable_copy("leafctl", folder);
@@ -135,16 +131,13 @@ impl Someone {
     }
 }
 
-/// Lets everybody into `folder`.
-///
-/// # Panics
-/// When that fails.
+/// Makes `folder` readable for everybody.
 pub fn open_to_all(folder: &Path) {
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(folder, mode).expect("chmod");
 }
 
-/// A copy of a program that other users can run, wherever the workspace is.
+/// Copies a program to `folder`, since other users may not be able to read the workspace.
 fn readable_copy(name: &str, folder: &Path) -> PathBuf {
     let copy = folder.join(name);
     if !copy.exists() {

@@ -1,13 +1,13 @@
-//! Every ID that anybody received, as ranges. Receiving one twice ends the test.
+//! All IDs that clients received in a test, kept as ranges. Adding an ID twice fails the test.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leaf_client::Ids;
 
-/// All IDs of a test, per name space (a tag, or "snowflake"). Cheap to clone.
+/// The IDs of a test, per name space (a tag, or "snowflake"). Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Seen(Arc<Mutex<HashMap<String, Ranges>>>);
+pub struct UniqueIds(Arc<Mutex<HashMap<String, Ranges>>>);
 
 #[derive(Debug, Default)]
 struct Ranges {
@@ -15,21 +15,15 @@ struct Ranges {
     total: u64,
 }
 
-impl Seen {
-    /// Notes the IDs of one answer.
-    ///
-    /// # Panics
-    /// When one of them has been seen before.
+impl UniqueIds {
+    /// Adds the IDs of one answer.
     pub fn add(&self, space: &str, ids: &Ids) {
         for run in ids.runs() {
             self.add_run(space, run.first, u64::from(run.count));
         }
     }
 
-    /// Notes `count` IDs from `first` on.
-    ///
-    /// # Panics
-    /// When one of them has been seen before.
+    /// Adds `count` IDs from `first` on.
     pub fn add_run(&self, space: &str, first: u64, count: u64) {
         let mut spaces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !spaces.contains_key(space) {
@@ -44,7 +38,7 @@ impl Seen {
         );
         ranges.total += count;
         match below {
-            // Dense IDs grow into few ranges, so that millions fit.
+            // Adjacent ranges are merged, so that millions of dense IDs take little memory.
             Some((start, seen_end)) if seen_end == first => {
                 ranges.ends_by_start.insert(start, end);
             }
@@ -82,8 +76,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_counted() {
-        let seen = Seen::default();
+    fn added_ids_are_counted_per_name_space() {
+        let seen = UniqueIds::default();
         for (first, count) in [(10, 5), (15, 5), (1, 9), (100, 1)] {
             seen.add_run("a", first, count);
         }
@@ -92,9 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_does_not_go_unnoticed() {
+    fn adding_an_id_twice_panics() {
         for (first, count) in [(10, 1), (14, 1), (9, 2), (5, 100), (12, 1)] {
-            let seen = Seen::default();
+            let seen = UniqueIds::default();
             seen.add_run("a", 10, 5);
             let again = std::panic::catch_unwind(|| seen.add_run("a", first, count));
             assert!(again.is_err(), "{first} × {count}");

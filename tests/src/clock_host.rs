@@ -1,5 +1,5 @@
-//! A host whose clock and whose way to ZooKeeper a test has in hand, with a daemon that may end and
-//! lose its state.
+//! A host whose clock and whose connection to ZooKeeper a test controls. Its daemon may end and lose
+//! its state.
 
 use tempfile::TempDir;
 
@@ -10,40 +10,37 @@ use crate::snowflakes::{Batch, Snowflakes};
 use crate::workers::instance;
 use crate::zookeeper::Ensemble;
 
-/// How far behind the clock may be at a start and be waited for, in ms.
+/// `snowflake.start-wait` in ms: how far behind the clock may be for a start to wait for it.
 pub const START_WAIT: u64 = 500;
 
-/// How a daemon ends, if it does.
+/// What happens to a daemon while its clock is stepped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Not at all.
+    /// It keeps running.
     Running,
-    /// As at a crash.
+    /// It is killed before the step, as in a crash.
     Killed,
-    /// In good order.
+    /// It is stopped before the step.
     Stopped,
 }
 
-/// A host.
+/// A host with one daemon.
 #[derive(Debug)]
-pub struct Host {
-    /// Of its daemon.
+pub struct ClockHost {
+    /// The settings of its daemon.
     pub home: Home,
-    /// Its clock.
+    /// The clock that its daemon sees.
     pub clock: FakeTime,
-    /// Its way to ZooKeeper.
+    /// Its connection to ZooKeeper.
     pub network: Proxy,
-    /// All that is issued in the test.
+    /// All IDs that were issued in the test, on any host.
     pub all: Snowflakes,
     daemon: Option<Daemon>,
     _folders: [TempDir; 2],
 }
 
-impl Host {
-    /// Starts a daemon that nobody asks for its time, with a tree below `path`.
-    ///
-    /// # Panics
-    /// When it does not start.
+impl ClockHost {
+    /// Starts a daemon without a peer port, with its tree below `path`.
     #[must_use]
     pub fn start(
         ensemble: &Ensemble,
@@ -53,7 +50,8 @@ impl Host {
         settings: &[(&str, &str)],
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // In memory: a step has to take far less than the 5 ms that are waited for.
+        // The clock's file is in memory: a step has to take far less than `snowflake.clock-tolerance`,
+        // which is 5 ms.
         let shared = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
         let clock = FakeTime::new(shared.path());
         let network = Proxy::to(ensemble.port(0));
@@ -68,10 +66,7 @@ impl Host {
         Self { home, clock, network, all: all.clone(), daemon, _folders: [folder, shared] }
     }
 
-    /// Its daemon ends, if it does.
-    ///
-    /// # Panics
-    /// When it ends in another way.
+    /// Ends the daemon as `how` says, and returns what it left.
     pub fn ends(&mut self, how: How) -> Option<Ended> {
         match (how, self.daemon.take()) {
             (How::Killed, Some(daemon)) => Some(daemon.kill()),
@@ -83,28 +78,19 @@ impl Host {
         }
     }
 
-    /// Its daemon starts, if it does not run.
-    ///
-    /// # Panics
-    /// When it does not start.
+    /// Starts the daemon unless it runs.
     pub fn starts(&mut self) {
         if self.daemon.is_none() {
             self.daemon = Some(self.home.start());
         }
     }
 
-    /// The state directory is gone.
-    ///
-    /// # Panics
-    /// When it was not there.
+    /// Removes the state directory.
     pub fn loses_its_state(&self) {
         std::fs::remove_dir_all(self.home.state()).expect("a state directory");
     }
 
-    /// It issues IDs; the last that came.
-    ///
-    /// # Panics
-    /// When none come.
+    /// Gets some batches of IDs and returns the last one.
     pub fn works(&self) -> Batch {
         self.all.works(&self.home)
     }
