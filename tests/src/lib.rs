@@ -19,6 +19,7 @@ pub mod links;
 pub mod literals;
 pub mod load;
 pub mod log;
+pub mod long;
 pub mod malformed;
 pub mod manager;
 pub mod manifest;

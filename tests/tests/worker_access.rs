@@ -33,7 +33,7 @@ fn leafctl(home: &Home, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_passed_over() {
+fn a_missing_chroot_is_created_and_dead_or_silent_servers_are_skipped() {
     let ensemble = Ensemble::shared();
     let (all, folder) = (Snowflakes::default(), tempfile::tempdir().unwrap());
     let (chroot, live) = (format!("{}/of/ours", ensemble.fresh_path()), ensemble.port(0));
@@ -61,7 +61,7 @@ fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_pa
 }
 
 #[test]
-fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
+fn unresolvable_or_unreachable_servers_are_named_and_segments_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let all = Snowflakes::default();
     let nowhere = "no.such.host.invalid:2181";
@@ -93,7 +93,7 @@ fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
 }
 
 #[test]
-fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
+fn only_the_password_opens_the_nodes_and_it_is_never_printed() {
     let ensemble = Ensemble::shared();
     let (servers, folder, all) =
         (ensemble.fresh_chroot(), tempfile::tempdir().unwrap(), Snowflakes::default());
@@ -218,7 +218,7 @@ fn now_ms() -> u64 {
 }
 
 #[test]
-fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
+fn the_peer_port_tells_the_time_and_refuses_everything_else() {
     let servers = Ensemble::shared().fresh_chroot();
     let folder = tempfile::tempdir().unwrap();
     let home = instance(folder.path(), &servers, "a");
@@ -271,7 +271,7 @@ fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
 }
 
 #[test]
-fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
+fn leafctl_shows_worker_ids_their_owners_and_the_last_reports() {
     let ensemble = Ensemble::shared();
     let (all, folder) = (Snowflakes::default(), tempfile::tempdir().unwrap());
     let path = ensemble.fresh_path();

@@ -31,7 +31,7 @@ fn now_ms() -> u64 {
 }
 
 #[test]
-fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_hour() {
+fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hour() {
     let ensemble = Ensemble::shared();
     let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
     let cases = [true, false].map(|up| [How::Killed, How::Stopped].map(|how| (how, up)));
@@ -74,7 +74,7 @@ fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_
 }
 
 #[test]
-fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_used() {
+fn a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
@@ -114,7 +114,7 @@ fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_us
 }
 
 #[test]
-fn the_fence_counts_time_that_nobody_sets() {
+fn the_fence_does_not_depend_on_the_wall_clock() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     // Past what was reported, though no time has passed: requests wait for a report that is made
@@ -147,7 +147,7 @@ fn the_fence_counts_time_that_nobody_sets() {
 }
 
 #[test]
-fn a_clock_that_jumped_past_the_limit_and_is_right_again_costs_no_time() {
+fn a_clock_that_jumped_past_the_limit_and_back_costs_no_time() {
     let ensemble = Ensemble::shared();
     let all = Snowflakes::default();
     let host = Host::start(ensemble, &ensemble.fresh_path(), "jumps", &all, &[]);
@@ -201,7 +201,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
 }
 
 #[test]
-fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_begin_when_it_is_right() {
+fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_start_once_it_is_right() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     let mut host = Host::start(ensemble, &path, "early", &all, &[]);

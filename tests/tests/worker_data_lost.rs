@@ -92,7 +92,7 @@ fn all_have_their_own(ensemble: &Ensemble, old: Vec<(Host, u64)>, newcomers: Vec
 }
 
 #[test]
-fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_other_worker_ids() {
+fn running_instances_refill_a_wiped_tree_and_newcomers_get_other_worker_ids() {
     let ensemble = Ensemble::of(3);
     let seen = Seen::default();
     let old = start(&ensemble, 1..=3, &seen);
@@ -106,7 +106,7 @@ fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_othe
 }
 
 #[test]
-fn an_older_backup_gives_nobody_a_worker_id_that_was_given_after_it() {
+fn after_an_older_backup_is_restored_no_newcomer_gets_a_worker_id_in_use() {
     let ensemble = Ensemble::single();
     let seen = Seen::default();
     let mut old = start(&ensemble, 1..=1, &seen);

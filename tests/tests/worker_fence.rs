@@ -50,8 +50,7 @@ impl Fenced {
 }
 
 #[test]
-fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_goes_on_when_it_is_back()
- {
+fn an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_resumes_later() {
     let ensemble = Ensemble::single();
     let seen = Seen::default();
     let start = |number| Fenced::start(&ensemble, number, &seen);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use leaf_client::Layout;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{SNOWFLAKE, add};
+use leafd_tests::long::short_or_long;
 use leafd_tests::workers::{Batches, Customer, instance};
 use leafd_tests::zookeeper::java_leaf::records;
 use leafd_tests::{Daemon, Ensemble, Proxy, Seen};
@@ -17,19 +18,35 @@ use tempfile::TempDir;
 /// Instances of the storm, each a host of its own.
 const HOSTS: u32 = 8;
 
-/// How long the storm lasts at the least…
-const STORM: Duration = Duration::from_secs(90);
+/// What the storm has to come to.
+struct Storm {
+    /// It lasts at least this long…
+    lasts: Duration,
+    /// …and until this many IDs have been received…
+    ids: u64,
+    /// …and daemons and their networks have failed this often…
+    deeds: u64,
+    /// …but not for longer than this: by then a slow machine has to have received `few_ids`.
+    longest: Duration,
+    few_ids: u64,
+}
 
-/// …and it goes on until so many IDs have been received…
-const IDS: u64 = 50_000_000;
+/// Longer than a takeover takes, the longest thing that happens in it.
+const SHORT: Storm = Storm {
+    lasts: Duration::from_secs(40),
+    ids: 10_000_000,
+    deeds: 25,
+    longest: Duration::from_secs(120),
+    few_ids: 5_000_000,
+};
 
-/// …and daemons and their networks have failed so often…
-const DEEDS: u64 = 50;
-
-/// …but not for longer than this: then a slow machine has to have received [`FEW_IDS`].
-const LONGEST: Duration = Duration::from_secs(150);
-
-const FEW_IDS: u64 = 20_000_000;
+const LONG: Storm = Storm {
+    lasts: Duration::from_secs(90),
+    ids: 50_000_000,
+    deeds: 50,
+    longest: Duration::from_secs(150),
+    few_ids: 20_000_000,
+};
 
 /// How long anything may take before a test gives up. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -253,7 +270,8 @@ fn sessions(log: &str) -> (usize, usize) {
 }
 
 #[test]
-fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
+fn no_id_comes_twice_in_a_storm_and_everybody_serves_afterwards() {
+    let storm = short_or_long(SHORT, LONG);
     let ensemble = Ensemble::of(3);
     let seen = Seen::default();
     let layout: Layout = FEW_WORKERS.parse().unwrap();
@@ -263,19 +281,19 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
     let mut deeds = Deeds::new();
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let (over, storm) = channel::<()>();
+        let (over, calm) = channel::<()>();
         let ensemble = &ensemble;
         let failing = scope.spawn(move || {
             let mut deeds = Deeds::new();
             // Until the other end is dropped, by a panic as well.
-            while storm.recv_timeout(server_pause() / 2) == Err(RecvTimeoutError::Timeout) {
+            while calm.recv_timeout(server_pause() / 2) == Err(RecvTimeoutError::Timeout) {
                 fail(ensemble, &mut deeds);
             }
             deeds
         });
         loop {
-            let enough = seen.total() >= IDS && deeds.values().sum::<u64>() >= DEEDS;
-            if began.elapsed() > STORM && (enough || began.elapsed() > LONGEST) {
+            let enough = seen.total() >= storm.ids && deeds.values().sum::<u64>() >= storm.deeds;
+            if began.elapsed() > storm.lasts && (enough || began.elapsed() > storm.longest) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(fastrand::u64(..600)));
@@ -326,6 +344,6 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
          host to host; calls failed and made again: \
          {failures:?}"
     );
-    assert!(total >= FEW_IDS, "{total} IDs");
-    assert!(deeds.values().sum::<u64>() >= DEEDS, "{deeds:?}");
+    assert!(total >= storm.few_ids, "{total} IDs");
+    assert!(deeds.values().sum::<u64>() >= storm.deeds, "{deeds:?}");
 }

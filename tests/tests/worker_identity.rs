@@ -31,7 +31,7 @@ fn copy_state(from: &Host, to: &Host) {
 }
 
 #[test]
-fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has_ended() {
+fn of_two_instances_with_one_identity_the_second_issues_only_after_the_first_has_ended() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     let [mut first, mut second] = [(); 2].map(|()| Host::new(&servers, "twin", &seen));
@@ -64,7 +64,7 @@ fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has
 }
 
 #[test]
-fn of_some_that_start_at_one_instant_with_one_identity_one_issues() {
+fn of_instances_that_start_together_with_one_identity_exactly_one_issues() {
     // Each group has a tree of its own, so that their worker IDs may be equal.
     let mut groups = [(); 3].map(|()| {
         let (servers, seen) = (Ensemble::shared().fresh_chroot(), Seen::default());
@@ -114,7 +114,7 @@ fn starts_while_the_first_is_cut_off(fail: fn(&Proxy)) {
 }
 
 #[test]
-fn one_that_starts_while_its_twin_is_cut_off_issues_and_the_twin_ends_when_it_is_back() {
+fn an_instance_that_starts_while_its_twin_is_cut_off_issues_and_the_twin_stops_when_it_is_back() {
     std::thread::scope(|scope| {
         for fail in [Proxy::hold, Proxy::cut] {
             scope.spawn(move || starts_while_the_first_is_cut_off(fail));
@@ -129,7 +129,7 @@ fn sharing_a_store(host: Host) -> Host {
 }
 
 #[test]
-fn a_state_directory_that_is_copied_while_it_is_used_is_no_claim_to_its_worker_id() {
+fn a_copy_of_a_state_directory_in_use_does_not_get_its_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = Seen::default();
     let [mut first, mut second] =
@@ -190,7 +190,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
 }
 
 #[test]
-fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_session() {
+fn a_restarted_instance_takes_its_worker_id_from_its_earlier_session_at_once() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     let session_timeout = Duration::from_secs(60);
@@ -226,7 +226,7 @@ fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_ses
 }
 
 #[test]
-fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
+fn an_instance_that_lost_its_state_gets_a_worker_id_that_nobody_had() {
     type Lose = fn(&Path);
     const FILE: &str = "worker.properties";
     let servers = Ensemble::shared().fresh_chroot();
@@ -269,7 +269,7 @@ fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
 }
 
 #[test]
-fn another_identity_is_another_worker_id() {
+fn another_identity_gets_another_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = Seen::default();
     let database = Database::shared(Kind::Postgres).fresh();
@@ -310,7 +310,7 @@ fn another_identity_is_another_worker_id() {
 }
 
 #[test]
-fn the_second_with_one_peer_port_does_not_start() {
+fn a_second_instance_on_the_same_peer_port_does_not_start() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = Seen::default();
     let listener = TcpListener::bind("127.0.0.97:0").unwrap();
@@ -342,7 +342,7 @@ fn the_second_with_one_peer_port_does_not_start() {
 }
 
 #[test]
-fn another_layout_than_the_fleets_is_refused_and_segments_are_served() {
+fn a_layout_other_than_the_fleets_is_refused_and_segments_are_served() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = Seen::default();
     let mut first = Host::new(&servers, "first", &seen);

@@ -155,7 +155,7 @@ fn a_java_leaf_that_took_its_node_back_is_live_and_its_worker_id_is_released_onl
 }
 
 #[test]
-fn an_outage_of_zookeeper_is_not_taken_for_the_quiet_of_a_java_leaf() {
+fn an_outage_of_zookeeper_is_not_mistaken_for_a_quiet_java_leaf() {
     let ensemble = Ensemble::single();
     let mut site = Site::of(&ensemble);
     let home = site.leafd(IDENTITY);
@@ -178,7 +178,7 @@ fn an_outage_of_zookeeper_is_not_taken_for_the_quiet_of_a_java_leaf() {
 }
 
 #[test]
-fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() {
+fn leafd_remembers_a_java_leaf_through_kills_and_restarts_without_zookeeper() {
     let ensemble = Ensemble::single();
     let mut site = Site::of(&ensemble);
     let home = site.leafd(IDENTITY);
@@ -212,7 +212,7 @@ fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() 
 }
 
 #[test]
-fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_once_was() {
+fn an_empty_directory_makes_no_second_node_where_a_java_leaf_lives_on_a_former_leafds_node() {
     let mut site = Site::of(Ensemble::shared());
     let short =
         |home: Home| home.with("WORKER_FENCE_AFTER", "10s").with("WORKER_RECLAIM_AFTER", "20s");
@@ -247,7 +247,7 @@ fn hand_back(home: &Home, more: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away_from_it() {
+fn a_node_is_handed_back_once_the_clock_has_passed_its_time_and_leafd_leaves_it_alone() {
     let ensemble = Ensemble::single();
     let mut site = Site::of(&ensemble);
     let folder = tempfile::tempdir().unwrap();

@@ -42,7 +42,7 @@ fn nodes(ensemble: &Ensemble) -> Vec<String> {
 }
 
 #[test]
-fn without_zookeeper_any_number_of_starts_and_stops_and_kills_serve_with_the_same_worker_id() {
+fn without_zookeeper_every_restart_serves_with_the_same_worker_id() {
     for (what, begin, end) in OUTAGES {
         let folder = tempfile::tempdir().unwrap();
         let ensemble = Ensemble::single();
@@ -79,7 +79,7 @@ fn without_zookeeper_any_number_of_starts_and_stops_and_kills_serve_with_the_sam
 }
 
 #[test]
-fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zookeeper_comes() {
+fn an_instance_without_a_worker_id_says_why_and_serves_segments_until_zookeeper_answers() {
     for (what, begin, end) in OUTAGES {
         let folder = tempfile::tempdir().unwrap();
         let ensemble = Ensemble::single();
@@ -119,7 +119,7 @@ fn who_never_had_a_worker_id_says_why_it_has_none_and_serves_segments_until_zook
 }
 
 #[test]
-fn who_asks_notices_nothing_when_one_server_is_lost_or_most_or_all_and_reports_go_on_afterwards() {
+fn clients_notice_nothing_when_servers_fail_and_reports_resume_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::of(3);
     let home = instance(folder.path(), &ensemble.connect_string(), "host-1");
@@ -163,7 +163,7 @@ fn who_asks_notices_nothing_when_one_server_is_lost_or_most_or_all_and_reports_g
 }
 
 #[test]
-fn whatever_hangs_or_breaks_at_a_start_with_the_usual_timeouts_the_worker_file_serves() {
+fn with_default_timeouts_the_worker_file_serves_whatever_hangs_or_breaks_at_a_start() {
     let folder = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::single();
     let (proxies, servers) = ensemble.through_proxies();
@@ -226,7 +226,7 @@ fn calls_at_the_same_time(daemons: &[Daemon; 2], home: &Home, seen: &Seen) -> [u
 }
 
 #[test]
-fn a_frozen_ensemble_slows_nobody_down_who_asks_for_ids() {
+fn a_frozen_ensemble_slows_no_client_down() {
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let ensemble = Ensemble::single();
     let home = instance(folders[0].path(), &ensemble.connect_string(), "host-1");
@@ -253,7 +253,7 @@ fn a_frozen_ensemble_slows_nobody_down_who_asks_for_ids() {
 }
 
 #[test]
-fn a_stop_while_zookeeper_hangs_is_in_good_order_however_long_its_calls_may_take() {
+fn a_stop_while_zookeeper_hangs_is_clean_however_long_its_calls_take() {
     let folder = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::single();
     let home = instance(folder.path(), &ensemble.connect_string(), "host-1")
@@ -291,7 +291,7 @@ fn a_stop_while_zookeeper_hangs_is_in_good_order_however_long_its_calls_may_take
 }
 
 #[test]
-fn the_log_tells_of_an_outage_once_and_of_its_end_once() {
+fn an_outage_and_its_end_are_logged_once_each() {
     let folder = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::single();
     let (proxies, servers) = ensemble.through_proxies();

@@ -144,7 +144,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
 }
 
 #[test]
-fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
+fn unreachable_peers_cause_a_warning_and_no_refusal() {
     let ensemble = Ensemble::shared();
     let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
     // Nobody listens there.
@@ -162,7 +162,7 @@ fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
 }
 
 #[test]
-fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
+fn a_hanging_peer_delays_a_start_by_no_more_than_its_turn() {
     let ensemble = Ensemble::shared();
     let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
     let settings = [("ZOOKEEPER_SESSION_TIMEOUT", "60s")];

@@ -78,7 +78,7 @@ fn follows(before: &Host, after: &Host, worker: u64) {
 }
 
 #[test]
-fn whoever_finds_all_taken_waits_until_an_owner_is_gone_for_long_and_the_owner_gets_another() {
+fn when_all_are_taken_a_newcomer_waits_until_an_owner_is_long_gone_and_the_owner_gets_another() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     let mut hosts = ["a", "b", "c", "d"].map(|name| host(&servers, name, FOUR, &seen));
@@ -122,7 +122,7 @@ fn whoever_finds_all_taken_waits_until_an_owner_is_gone_for_long_and_the_owner_g
 }
 
 #[test]
-fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_after_it() {
+fn an_owner_that_returns_without_zookeeper_stops_at_its_limit_and_does_not_start_after_it() {
     let (ensemble, seen) = (Ensemble::shared(), Seen::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
@@ -174,7 +174,7 @@ fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_
 }
 
 #[test]
-fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goes_on() {
+fn a_thawed_owner_issues_nothing_with_a_worker_id_that_another_has_taken() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     let mut owner = host(&servers, "owner", TWO, &seen);
@@ -220,7 +220,7 @@ fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goe
 }
 
 #[test]
-fn beside_java_leaf_nothing_is_reclaimed() {
+fn nothing_is_reclaimed_while_java_leaf_is_present() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     let beside = |name| host(&servers, name, TWO, &seen).with("WORKER_JAVA_LEAF", "true");
@@ -247,7 +247,7 @@ fn beside_java_leaf_nothing_is_reclaimed() {
 }
 
 #[test]
-fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_not() {
+fn a_worker_id_that_was_given_back_is_free_and_one_whose_owner_was_killed_is_not() {
     let (ensemble, seen) = (Ensemble::shared(), Seen::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
@@ -286,7 +286,7 @@ fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_
 }
 
 #[test]
-fn many_short_lives_that_give_back_do_with_few_worker_ids() {
+fn many_short_lives_that_give_back_need_few_worker_ids() {
     const THREADS: usize = 9;
     const LIVES: usize = 40;
     let servers = Ensemble::shared().fresh_chroot();
@@ -342,7 +342,7 @@ fn listed(host: &Host) -> Vec<(String, u64, String, bool, bool)> {
 }
 
 #[test]
-fn an_operator_sees_the_fleet_and_releases_what_is_gone_for_good_and_nothing_else() {
+fn an_operator_sees_the_fleet_and_can_release_only_what_nobody_uses() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), Seen::default());
     let mut hosts = ["a", "b", "c", "d"].map(|name| host(&servers, name, FOUR, &seen));

@@ -101,7 +101,7 @@ fn worker(running: &Running) -> u64 {
 }
 
 #[test]
-fn a_java_leafs_node_is_joined_once_it_is_quiet_and_nothing_that_it_issued_comes_again() {
+fn leafd_joins_a_java_leafs_node_once_it_is_quiet_and_repeats_nothing_it_issued() {
     let mut fleet = Fleet::new();
     let ahead = 2000;
     let began = now_ms();
@@ -148,7 +148,7 @@ fn a_java_leafs_node_is_joined_once_it_is_quiet_and_nothing_that_it_issued_comes
 }
 
 #[test]
-fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
+fn leafd_stops_and_says_why_when_a_java_leaf_starts_on_its_address() {
     let mut fleet = Fleet::new();
     let home = fleet.leafd(&format!("{IP}:{PORT}"));
     let _daemon = home.start();
@@ -183,7 +183,7 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
 }
 
 #[test]
-fn a_java_leaf_goes_on_where_leafd_was_stopped_and_leafd_where_that_was() {
+fn a_java_leaf_continues_after_leafd_and_leafd_after_the_java_leaf() {
     let mut fleet = Fleet::new();
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
@@ -233,7 +233,7 @@ fn json(fleet: &Fleet, path: &str) -> Value {
 }
 
 #[test]
-fn the_nodes_of_an_instance_say_what_they_should_and_its_live_node_goes_with_it() {
+fn an_instances_nodes_hold_what_they_should_and_its_live_node_ends_with_it() {
     let mut fleet = Fleet::new();
     let home = fleet.leafd("node-7/ä%b:1");
     let daemon = home.start();
