@@ -1,6 +1,6 @@
-//! Instances with worker IDs from ZooKeeper have their clocks stepped: while they run and while
-//! they are down, with ZooKeeper and without, with their state and without. No ID comes twice, and
-//! no worker ID's time goes back.
+//! The clocks of instances with worker IDs from ZooKeeper are stepped: while they run and while they
+//! are down, with and without ZooKeeper, with and without their state. No ID comes twice, and no worker
+//! ID's time goes back.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,10 +19,11 @@ use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How, whether ZooKeeper can be reached meanwhile, and whether the state directory is lost.
+/// How the daemon ends, whether it can reach ZooKeeper meanwhile, and whether its state directory is
+/// lost.
 type Case = (How, bool, bool);
 
 const CASES: [Case; 10] = [
@@ -42,7 +43,7 @@ const CASES: [Case; 10] = [
 struct Lane {
     host: Host,
     step: i64,
-    /// The clock is so far ahead of the right time when nothing is wrong with it.
+    /// By how much (ms) the host's normal clock is ahead of the machine's: the sum of the steps forward.
     offset: i64,
     workers: BTreeSet<u64>,
 }
@@ -81,7 +82,7 @@ impl Lane {
             assert_eq!(after.worker, before.worker, "{}", self.host.home.log());
         }
         if self.step > 0 {
-            // The clock shows it, and stays there.
+            // IDs follow the step, and the clock keeps it.
             let step = u64::try_from(self.step).unwrap();
             assert!(after.first_ms >= before.first_ms + step, "{after:?} after {before:?}");
             self.offset += self.step;
@@ -93,7 +94,7 @@ impl Lane {
         println!("{:>8} ms, {case:?}: {:.1?}", self.step, began.elapsed());
     }
 
-    /// No state: whatever worker ID it had, it gets another one, and none without ZooKeeper.
+    /// Without its state it gets a new worker ID, and none until it reaches ZooKeeper.
     fn begins_anew(&self, reachable: bool) {
         if !reachable {
             let Host { home, all, network, .. } = &self.host;
@@ -112,7 +113,7 @@ impl Lane {
         }
     }
 
-    /// A millisecond later the clock has caught up enough, so this may take many tries.
+    /// One millisecond later the step is small enough to be waited for, so this may take many tries.
     fn is_refused_at_last(&self) {
         let Host { home, all, clock, .. } = &self.host;
         let mut client = blocking::Client::new(home.options());
@@ -128,24 +129,24 @@ impl Lane {
                 Err(Error::Refused(error)) => break error,
                 Err(error) => panic!("{error}\n{}", home.log()),
             }
-            assert!(began.elapsed() < PATIENCE, "6 ms are never refused");
+            assert!(began.elapsed() < PATIENCE, "a step of 6 ms back is never refused");
         };
         assert_eq!((error.code(), error.detail), (ErrorCode::ClockBackwards, 6), "{error}");
         println!("6 ms are refused: try {tries}");
     }
 
-    /// As long as the clock has not caught up.
+    /// Asks while the clock is behind.
     fn is_refused(&self, how: How, asked: Instant) {
         let Host { home, all, clock, .. } = &self.host;
         let step = self.step.unsigned_abs();
-        // Whole ms, of several clocks.
+        // A margin for rounding: several clocks are read, in whole ms.
         let passed = || u64::try_from(asked.elapsed().as_millis()).unwrap() + 5;
         let behind = || step.saturating_sub(passed());
         match all.ask(home, 1) {
             Ok(batch) => assert!(behind() <= START_WAIT, "{batch:?}\n{}", home.log()),
             Err(error) => {
                 assert_eq!(error.code(), ErrorCode::ClockBackwards, "{error}\n{}", home.log());
-                // A life that was killed has a ceiling ahead, further on a slow disk.
+                // A killed daemon leaves its ceiling ahead of its IDs, by more on a slow disk.
                 let ahead = match how {
                     How::Running => 0,
                     How::Stopped => 20,
@@ -162,7 +163,7 @@ impl Lane {
             if how != How::Running {
                 home.log().wait_for("the clock is behind the times already used");
             }
-            // Nobody waits for an hour; for 4 s, yes.
+            // A step of 4 s is waited for below, but not one of an hour.
             clock.set_offset_ms(self.offset);
         }
     }
