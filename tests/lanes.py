@@ -2,7 +2,7 @@
 """Builds the workspace's test programs and runs several of them at a time.
 
 Most tests wait: for a session to end, a lease to run out, a server to start. So there are twice as
-many lanes as cores, and each program runs two of its tests at a time. The output of each program
+many lanes as cores, and each program runs some of its tests at a time. The output of each program
 goes to two files of its own; when a program fails, both are printed.
 """
 
@@ -103,7 +103,7 @@ class Program:
         self.package = re.search(r"([\w-]+)[@#][^@#]*$", message["package_id"]).group(1)
         self.kind = target["kind"][0] if target["kind"][0] in ("test", "bin") else "lib"
         self.file = target["name"]
-        self.name = self.file if self.kind == "test" else f"{self.package}-{self.kind}"
+        self.name = self.file if self.kind == "test" else f"{self.file}-{self.kind}"
         self.threads = LONGEST.get(self.file, THREADS)
         listed = subprocess.run(
             [self.path, "--list", "--format", "terse"],
@@ -118,8 +118,8 @@ class Program:
 
     def again(self, test):
         """The command that runs one test alone."""
-        option = f"--test {self.file}" if self.kind == "test" else f"--{self.kind}"
-        return f"cargo test -p {self.package} {option} -- --exact {test}"
+        which = "--lib" if self.kind == "lib" else f"--{self.kind} {self.file}"
+        return f"cargo test -p {self.package} --all-features {which} -- --exact {test}"
 
 
 class Run:
@@ -366,7 +366,7 @@ def main():
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     arguments = options.cargo
     if options.quick:
-        arguments = [*arguments, "--lib", *(f"--test={name}" for name in QUICK)]
+        arguments = [*arguments, "--lib", "--bin=leafctl", *(f"--test={name}" for name in QUICK)]
     try:
         programs = build(arguments)
         if not programs:
