@@ -269,10 +269,11 @@ def build(arguments):
 def lanes_of(programs):
     """What each lane takes next: lists of programs that run one after the other."""
     chain = [program for program in programs if program.file.startswith(CHAIN)]
+    others = [program for program in programs if program not in chain]
     order = list(LONGEST)
-    rank = lambda program: order.index(program.file) if program.file in LONGEST else len(order)
-    others = sorted((program for program in programs if program not in chain), key=rank)
-    return collections.deque([chain] * bool(chain) + [[program] for program in others])
+    first = [program for name in order for program in others if program.file == name]
+    rest = [program for program in others if program not in first]
+    return collections.deque([chain] * bool(chain) + [[program] for program in first + rest])
 
 
 def tell(number, total, run):
@@ -335,9 +336,9 @@ def summary(done, seconds, lanes):
     for run in sorted(done, key=lambda run: -run.took)[:5]:
         print(f"  {run.took:6.1f} s  {run.program.name}")
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    count = sum(len(run.tests) for run in done)
+    tests = sum(len(run.tests) for run in done)
     print(
-        f"{count} tests in {len(done)} programs took {seconds:.0f} s in {lanes} lanes, and "
+        f"{tests} tests, {len(done)} programs, {lanes} lanes: {seconds:.0f} s, and "
         f"{usage.ru_utime + usage.ru_stime:.0f} s of processor time"
     )
 
