@@ -201,7 +201,7 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
         workers.len(),
         all.count()
     );
-    assert!(all.count() > 50_000 && workers.len() == STEPS.len() * 5);
+    assert!(all.count() > 50_000 && workers.len() == STEPS.len() * 6);
 }
 
 #[test]
