@@ -26,6 +26,7 @@ pub mod links;
 pub mod literals;
 pub mod load;
 pub mod log;
+pub mod long;
 pub mod malformed;
 pub mod manifest;
 pub mod manual;

@@ -90,102 +90,119 @@ fn served_before_its_end(daemon: &mut Daemon, seen: &UniqueIds) -> bool {
     }
 }
 
-#[test]
-fn after_a_kill_at_any_step_of_its_creation_a_tag_never_begins_below_its_promised_first_id() {
+/// Runs this for each of the system calls at the same time.
+fn on_every<T: Send>(calls: &[&'static str], run: fn(&str) -> T) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = calls.iter().map(|call| scope.spawn(move || run(call))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Kills the daemon at the first, second, … such system call while it makes a tag, until it makes the
+/// tag without another such call. Returns how often it died.
+fn deaths_in_a_creation(call: &str) -> u32 {
     const FIRST: u64 = 5_000_001;
     let mut deaths = 0;
-    for call in ["write", "pwrite64", "fdatasync", "fsync"] {
-        for nth in 1..=40 {
-            let folder = tempfile::tempdir().unwrap();
-            let home = Home::new(folder.path()).with("SNOWFLAKE_ENABLED", "false");
-            home.start().stop();
-            let injection = format!("inject={call}:signal=KILL:when={nth}");
-            let mut daemon = under_strace(&home, &injection).spawn();
-            let began = Instant::now();
-            // Until the creation is confirmed or the daemon has ended.
-            let promised = loop {
-                let mut client = Client::new(home.options().timeout(Duration::from_secs(1)));
-                match client.tag_create("invoices", 0, FIRST, "") {
-                    Ok(_) => break true,
-                    Err(Error::Refused(error)) if error.code() == ErrorCode::TagExists => {
-                        break true;
-                    }
-                    Err(_) if daemon.has_ended() => break false,
-                    Err(error) => assert!(began.elapsed() < PATIENCE, "{error}\n{}", home.log()),
+    for nth in 1..=40 {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path()).with("SNOWFLAKE_ENABLED", "false");
+        home.start().stop();
+        let injection = format!("inject={call}:signal=KILL:when={nth}");
+        let mut daemon = under_strace(&home, &injection).spawn();
+        let began = Instant::now();
+        // Until the creation is confirmed or the daemon has ended.
+        let promised = loop {
+            let mut client = Client::new(home.options().timeout(Duration::from_secs(1)));
+            match client.tag_create("invoices", 0, FIRST, "") {
+                Ok(_) => break true,
+                Err(Error::Refused(error)) if error.code() == ErrorCode::TagExists => {
+                    break true;
                 }
-            };
-            kill_holder(&home);
-            daemon.wait();
-            deaths += u32::from(!promised);
-            // What SQLite has not yet moved into the database is lost too.
-            for suffix in ["-wal", "-shm"] {
-                let _ = std::fs::remove_file(home.state().join(format!("leafd.db{suffix}")));
+                Err(_) if daemon.has_ended() => break false,
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}\n{}", home.log()),
             }
-            let daemon = home.start();
-            let began = Instant::now();
-            let first = loop {
-                match daemon.client().next("invoices") {
-                    // A busy disk may take longer than the request's deadline.
-                    Err(Error::Refused(error))
-                        if error.message.contains("answer") && began.elapsed() < PATIENCE => {}
-                    outcome => break outcome,
-                }
-            };
-            match first {
-                Ok(first) => assert!(!promised || first >= FIRST, "{injection}: {first}"),
-                Err(Error::Refused(error)) => {
-                    assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{injection}: {error}");
-                    assert!(error.message.contains("leafd adopt"), "{injection}: {error}");
-                }
-                Err(error) => panic!("{injection}: {error}"),
+        };
+        kill_holder(&home);
+        daemon.wait();
+        deaths += u32::from(!promised);
+        // What SQLite has not yet moved into the database is lost too.
+        for suffix in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(home.state().join(format!("leafd.db{suffix}")));
+        }
+        let daemon = home.start();
+        let began = Instant::now();
+        let first = loop {
+            match daemon.client().next("invoices") {
+                // A busy disk may take longer than the request's deadline.
+                Err(Error::Refused(error))
+                    if error.message.contains("answer") && began.elapsed() < PATIENCE => {}
+                outcome => break outcome,
             }
-            daemon.stop();
-            if promised {
-                break;
+        };
+        match first {
+            Ok(first) => assert!(!promised || first >= FIRST, "{injection}: {first}"),
+            Err(Error::Refused(error)) => {
+                assert_eq!(error.code(), ErrorCode::StoreUnavailable, "{injection}: {error}");
+                assert!(error.message.contains("leafd adopt"), "{injection}: {error}");
             }
+            Err(error) => panic!("{injection}: {error}"),
+        }
+        daemon.stop();
+        if promised {
+            break;
         }
     }
+    deaths
+}
+
+#[test]
+fn after_a_kill_at_any_step_of_its_creation_a_tag_never_begins_below_its_promised_first_id() {
+    let deaths = on_every(&["write", "pwrite64", "fdatasync", "fsync"], deaths_in_a_creation);
+    let deaths: u32 = deaths.iter().sum();
     assert!(deaths >= 8, "only {deaths} kills: the injection hardly hits");
+}
+
+/// Kills the daemon at the first, second, … such system call, until it lives to be served. Returns how
+/// often it died, and how many IDs it gave.
+fn deaths_and_ids(call: &str) -> (u32, u64) {
+    let (mut deaths, mut ids) = (0, 0);
+    for nth in 1..=40 {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
+        let seen = UniqueIds::default();
+        let injection = format!("inject={call}:signal=KILL:when={nth}");
+        let mut daemon = under_strace(&home, &injection).spawn();
+        let survived = served_before_its_end(&mut daemon, &seen);
+        if survived {
+            kill_holder(&home);
+            daemon.wait();
+        } else {
+            deaths += 1;
+        }
+        // Two more lives. The first of them ends in a crash too.
+        for clean in [false, true] {
+            let daemon = home.start();
+            assert!(use_it(&home, &seen, Duration::from_secs(20)), "{injection}\n{}", home.log());
+            if clean {
+                daemon.stop()
+            } else {
+                daemon.kill()
+            };
+        }
+        ids += seen.total();
+        if survived {
+            // There are fewer such calls than `nth`.
+            break;
+        }
+    }
+    (deaths, ids)
 }
 
 #[test]
 fn a_kill_at_any_write_sync_or_rename_of_the_state_repeats_no_id() {
-    let (mut deaths, mut ids) = (0, 0);
-    for call in ["write", "pwrite64", "fdatasync", "fsync", "rename", "ftruncate"] {
-        for nth in 1..=40 {
-            let folder = tempfile::tempdir().unwrap();
-            let home = Home::new(folder.path()).with("SNOWFLAKE_CEILING_AHEAD", "100ms");
-            let seen = UniqueIds::default();
-            let injection = format!("inject={call}:signal=KILL:when={nth}");
-            let mut daemon = under_strace(&home, &injection).spawn();
-            let survived = served_before_its_end(&mut daemon, &seen);
-            if survived {
-                kill_holder(&home);
-                daemon.wait();
-            } else {
-                deaths += 1;
-            }
-            // Two more lives. The first of them ends in a crash too.
-            for clean in [false, true] {
-                let daemon = home.start();
-                assert!(
-                    use_it(&home, &seen, Duration::from_secs(20)),
-                    "{injection}\n{}",
-                    home.log()
-                );
-                if clean {
-                    daemon.stop()
-                } else {
-                    daemon.kill()
-                };
-            }
-            ids += seen.total();
-            if survived {
-                // There are fewer such calls than `nth`.
-                break;
-            }
-        }
-    }
+    let calls = ["write", "pwrite64", "fdatasync", "fsync", "rename", "ftruncate"];
+    let (deaths, ids): (Vec<_>, Vec<_>) = on_every(&calls, deaths_and_ids).into_iter().unzip();
+    let (deaths, ids): (u32, u64) = (deaths.iter().sum(), ids.iter().sum());
     println!("{deaths} deaths at a system call, {ids} IDs");
     assert!(deaths > 20, "{deaths}: the injection does not hit");
 }

@@ -6,19 +6,29 @@ use std::time::{Duration, Instant};
 
 use leafd_tests::database::Kind;
 use leafd_tests::fleet::{Fleet, leases_in};
+use leafd_tests::long::short_or_long;
 use leafd_tests::{Database, UniqueIds};
 
 /// Number of daemons. Each is a host of its own.
 const DAEMONS: u64 = 8;
 
-/// How long the chaos lasts at least, for each kind of database.
-const CHAOS: Duration = Duration::from_secs(60);
+/// What the chaos has to come to, for each kind of database.
+struct Chaos {
+    /// The chaos lasts at least this long…
+    lasts: Duration,
+    /// …and until this many IDs were received…
+    ids: u64,
+    /// …and the database has failed this often: each kind of fault at least twice.
+    faults: usize,
+    /// The daemons have leased at least this many ranges by then.
+    leases: usize,
+}
 
-/// The chaos goes on until this many IDs were received, for each kind of database…
-const IDS: u64 = 5_000_000;
+const SHORT: Chaos =
+    Chaos { lasts: Duration::from_secs(20), ids: 1_000_000, faults: 6, leases: 100 };
 
-/// …and the database has failed this often.
-const FAULTS: usize = 9;
+const LONG: Chaos =
+    Chaos { lasts: Duration::from_secs(60), ids: 5_000_000, faults: 9, leases: 500 };
 
 /// After this many faults in quick succession, every client is served before the next fault. On a slow
 /// machine the pauses between faults may be too short to serve anybody, and calls would time out.
@@ -52,6 +62,7 @@ fn fail(database: &Database, fault: usize, fleet: &mut Fleet) {
 }
 
 fn a_fleet_gives_no_id_twice(kind: Kind) {
+    let chaos = short_or_long(SHORT, LONG);
     let database = Database::start(kind);
     database.create_table();
     database.insert_tag("orders", 1, 1000);
@@ -63,7 +74,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     let mut fleet = Fleet::start(DAEMONS, &database, &settings, &["orders", "busy"], &seen);
     let began = Instant::now();
     let mut faults = 0;
-    while began.elapsed() < CHAOS || seen.total() < IDS || faults < FAULTS {
+    while began.elapsed() < chaos.lasts || seen.total() < chaos.ids || faults < chaos.faults {
         assert!(began.elapsed() < PATIENCE, "only {} IDs, {faults} faults", seen.total());
         for _ in 0..fastrand::u8(3..6) {
             fleet.disturb();
@@ -101,7 +112,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
         assert!(highest < database.max_id(tag).cast_unsigned(), "{tag}: {highest}");
     }
     assert!(failures.patient.is_empty(), "{:?}", failures.patient);
-    assert!(seen.total() >= IDS && leases.len() > 500, "{} leases", leases.len());
+    assert!(leases.len() > chaos.leases, "{} leases", leases.len());
     // The database is durable, so it loses no write when it is killed.
     for ended in ended {
         assert_eq!(ended.count("went backwards"), 0, "{ended}");

@@ -84,10 +84,7 @@ fn refused(reply: Reply, code: ErrorCode) -> WireError {
 #[test]
 fn new_rules_apply_to_open_connections_and_end_none_of_them() {
     let folder = tempfile::tempdir().unwrap();
-    let rules = |tags: &str| format!("[[access.rules]]
-users = [{THEIRS}]
-tags = {tags}
-");
+    let rules = |tags: &str| format!("[[access.rules]]\nusers = [{THEIRS}]\ntags = {tags}\n");
     let mut host = ReloadHost::start(folder.path(), &rules("['orders']"));
     let mut theirs = host.let_in();
     assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
@@ -96,8 +93,7 @@ tags = {tags}
     refused(theirs.raw.ask(4, segment("orders", 1)), ErrorCode::Forbidden);
     assert_eq!(outcome(theirs.raw.ask(5, segment("bills", 1))), Ok(()));
     refused(theirs.raw.ask(6, Call::TagShow { tag: "bills" }), ErrorCode::Forbidden);
-    host.reload(&format!("{}administer = true
-", rules("['*']")));
+    host.reload(&format!("{}administer = true\n", rules("['*']")));
     assert_eq!(outcome(theirs.raw.ask(7, segment("orders", 1))), Ok(()));
     assert_eq!(outcome(theirs.raw.ask(8, Call::TagShow { tag: "bills" })), Ok(()));
     host.home.log().wait_for("configuration reloaded: access.rules;");
@@ -110,10 +106,7 @@ fn a_user_whom_no_rule_names_any_more_is_refused_at_its_next_call_and_disconnect
     let mut theirs = host.let_in();
     let mut root = host.connect();
     assert_eq!(outcome(theirs.raw.ask(2, segment("orders", 1))), Ok(()));
-    host.reload("[[access.rules]]
-name = 'apps'
-users = [1]
-");
+    host.reload("[[access.rules]]\nname = 'apps'\nusers = [1]\n");
     let error = refused(theirs.raw.ask(3, segment("orders", 1)), ErrorCode::Forbidden);
     assert!(error.message.contains("may not connect: no rule names"), "{error}");
     assert_eq!(theirs.raw.receive(), None, "the connection is closed");
@@ -130,24 +123,15 @@ fn a_reload_changes_quotas_and_limits() {
     let mut host = ReloadHost::start(folder.path(), "");
     let mut raw = host.connect();
     assert_eq!(outcome(raw.ask(2, segment("orders", 500))), Ok(()));
-    host.reload("[quota]
-ids-per-second = 100
-tags = [{ tags = ['b*'], ids-per-second = 5 }]
-");
+    host.reload("[quota]\nids-per-second = 100\ntags = [{ tags = ['b*'], ids-per-second = 5 }]\n");
     assert_eq!(refused(raw.ask(3, segment("orders", 500)), ErrorCode::BadCount).detail, 100);
     assert_eq!(refused(raw.ask(4, segment("bills", 6)), ErrorCode::BadCount).detail, 5);
-    host.reload("[quota]
-max-connections = 1
-[socket]
-max-count = 10
-");
+    host.reload("[quota]\nmax-connections = 1\n[socket]\nmax-count = 10\n");
     // An open connection keeps the limit that its handshake announced.
     assert_eq!(outcome(raw.ask(5, segment("orders", 500))), Ok(()));
     let mut second = Raw::connect(&host.home.socket());
     second.is_closed_with(&hello(), ErrorCode::TooManyConnections);
-    host.reload("[socket]
-max-count = 10
-");
+    host.reload("[socket]\nmax-count = 10\n");
     let mut second = Raw::connect(&host.home.socket());
     second.send(&hello());
     match second.receive() {
@@ -155,14 +139,10 @@ max-count = 10
         other => panic!("{other:?}"),
     }
     assert_eq!(refused(second.ask(2, segment("orders", 11)), ErrorCode::BadCount).detail, 10);
-    host.reload("[socket]
-max-connections = 2
-");
+    host.reload("[socket]\nmax-connections = 2\n");
     let mut third = Raw::connect(&host.home.socket());
     third.is_closed_with(&hello(), ErrorCode::TooManyConnections);
-    host.reload("[socket]
-idle-timeout = '1s'
-");
+    host.reload("[socket]\nidle-timeout = '1s'\n");
     // The new timeout applies to a connection after its next request.
     assert!(matches!(second.ask(3, Call::Time), Reply::Time { .. }));
     assert_eq!(second.receive(), None, "an idle connection is closed");
@@ -171,11 +151,7 @@ idle-timeout = '1s'
 #[test]
 fn a_reload_reads_the_list_of_tags_again() {
     let folder = tempfile::tempdir().unwrap();
-    let config = "[segment]
-auto-create = false
-unknown-for = '1h'
-refresh = '1h'
-";
+    let config = "[segment]\nauto-create = false\nunknown-for = '1h'\nrefresh = '1h'\n";
     let mut host = ReloadHost::start(folder.path(), config);
     let mut raw = host.connect();
     refused(raw.ask(2, segment("orders", 1)), ErrorCode::UnknownTag);
@@ -199,35 +175,20 @@ refresh = '1h'
 #[test]
 fn a_wrong_configuration_changes_nothing_and_keys_that_need_a_restart_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let right = "[quota]
-ids-per-second = 100
-";
+    let right = "[quota]\nids-per-second = 100\n";
     let mut host = ReloadHost::start(folder.path(), right);
     let mut raw = host.connect();
     let mut limit_is_100 = |id| {
         assert_eq!(refused(raw.ask(id, segment("orders", 101)), ErrorCode::BadCount).detail, 100);
     };
     limit_is_100(2);
-    host.refuses("[quota]
-ids-per-second = 50
-[socket]
-max-count = 0
-", "socket.max-count: 0");
+    host.refuses("[quota]\nids-per-second = 50\n[socket]\nmax-count = 0\n", "socket.max-count: 0");
     limit_is_100(3);
-    host.refuses("[quota
-", "line 1");
-    host.refuses("[quota]
-ids-per-secund = 50
-", "ids-per-secund");
-    host.refuses("[[access.rules]]
-users = ['no-such-user']
-", "no-such-user");
+    host.refuses("[quota\n", "line 1");
+    host.refuses("[quota]\nids-per-secund = 50\n", "ids-per-secund");
+    host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
     limit_is_100(4);
-    host.reload(&format!("{right}[worker]
-id = 7
-[store]
-timeout = '3s'
-"));
+    host.reload(&format!("{right}[worker]\nid = 7\n[store]\ntimeout = '3s'\n"));
     host.home.log().wait_for("applied only at the next start: store.timeout, worker.id");
     host.home.log().wait_for("configuration reloaded: no key has changed");
     limit_is_100(5);
@@ -245,10 +206,7 @@ fn many_reloads_under_load_fail_no_call() {
     let seen = UniqueIds::default();
     let load = Load::start(&host.home.options(), &seen, &["orders", "bills", "snowflake"], 100);
     for round in 0..100 {
-        host.reload(&format!("[[access.rules]]
-name = 'round {round}'
-users = [{round}]
-"));
+        host.reload(&format!("[[access.rules]]\nname = 'round {round}'\nusers = [{round}]\n"));
     }
     assert_eq!(host.reloads, 100);
     assert!(load.served().iter().all(|calls| *calls > 0));
@@ -264,9 +222,7 @@ fn a_reload_while_requests_wait_leaves_them_waiting() {
     // More IDs than one lease has, so the request waits and is answered after the reload.
     raw.send(&frame(3, Call::Segment { tag: "orders", count: 100_000, timeout_ms: 60_000 }));
     raw.send(&frame(4, Call::Snowflake { count: 100_000, timeout_ms: 60_000 }));
-    host.reload("[quota]
-ids-per-second = 1000000
-");
+    host.reload("[quota]\nids-per-second = 1000000\n");
     for _ in 0..2 {
         let answer = raw.receive().unwrap();
         assert!(matches!(answer.reply, Reply::Ids { .. }), "{answer:?}");
@@ -276,21 +232,15 @@ ids-per-second = 1000000
 #[test]
 fn a_reload_changes_the_log_level() {
     let folder = tempfile::tempdir().unwrap();
-    let mut host = ReloadHost::start(folder.path(), "[log]
-level = 'error'
-");
-    std::fs::write(&host.file, "[log]
-level = 'debug'
-").unwrap();
+    let mut host = ReloadHost::start(folder.path(), "[log]\nlevel = 'error'\n");
+    std::fs::write(&host.file, "[log]\nlevel = 'debug'\n").unwrap();
     host.daemon.send(Signal::SIGHUP);
     let before = host.home.log().wait_for("configuration reloaded: log.level;");
     let infos = before.matches(" INFO ").count();
     assert!(infos <= 1 && !before.contains("get an ID"), "{before}");
     assert_eq!(outcome(host.connect().ask(2, segment("orders", 1))), Ok(()));
     host.home.log().wait_for("DEBUG leased a range");
-    host.refuses("[log]
-level = 'loud'
-", "\"loud\" is not a level");
+    host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
 }
 
 /// A kernel lease on a file. It makes anybody who opens the file wait, like a file server that hangs.
@@ -300,12 +250,10 @@ struct Lease(Child);
 /// breaks it after 45 s.
 const LEASE: &str = "
 import fcntl, os, signal, sys
-signal.signal(signal.SIGIO, lambda *_: os.write(1, b'wanted\
-'))
+signal.signal(signal.SIGIO, lambda *_: os.write(1, b'wanted\\n'))
 file = os.open(sys.argv[1], os.O_RDWR)
 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-os.write(1, b'held\
-')
+os.write(1, b'held\\n')
 sys.stdin.read()
 ";
 
@@ -314,8 +262,7 @@ impl Lease {
         let mut python = Command::new("python3");
         let python = python.args(["-c", LEASE]).arg(file);
         let mut lease = Self(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
-        lease.prints("held
-");
+        lease.prints("held\n");
         lease
     }
 
@@ -339,21 +286,17 @@ fn a_configuration_file_that_hangs_delays_neither_requests_nor_the_stop() {
     let mut host = ReloadHost::start(folder.path(), "");
     let mut lease = Lease::on(&host.file);
     host.daemon.send(Signal::SIGHUP);
-    lease.prints("wanted
-");
+    lease.prints("wanted\n");
     let client = &mut host.daemon.client();
     assert_eq!(client.next("orders").unwrap(), 1);
     // The main thread answers this. It also runs the timers, waits for the store and pets the watchdog.
     client.status().unwrap();
     host.home.log().wait_for("reading it took longer than 10s");
     drop(lease);
-    host.reload("[socket]
-max-count = 7
-");
+    host.reload("[socket]\nmax-count = 7\n");
     let mut lease = Lease::on(&host.file);
     host.daemon.send(Signal::SIGHUP);
-    lease.prints("wanted
-");
+    lease.prints("wanted\n");
     host.daemon.send(Signal::SIGTERM);
     let ended = host.daemon.wait();
     assert_eq!(ended.code(), Some(0), "{ended}");
@@ -362,9 +305,7 @@ max-count = 7
 #[test]
 fn a_reload_of_anything_but_a_regular_file_is_refused_and_the_next_reload_works() {
     let folder = tempfile::tempdir().unwrap();
-    let right = "[quota]
-ids-per-second = 100
-";
+    let right = "[quota]\nids-per-second = 100\n";
     let mut host = ReloadHost::start(folder.path(), right);
     let mut raw = host.connect();
     let path = host.file.clone();
@@ -392,9 +333,7 @@ ids-per-second = 100
         std::fs::remove_file(&path).unwrap();
         host.reload(right);
     }
-    host.reload("[quota]
-ids-per-second = 50
-");
+    host.reload("[quota]\nids-per-second = 50\n");
     assert_eq!(refused(raw.ask(9, segment("orders", 101)), ErrorCode::BadCount).detail, 50);
     host.daemon.stop();
 }

@@ -74,7 +74,6 @@ fn the_arrows_that_the_design_shows_are_those_of_the_code() {
     let design = std::fs::read_to_string(workspace().join("docs/design.md")).expect("the page");
     assert!(
         design.contains(&arrows),
-        "docs/design.md shows other arrows than the code has:
-{arrows}"
+        "docs/design.md shows other arrows than the code has:\n{arrows}"
     );
 }

@@ -322,8 +322,7 @@ fn leafctl_deletes_a_tag_only_with_yes_and_says_where_a_new_one_begins() {
     let (code, text) = delete(&["--yes"]);
     assert_eq!(
         (code, text.as_str()),
-        (Some(0), "deleted orders; a new tag of this name begins at 500
-")
+        (Some(0), "deleted orders; a new tag of this name begins at 500\n")
     );
     assert_eq!(delete(&["--yes"]).0, Some(64));
 }

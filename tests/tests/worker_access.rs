@@ -1,5 +1,5 @@
-//! The way to ZooKeeper and the way from other daemons: servers that are dead or cannot be found,
-//! a chroot, passwords, the peer port; and what people see of it all.
+//! Connections to ZooKeeper and from other daemons: dead or unknown servers, a chroot, passwords, the
+//! peer port; and what `leafctl` shows of it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,12 +19,12 @@ use leafd_tests::{Ensemble, Proxy};
 use serde_json::Value;
 use zookeeper_client::{Acl, AuthId, Error, Permission};
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const SECRET: &str = "pr1vate-0f-the-fleet";
 
-/// What `leafctl` says, on both of its outputs.
+/// Runs `leafctl`. Returns its exit code and what it printed, standard output first.
 fn leafctl(home: &Home, arguments: &[&str]) -> (Option<i32>, String) {
     let output = home.command("leafctl").args(arguments).output();
     let Output { status, stdout, stderr } = output.unwrap();
@@ -33,7 +33,7 @@ fn leafctl(home: &Home, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_passed_over() {
+fn a_missing_chroot_is_created_and_dead_or_silent_servers_are_skipped() {
     let ensemble = Ensemble::shared();
     let (all, folder) = (Snowflakes::default(), tempfile::tempdir().unwrap());
     let (chroot, live) = (format!("{}/of/ours", ensemble.fresh_path()), ensemble.port(0));
@@ -44,11 +44,11 @@ fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_pa
     let servers =
         format!("127.0.0.1:1,127.0.0.1:{resets_at},127.0.0.1:{silent_at},127.0.0.1:{live}{chroot}");
     let home = instance(folder.path(), &servers, "a");
-    // They are tried in any order; sooner or later each is the first.
+    // leafd tries the servers in random order. Restart it until each has been tried.
     let mut starts = 0;
     while starts < 4 || resets.accepted() == 0 || silent.accepted() == 0 {
         starts += 1;
-        assert!(starts < 50, "they are not tried");
+        assert!(starts < 50, "not every server was tried");
         let daemon = home.start();
         assert_eq!(all.works(&home).worker, 0);
         all.caller(&home).reports();
@@ -61,7 +61,7 @@ fn a_chroot_that_is_not_there_is_made_and_servers_that_are_dead_or_silent_are_pa
 }
 
 #[test]
-fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
+fn unresolvable_or_unreachable_servers_are_named_and_segments_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let all = Snowflakes::default();
     let nowhere = "no.such.host.invalid:2181";
@@ -93,7 +93,7 @@ fn servers_that_cannot_be_found_or_reached_are_named_and_segments_are_served() {
 }
 
 #[test]
-fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
+fn only_the_password_opens_the_nodes_and_it_is_never_printed() {
     let ensemble = Ensemble::shared();
     let (servers, folder, all) =
         (ensemble.fresh_chroot(), tempfile::tempdir().unwrap(), Snowflakes::default());
@@ -109,7 +109,7 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
     let wrong = home("wrong").with("ZOOKEEPER_AUTH", &format!("leafd:{SECRET}-not"));
     let without = home("without").with("ZOOKEEPER_ACL", "anyone");
     let homes = [&by_file, &by_variable, &wrong, &without];
-    // The first to come makes the tree.
+    // The first two create the tree.
     let mut daemons = vec![by_file.start(), by_variable.start()];
     let workers = [all.works(&by_file).worker, all.works(&by_variable).worker];
     assert_ne!(workers[0], workers[1]);
@@ -129,7 +129,7 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
         nodes.extend(authorized.children(&node).iter().map(|child| format!("{node}/{child}")));
         count += 1;
     }
-    // Both instances' three, and those above and beside them.
+    // Three nodes for each of the two instances, and at least six shared ones.
     assert!(count >= 6 + 6, "{count}");
     let anybody = Tree::at(&servers).call(async |client| client.list_children("/snowflake").await);
     assert_eq!(anybody, Err(Error::NoAuth));
@@ -139,12 +139,12 @@ fn nodes_are_for_those_with_the_password_and_the_password_is_for_nobody() {
             .concat();
         assert!(!outputs.contains(SECRET) && !outputs.is_empty(), "{outputs}");
         let ended = daemon.stop();
-        // The client's own words are there as well.
+        // The log includes the ZooKeeper client's own lines.
         let auth = ended.count("sending request: (Auth");
         assert!(auth > 0 || home.socket() == without.socket(), "{ended}");
         assert_eq!(ended.count(SECRET), 0, "{ended}");
     }
-    // Nobody's ACL can be "creator" without a creator.
+    // The ACL "creator" needs a user.
     let servers = ensemble.fresh_chroot();
     let nameless = instance(&folder.path().join("nameless"), &servers, "nameless");
     let nameless = nameless.with("ZOOKEEPER_ACL", "creator");
@@ -174,7 +174,7 @@ impl Peer {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        // What is closed already takes nothing.
+        // The daemon may have closed the connection already.
         let _ = self.stream.write_all(bytes);
     }
 
@@ -190,7 +190,7 @@ impl Peer {
             match self.stream.read(&mut buffer) {
                 Ok(count) if count > 0 => self.input.extend(&buffer[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    panic!("neither an answer nor an end")
+                    panic!("the connection neither answers nor closes")
                 }
                 _ => return None,
             }
@@ -218,7 +218,7 @@ fn now_ms() -> u64 {
 }
 
 #[test]
-fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
+fn the_peer_port_tells_the_time_and_refuses_everything_else() {
     let servers = Ensemble::shared().fresh_chroot();
     let folder = tempfile::tempdir().unwrap();
     let home = instance(folder.path(), &servers, "a");
@@ -247,7 +247,7 @@ fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
         assert_eq!(error.code(), ErrorCode::Forbidden, "{call:?}: {error}");
     }
     peer.tells_the_time(8);
-    // Whatever else comes is closed, with or without a word.
+    // Anything else closes the connection, with or without an error.
     let noise: Vec<u8> = (0..5000).map(|_| fastrand::u8(..)).collect();
     let http = b"GET / HTTP/1.1\r\nHost: leafd\r\n\r\n".to_vec();
     let before_hello = frame(1, Call::Time);
@@ -260,7 +260,7 @@ fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
         assert!(first.as_ref().is_none_or(refused), "{garbage:02x?}: {first:?}");
         while peer.receive().is_some() {}
     }
-    // A crowd that says nothing.
+    // A hundred silent connections.
     let crowd: Vec<Peer> = (0..100).map(|_| Peer::connect(port)).collect();
     peer.tells_the_time(9);
     bystanders.are_served();
@@ -271,7 +271,7 @@ fn the_peer_port_tells_the_time_and_does_nothing_else_for_anybody() {
 }
 
 #[test]
-fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
+fn leafctl_shows_worker_ids_their_owners_and_the_last_reports() {
     let ensemble = Ensemble::shared();
     let (all, folder) = (Snowflakes::default(), tempfile::tempdir().unwrap());
     let path = ensemble.fresh_path();
@@ -316,7 +316,7 @@ fn people_see_the_worker_ids_their_owners_and_the_last_reports() {
     let json: Value = serde_json::from_str(&json).unwrap();
     let owners: Vec<_> = json.as_array().unwrap().iter().map(|it| it["owner"].clone()).collect();
     assert_eq!(owners.len(), 3, "{json}");
-    // Without ZooKeeper: until when IDs last, and no list.
+    // Without ZooKeeper, the status says until when IDs last, and there is no list.
     network.cut();
     all.caller(&home).is_cut_off();
     let (_, status) = leafctl(&home, &["status"]);

@@ -1,6 +1,6 @@
-//! Instances with worker IDs from ZooKeeper have their clocks stepped: while they run and while
-//! they are down, with ZooKeeper and without, with their state and without. No ID comes twice, and
-//! no worker ID's time goes back.
+//! The clocks of instances with worker IDs from ZooKeeper are stepped: while they run and while they
+//! are down, with and without ZooKeeper, with and without their state. No ID comes twice, and no worker
+//! ID's time goes back.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,10 +19,11 @@ use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How, whether ZooKeeper can be reached meanwhile, and whether the state directory is lost.
+/// How the daemon ends, whether it can reach ZooKeeper meanwhile, and whether its state directory is
+/// lost.
 type Case = (How, bool, bool);
 
 const CASES: [Case; 10] = [
@@ -38,11 +39,11 @@ const CASES: [Case; 10] = [
     (How::Stopped, false, true),
 ];
 
-/// The same step again and again, in each of the cases.
+/// The same step again and again, in some of the cases.
 struct Lane {
     host: ClockHost,
     step: i64,
-    /// The clock is so far ahead of the right time when nothing is wrong with it.
+    /// By how much (ms) the host's normal clock is ahead of the machine's: the sum of the steps forward.
     offset: i64,
     workers: BTreeSet<u64>,
 }
@@ -81,7 +82,7 @@ impl Lane {
             assert_eq!(after.worker, before.worker, "{}", self.host.home.log());
         }
         if self.step > 0 {
-            // The clock shows it, and stays there.
+            // IDs follow the step, and the clock keeps it.
             let step = u64::try_from(self.step).unwrap();
             assert!(after.first_ms >= before.first_ms + step, "{after:?} after {before:?}");
             self.offset += self.step;
@@ -93,7 +94,7 @@ impl Lane {
         println!("{:>8} ms, {case:?}: {:.1?}", self.step, began.elapsed());
     }
 
-    /// No state: whatever worker ID it had, it gets another one, and none without ZooKeeper.
+    /// Without its state it gets a new worker ID, and none until it reaches ZooKeeper.
     fn begins_anew(&self, reachable: bool) {
         if !reachable {
             let ClockHost { home, all, network, .. } = &self.host;
@@ -112,7 +113,7 @@ impl Lane {
         }
     }
 
-    /// A millisecond later the clock has caught up enough, so this may take many tries.
+    /// One millisecond later the step is small enough to be waited for, so this may take many tries.
     fn is_refused_at_last(&self) {
         let ClockHost { home, all, clock, .. } = &self.host;
         let mut client = blocking::Client::new(home.options());
@@ -128,24 +129,24 @@ impl Lane {
                 Err(Error::Refused(error)) => break error,
                 Err(error) => panic!("{error}\n{}", home.log()),
             }
-            assert!(began.elapsed() < PATIENCE, "6 ms are never refused");
+            assert!(began.elapsed() < PATIENCE, "a step of 6 ms back is never refused");
         };
         assert_eq!((error.code(), error.detail), (ErrorCode::ClockBackwards, 6), "{error}");
         println!("6 ms are refused: try {tries}");
     }
 
-    /// As long as the clock has not caught up.
+    /// Asks while the clock is behind.
     fn is_refused(&self, how: How, asked: Instant) {
         let ClockHost { home, all, clock, .. } = &self.host;
         let step = self.step.unsigned_abs();
-        // Whole ms, of several clocks.
+        // A margin for rounding: several clocks are read, in whole ms.
         let passed = || u64::try_from(asked.elapsed().as_millis()).unwrap() + 5;
         let behind = || step.saturating_sub(passed());
         match all.ask(home, 1) {
             Ok(batch) => assert!(behind() <= START_WAIT, "{batch:?}\n{}", home.log()),
             Err(error) => {
                 assert_eq!(error.code(), ErrorCode::ClockBackwards, "{error}\n{}", home.log());
-                // A life that was killed has a ceiling ahead, further on a slow disk.
+                // A killed daemon leaves its ceiling ahead of its IDs, by more on a slow disk.
                 let ahead = match how {
                     How::Running => 0,
                     How::Stopped => 20,
@@ -162,7 +163,7 @@ impl Lane {
             if how != How::Running {
                 home.log().wait_for("the clock is behind the times already used");
             }
-            // Nobody waits for an hour; for 4 s, yes.
+            // A step of 4 s is waited for below, but not one of an hour.
             clock.set_offset_ms(self.offset);
         }
     }
@@ -172,18 +173,25 @@ impl Lane {
 fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_state() {
     let ensemble = Ensemble::shared();
     let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let lanes = STEPS.map(|step| {
+    let lanes = STEPS.iter().flat_map(|&step| {
+        let mut cases = CASES;
+        fastrand::shuffle(&mut cases);
+        // Two hosts share the cases of a step, since each loss of the state costs a new worker ID,
+        // which takes a while.
+        let (first, second) = cases.split_at(CASES.len() / 2);
+        [(step, "a", first.to_vec()), (step, "b", second.to_vec())]
+    });
+    let lanes = lanes.map(|(step, half, cases)| {
         let (tree, all) = (tree.clone(), all.clone());
         let lane = move || {
-            let host = ClockHost::start(ensemble, &tree, &format!("host{step}"), &all, &[]);
+            let host = ClockHost::start(ensemble, &tree, &format!("host{step}{half}"), &all, &[]);
             let mut lane = Lane { host, step, offset: 0, workers: BTreeSet::new() };
-            let mut cases = CASES;
-            fastrand::shuffle(&mut cases);
             cases.into_iter().for_each(|case| lane.goes_through(case));
             lane.workers
         };
-        Builder::new().name(format!("{step} ms")).spawn(lane).unwrap()
+        Builder::new().name(format!("{step} ms {half}")).spawn(lane).unwrap()
     });
+    let lanes: Vec<_> = lanes.collect();
     let workers: Vec<u64> = lanes.into_iter().flat_map(|lane| lane.join().unwrap()).collect();
     let different: BTreeSet<u64> = workers.iter().copied().collect();
     assert_eq!(different.len(), workers.len(), "two hosts had one worker ID: {workers:?}");
@@ -193,11 +201,11 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
         workers.len(),
         all.count()
     );
-    assert!(all.count() > 50_000 && workers.len() == STEPS.len() * 5);
+    assert!(all.count() > 50_000 && workers.len() == STEPS.len() * 6);
 }
 
 #[test]
-fn the_clock_of_these_tests_steps_the_time_of_day_and_no_other() {
+fn the_fake_clock_steps_only_the_time_of_day() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let script = "import time; print(*(time.clock_gettime(clock) for clock in \

@@ -1,5 +1,5 @@
-//! Nobody's clock has to be right: not when an instance loses its state, not when its worker ID is
-//! taken over, and not when it is cut off. What counts is how far it may have come.
+//! A wrong clock repeats no ID: not when an instance loses its state, when its worker ID is taken over,
+//! or when it is cut off. What counts is the latest time that it may have used.
 
 use std::thread::Builder;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,8 +13,8 @@ use leafd_tests::zookeeper::java_leaf::records;
 
 const HOUR: i64 = 3_600_000;
 
-/// Asks until the times in the answers have come to `until_ms`; the first answer, the last one, and
-/// how many there were.
+/// Asks until the times in the answers reach `until_ms`. Returns the first and the last answer, and
+/// their number.
 fn works_until(host: &ClockHost, until_ms: u64) -> (Batch, Batch, usize) {
     let first = host.all.gets(&host.home, 20);
     let (mut last, mut count) = (first, 1);
@@ -31,7 +31,7 @@ fn now_ms() -> u64 {
 }
 
 #[test]
-fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_hour() {
+fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hour() {
     let ensemble = Ensemble::shared();
     let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
     let cases = [true, false].map(|up| [How::Killed, How::Stopped].map(|how| (how, up)));
@@ -56,7 +56,7 @@ fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_
             let anew = host.works();
             assert!(anew.last_ms < first.first_ms, "{anew:?} is not before {first:?}");
             assert_ne!(anew.worker, right.worker, "{}", host.home.log());
-            // The same hour once more.
+            // The same hour comes again.
             let offset = i64::try_from(first.first_ms - now_ms()).unwrap();
             host.clock.set_offset_ms(offset - 50);
             let (again, _, again_count) = works_until(&host, last.last_ms);
@@ -74,7 +74,7 @@ fn state_that_is_lost_while_the_clock_was_an_hour_ahead_repeats_nothing_in_that_
 }
 
 #[test]
-fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_used() {
+fn a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
@@ -89,7 +89,7 @@ fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_us
         host.loses_its_state();
     }
     ahead.clock.set_offset_ms(0);
-    // By ZooKeeper's clock.
+    // 20 s by ZooKeeper's clock.
     let tree = ensemble.tree();
     tree.create(&format!("{path}/end"), b"");
     let end = tree.get(&format!("{path}/end")).unwrap().mtime;
@@ -105,20 +105,19 @@ fn a_worker_id_is_not_taken_over_before_the_times_that_a_clock_ahead_may_have_us
     right.starts();
     let again = [&ahead, &right].map(|host| host.works().worker);
     println!("worker IDs {workers:?}, then {again:?}; {} snowflake IDs", all.count());
-    assert_eq!(again[1], workers[1], "the right one's has not been taken over");
-    assert!(!workers.contains(&again[0]), "the hour ahead is not over");
-    // What was taken over is written as a Java Leaf reads it.
+    assert_eq!(again[1], workers[1], "the worker ID of the host with the right clock is free");
+    assert!(!workers.contains(&again[0]), "the hour that the fast clock used is not over");
+    // A Java Leaf can read the record of the takeover.
     let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
     assert_eq!(records(&below, "leaf").unwrap().len(), 3);
     assert!(all.count() > 1000);
 }
 
 #[test]
-fn the_fence_counts_time_that_nobody_sets() {
+fn the_fence_does_not_depend_on_the_wall_clock() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    // Past what was reported, though no time has passed: requests wait for a report that is made
-    // for them.
+    // The clock jumps past the reported limit, though no time has passed: requests wait for a report.
     let mut host = ClockHost::start(ensemble, &path, "jumps", &all, &[]);
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
     let late = ClockHost::start(ensemble, &path, "late", &all, &settings);
@@ -133,7 +132,7 @@ fn the_fence_counts_time_that_nobody_sets() {
     }
     let ended = host.ends(How::Stopped).unwrap();
     assert_eq!(ended.count("has not taken a report"), 0, "{ended}");
-    // Cut off, with a clock that stands long before the limit.
+    // Cut off, and its clock is far behind the limit.
     late.network.cut();
     late.clock.set_offset_ms(-HOUR);
     all.is_refused(&late.home, ErrorCode::ClockBackwards, "behind");
@@ -147,7 +146,7 @@ fn the_fence_counts_time_that_nobody_sets() {
 }
 
 #[test]
-fn a_clock_that_jumped_past_the_limit_and_is_right_again_costs_no_time() {
+fn a_clock_that_jumped_past_the_limit_and_back_costs_no_time() {
     let ensemble = Ensemble::shared();
     let all = Snowflakes::default();
     let host = ClockHost::start(ensemble, &ensemble.fresh_path(), "jumps", &all, &[]);
@@ -174,7 +173,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
     for how in [How::Running, How::Killed, How::Stopped] {
         host.clock.set_offset_ms(HOUR);
         if how != How::Running {
-            // One that starts while it is ahead.
+            // It starts while its clock is ahead.
             host.ends(how);
             host.starts();
         }
@@ -187,7 +186,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
         host.ends(How::Killed);
         host.clock.set_offset_ms(0);
         host.starts();
-        // At the first try: what a crash costs is waited for, an hour is refused.
+        // The first try succeeds: leafd waits for what a crash costs, but would refuse an hour.
         let after = loop {
             match all.ask(&host.home, 1) {
                 Ok(after) => break after,
@@ -200,7 +199,7 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
 }
 
 #[test]
-fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_begin_when_it_is_right() {
+fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_start_once_it_is_right() {
     let ensemble = Ensemble::shared();
     let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
     let mut host = ClockHost::start(ensemble, &path, "early", &all, &[]);

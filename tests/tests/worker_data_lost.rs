@@ -1,6 +1,5 @@
-//! ZooKeeper's data are lost, or are those of an older backup, while instances run and newcomers
-//! start at the same time: whoever has a worker ID keeps it and puts it back into the tree, and
-//! newcomers get others.
+//! ZooKeeper loses its data, or gets those of an older backup, while instances run and newcomers start.
+//! Running instances keep their worker IDs and put them back into the tree; newcomers get others.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -23,7 +22,7 @@ struct Host {
 }
 
 impl Host {
-    /// Starts one with the usual timeouts of ZooKeeper, and does not wait for it.
+    /// Starts one with ZooKeeper's default timeouts, and does not wait for it.
     fn start(ensemble: &Ensemble, number: u32, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = instance(folder.path(), &ensemble.connect_string(), &format!("host-{number}"))
@@ -59,8 +58,8 @@ fn with_worker_ids(hosts: Vec<Host>) -> Vec<(Host, u64)> {
     hosts.into_iter().map(with_worker_id).collect()
 }
 
-/// Each of `old` has kept its worker ID from first to last, the others have had one each, and the
-/// tree knows of all.
+/// Asserts that each of `old` kept its worker ID throughout, that each newcomer had exactly one of its
+/// own, and that the tree records all of them.
 fn all_have_their_own(ensemble: &Ensemble, old: Vec<(Host, u64)>, newcomers: Vec<Host>) {
     let mut all = BTreeSet::new();
     for (host, worker) in &old {
@@ -92,12 +91,12 @@ fn all_have_their_own(ensemble: &Ensemble, old: Vec<(Host, u64)>, newcomers: Vec
 }
 
 #[test]
-fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_other_worker_ids() {
+fn running_instances_refill_a_wiped_tree_and_newcomers_get_other_worker_ids() {
     let ensemble = Ensemble::of(3);
     let seen = UniqueIds::default();
     let old = start(&ensemble, 1..=3, &seen);
     let old = with_worker_ids(old);
-    // Some are there when it comes back, and some come later.
+    // Some newcomers start before the wipe, some after it.
     let mut newcomers = start(&ensemble, 4..=5, &seen);
     ensemble.wipe();
     newcomers.extend(start(&ensemble, 6..=7, &seen));
@@ -106,7 +105,7 @@ fn a_tree_that_was_wiped_is_filled_again_by_those_who_run_and_newcomers_get_othe
 }
 
 #[test]
-fn an_older_backup_gives_nobody_a_worker_id_that_was_given_after_it() {
+fn after_an_older_backup_is_restored_no_newcomer_gets_a_worker_id_in_use() {
     let ensemble = Ensemble::single();
     let seen = UniqueIds::default();
     let mut old = start(&ensemble, 1..=1, &seen);

@@ -1,5 +1,5 @@
-//! An instance that ZooKeeper does not hear of: it stops before its worker ID can be another's,
-//! awake or asleep, started again or not, and goes on when it is back.
+//! An instance is cut off from ZooKeeper: it stops issuing before its worker ID can be taken over,
+//! whether it runs, is frozen or is restarted, and resumes when it is back.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,13 +10,13 @@ use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
 use leafd_tests::{Daemon, Ensemble, Proxy, UniqueIds};
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Longer than a daemon needs that has a worker ID.
+/// More than enough for a daemon that has a worker ID.
 const SOON: Duration = Duration::from_secs(5);
 
-/// An instance that is cut off for longer than its worker ID is its own.
+/// An instance that is cut off for longer than `worker.fence-after`.
 struct Fenced {
     customer: SnowflakeCaller,
     home: Home,
@@ -50,8 +50,7 @@ impl Fenced {
 }
 
 #[test]
-fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_goes_on_when_it_is_back()
- {
+fn an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_resumes_later() {
     let ensemble = Ensemble::single();
     let seen = UniqueIds::default();
     let start = |number| Fenced::start(&ensemble, number, &seen);
@@ -69,7 +68,7 @@ fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_go
     killed.daemon = killed.home.start();
     let limits = [&killed, &steady, &asleep].map(|instance| {
         instance.customer.is_cut_off();
-        // For some seconds, the worker ID is its own.
+        // For some seconds more, the worker ID is its own.
         assert_eq!(instance.customer.gets(1000), instance.worker);
         instance.customer.status().limit_unix_ms.expect("reports set a limit")
     });
@@ -78,7 +77,7 @@ fn who_is_cut_off_for_too_long_stops_before_its_worker_id_can_be_anothers_and_go
     steady.is_fenced();
     killed.is_fenced();
     assert!(!batches.finish().failures.is_empty());
-    // It misses the end of its time, and nothing comes before it looks at the clock.
+    // It sleeps past the end of its time, and must look at the clock before it issues anything.
     let now_ms = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let slept = Instant::now();
     while now_ms() < u128::from(limits[2]) {

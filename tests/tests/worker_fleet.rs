@@ -1,5 +1,5 @@
-//! Many instances on one ensemble: all at once, and under load while everything that can fail
-//! does. No ID comes twice, and in the end everybody serves.
+//! Many instances on one ensemble: started together, and under load while everything that can fail
+//! does. No ID comes twice, and in the end every instance serves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use leaf_client::Layout;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::{SNOWFLAKE, add};
+use leafd_tests::long::short_or_long;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
 use leafd_tests::zookeeper::java_leaf::records;
 use leafd_tests::{Daemon, Ensemble, Proxy, UniqueIds};
@@ -17,35 +18,52 @@ use tempfile::TempDir;
 /// Instances of the storm, each a host of its own.
 const HOSTS: u32 = 8;
 
-/// How long the storm lasts at the least…
-const STORM: Duration = Duration::from_secs(90);
+/// What the storm has to come to.
+struct Storm {
+    /// It lasts at least this long…
+    lasts: Duration,
+    /// …and until this many IDs have been received…
+    ids: u64,
+    /// …and daemons and their networks have failed this often…
+    deeds: u64,
+    /// …but not for longer than this: by then a slow machine has to have received `few_ids`.
+    longest: Duration,
+    few_ids: u64,
+}
 
-/// …and it goes on until so many IDs have been received…
-const IDS: u64 = 50_000_000;
+/// Longer than a takeover takes, the longest thing that happens in it.
+const SHORT: Storm = Storm {
+    lasts: Duration::from_secs(40),
+    ids: 10_000_000,
+    deeds: 25,
+    longest: Duration::from_secs(120),
+    few_ids: 5_000_000,
+};
 
-/// …and daemons and their networks have failed so often…
-const DEEDS: u64 = 50;
+const LONG: Storm = Storm {
+    lasts: Duration::from_secs(90),
+    ids: 50_000_000,
+    deeds: 50,
+    longest: Duration::from_secs(150),
+    few_ids: 20_000_000,
+};
 
-/// …but not for longer than this: then a slow machine has to have received [`FEW_IDS`].
-const LONGEST: Duration = Duration::from_secs(150);
-
-const FEW_IDS: u64 = 20_000_000;
-
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// One worker ID for each: who has lost its state needs that of somebody who is gone for long.
+/// One worker ID for each host: an instance that lost its state must take over one that its owner has
+/// left for long enough.
 const FEW_WORKERS: &str = "47/3/13@1288834974657/1ms";
 
-/// What was done, and for how long.
+/// How often each fault was injected, by its name and duration.
 type Deeds = BTreeMap<(&'static str, &'static str), u64>;
 
 fn done(deeds: &mut Deeds, deed: &'static str, length: &'static str) {
     *deeds.entry((deed, length)).or_default() += 1;
 }
 
-/// Of a daemon or its network, by how long it lasts: sessions end after 2 s, and the right to a
-/// worker ID 10 s after the last report; another host may take it after 20 s.
+/// Durations (ms) of faults of a daemon or its network. Sessions end after 2 s, the right to a worker ID
+/// ends 10 s after the last report, and another host may take it over after 20 s.
 const PAUSES: [(&str, RangeInclusive<u64>); 4] = [
     ("short", 100..=1500),
     ("longer than a session", 2500..=6000),
@@ -60,7 +78,7 @@ fn pause(deeds: &mut Deeds, deed: &'static str) -> Duration {
     Duration::from_millis(fastrand::u64(range.clone()))
 }
 
-/// Of servers: often shorter than a session, sometimes longer than the fence.
+/// Duration of a fault of a server: often shorter than a session, sometimes longer than the fence.
 fn server_pause() -> Duration {
     let (_, range) = &PAUSES[[0, 0, 0, 1, 1, 2][fastrand::usize(..6)]];
     Duration::from_millis(fastrand::u64(range.clone()))
@@ -73,7 +91,7 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
     let port = fastrand::u16(10_000..30_000);
     let seen = UniqueIds::default();
     let folders: Vec<TempDir> = (0..20).map(|_| tempfile::tempdir().unwrap()).collect();
-    // Hosts with an address each, which is their identity.
+    // Each host has an address of its own, which is its identity.
     let homes = folders.iter().zip(1..).map(|(folder, number)| {
         let home = Home::new(folder.path()).with_zookeeper(&servers);
         let address = format!("127.0.1.{number}");
@@ -102,7 +120,7 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
     let (workers, new) = live();
     println!("worker IDs {workers:?}, {} IDs", seen.count(SNOWFLAKE));
     assert_eq!(workers.iter().collect::<BTreeSet<_>>().len(), 20, "{workers:?}");
-    assert_eq!(live(), (workers.clone(), new), "they are used at once");
+    assert_eq!(live(), (workers.clone(), new), "the second start needs no new worker ID");
     let identities = records(&ensemble.tree(), "leaf").unwrap();
     let identities = identities.into_iter().map(|record| (record.owner, record.worker));
     let identities: BTreeSet<_> = identities.collect();
@@ -113,7 +131,7 @@ fn twenty_daemons_that_start_at_the_same_instant_get_twenty_worker_ids_and_keep_
     println!("{} IDs after their second start", seen.count(SNOWFLAKE));
 }
 
-/// What a host's daemon does until it is time for something else.
+/// What a host's daemon does, and until when.
 enum State {
     Runs(Daemon),
     Sleeps(Daemon, Instant),
@@ -143,7 +161,7 @@ impl Host {
         Self { home, state, cut_off: None, proxies, batches, _folder: folder }
     }
 
-    /// Ends what has lasted long enough.
+    /// Ends the faults whose time is over.
     fn recover(&mut self, now: Instant) {
         assert!(!self.batches.is_broken(), "a client has ended\n{}", self.home.log());
         if self.cut_off.is_some_and(|end| now >= end) {
@@ -161,7 +179,7 @@ impl Host {
         };
     }
 
-    /// Does something to a daemon that runs, or to its network.
+    /// Injects a fault into a running daemon or its network.
     fn disturb(&mut self, now: Instant, deeds: &mut Deeds) {
         if fastrand::u8(..3) == 0 {
             return self.cut_off(now, deeds);
@@ -177,7 +195,7 @@ impl Host {
                 done(deeds, "daemons killed", "");
                 State::Down(now + Duration::from_millis(fastrand::u64(..2000)))
             }
-            // In its first moments a program does not know what to do with a SIGTERM.
+            // A program that has just started does not handle SIGTERM yet.
             3..5 if answers(&self.home) => {
                 daemon.stop();
                 done(deeds, "daemons stopped", "");
@@ -189,7 +207,7 @@ impl Host {
             }
             8..10 => {
                 daemon.kill();
-                // A daemon may be killed before it makes one.
+                // There is none if the daemon was killed before it made one.
                 let _ = std::fs::remove_dir_all(self.home.state());
                 assert!(!self.home.state().exists());
                 done(deeds, "state directories lost", "");
@@ -245,7 +263,7 @@ fn fail(ensemble: &Ensemble, deeds: &mut Deeds) {
     }
 }
 
-/// How many sessions a log tells of, and how many of them ended while the daemon lived.
+/// The number of sessions in a log, and how many of them ended while the daemon lived.
 fn sessions(log: &str) -> (usize, usize) {
     let lives = log.split("get an ID: ").skip(1);
     let of_each = lives.map(|life| life.matches("ZooKeeper session session=").count());
@@ -253,7 +271,8 @@ fn sessions(log: &str) -> (usize, usize) {
 }
 
 #[test]
-fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
+fn no_id_comes_twice_in_a_storm_and_everybody_serves_afterwards() {
+    let storm = short_or_long(SHORT, LONG);
     let ensemble = Ensemble::of(3);
     let seen = UniqueIds::default();
     let layout: Layout = FEW_WORKERS.parse().unwrap();
@@ -263,19 +282,19 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
     let mut deeds = Deeds::new();
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let (over, storm) = channel::<()>();
+        let (over, calm) = channel::<()>();
         let ensemble = &ensemble;
         let failing = scope.spawn(move || {
             let mut deeds = Deeds::new();
             // Until the other end is dropped, by a panic as well.
-            while storm.recv_timeout(server_pause() / 2) == Err(RecvTimeoutError::Timeout) {
+            while calm.recv_timeout(server_pause() / 2) == Err(RecvTimeoutError::Timeout) {
                 fail(ensemble, &mut deeds);
             }
             deeds
         });
         loop {
-            let enough = seen.total() >= IDS && deeds.values().sum::<u64>() >= DEEDS;
-            if began.elapsed() > STORM && (enough || began.elapsed() > LONGEST) {
+            let enough = seen.total() >= storm.ids && deeds.values().sum::<u64>() >= storm.deeds;
+            if began.elapsed() > storm.lasts && (enough || began.elapsed() > storm.longest) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(fastrand::u64(..600)));
@@ -296,7 +315,7 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
     }
     let calm = Instant::now();
     for host in &hosts {
-        // The worker IDs of those who lost their state may be needed first.
+        // It may have to wait until the worker ID of a lost state can be taken over.
         host.batches.are_served(&host.home);
         SnowflakeCaller::of(&host.home, &seen).reports();
     }
@@ -313,7 +332,7 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
         let figures = host.batches.finish();
         add(&mut failures, &figures.failures);
         workers.push(figures.workers);
-        let State::Runs(daemon) = host.state else { panic!("it was started") };
+        let State::Runs(daemon) = host.state else { panic!("it does not run") };
         let (all, ended) = sessions(daemon.stop().log());
         (opened, lost) = (opened + all, lost + ended);
     }
@@ -326,6 +345,6 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_when_it_is_over() {
          host to host; calls failed and made again: \
          {failures:?}"
     );
-    assert!(total >= FEW_IDS, "{total} IDs");
-    assert!(deeds.values().sum::<u64>() >= DEEDS, "{deeds:?}");
+    assert!(total >= storm.few_ids, "{total} IDs");
+    assert!(deeds.values().sum::<u64>() >= storm.deeds, "{deeds:?}");
 }

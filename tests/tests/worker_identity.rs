@@ -1,6 +1,6 @@
-//! Who an instance is to ZooKeeper: of those that go by one name only one issues, an instance that
-//! returns is known again by its state directory alone, and whatever is lost or copied, no ID comes
-//! twice.
+//! The identity of an instance in ZooKeeper: of several with one name only one issues, only its state
+//! directory proves that an instance is the same as before, and no ID comes twice, whatever is lost or
+//! copied.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use leafd_tests::zookeeper::Tree;
 use leafd_tests::zookeeper::java_leaf::records;
 use leafd_tests::{Database, Ensemble, Host, Proxy, UniqueIds};
 
-/// What an instance says that finds its identity in use, once it is no session of before.
+/// The refusal of an instance whose identity is in use by another, and not by its own earlier session.
 const TWIN: &str = "another instance lives as \"twin\" (at 127.0.0.1, node twin-";
 
 fn worker_ids(tree: &Tree) -> Vec<String> {
@@ -31,7 +31,7 @@ fn copy_state(from: &Host, to: &Host) {
 }
 
 #[test]
-fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has_ended() {
+fn of_two_instances_with_one_identity_the_second_issues_only_after_the_first_has_ended() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let [mut first, mut second] = [(); 2].map(|()| Host::new(&servers, "twin", &seen));
@@ -45,7 +45,7 @@ fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has
     assert_eq!(first.serves(), 0);
     assert_eq!((worker_ids(&tree).len(), live(&tree).len()), (1, 1));
 
-    // The second has no state of the first's: it cannot know up to where that one issued.
+    // The second does not have the first one's state, so it cannot know what that one issued.
     first.stop();
     assert_eq!(second.serves(), 1);
     first.start();
@@ -64,8 +64,8 @@ fn of_two_with_one_identity_one_issues_and_the_other_says_so_until_the_first_has
 }
 
 #[test]
-fn of_some_that_start_at_one_instant_with_one_identity_one_issues() {
-    // Each group has a tree of its own, so that their worker IDs may be equal.
+fn of_instances_that_start_together_with_one_identity_exactly_one_issues() {
+    // Each group has its own tree, so their worker IDs may be equal.
     let mut groups = [(); 3].map(|()| {
         let (servers, seen) = (Ensemble::shared().fresh_chroot(), UniqueIds::default());
         (Tree::at(&servers), [(); 3].map(|()| Host::new(&servers, "twin", &seen)))
@@ -73,20 +73,20 @@ fn of_some_that_start_at_one_instant_with_one_identity_one_issues() {
     groups.iter_mut().flat_map(|(_, hosts)| hosts).for_each(Host::start);
     for (tree, hosts) in &groups {
         let issues = |host: &&Host| host.calls() > 0;
-        hosts[0].wait_until("somebody issues", || hosts.iter().any(|host| issues(&host)));
+        hosts[0].wait_until("one of them issues", || hosts.iter().any(|host| issues(&host)));
         for host in hosts.iter().filter(|host| !issues(host)) {
             host.refuses(TWIN);
         }
         let issuing: Vec<_> = hosts.iter().filter(issues).collect();
         assert_eq!(issuing.len(), 1, "{} and {}", issuing[0], issuing[1]);
         issuing[0].serves();
-        // Whoever yields takes back what was not used.
+        // The others remove the worker IDs that they did not use.
         assert_eq!((worker_ids(tree).len(), live(tree).len()), (1, 1));
         issuing[0].gives_enough("three of one identity at one instant");
     }
 }
 
-/// `fail` separates the first from ZooKeeper.
+/// `fail` cuts the first one off from ZooKeeper.
 fn starts_while_the_first_is_cut_off(fail: fn(&Proxy)) {
     let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let path = ensemble.fresh_path();
@@ -99,7 +99,7 @@ fn starts_while_the_first_is_cut_off(fail: fn(&Proxy)) {
     proxies.iter().for_each(fail);
     second.start();
     assert_eq!(second.serves(), 1);
-    // Nobody can tell it, and its worker ID is its own.
+    // It cannot notice the second, and the worker ID is still its own.
     assert_eq!(first.serves(), 0);
     proxies.iter().for_each(Proxy::pass);
     first.refuses(TWIN);
@@ -114,7 +114,7 @@ fn starts_while_the_first_is_cut_off(fail: fn(&Proxy)) {
 }
 
 #[test]
-fn one_that_starts_while_its_twin_is_cut_off_issues_and_the_twin_ends_when_it_is_back() {
+fn an_instance_that_starts_while_its_twin_is_cut_off_issues_and_the_twin_stops_when_it_is_back() {
     std::thread::scope(|scope| {
         for fail in [Proxy::hold, Proxy::cut] {
             scope.spawn(move || starts_while_the_first_is_cut_off(fail));
@@ -122,14 +122,14 @@ fn one_that_starts_while_its_twin_is_cut_off_issues_and_the_twin_ends_when_it_is
     });
 }
 
-/// With an embedded store, leafd would not start on a copy. It does not matter that this one is not
-/// there: nothing is leased.
+/// With an embedded store, leafd would refuse to start on a copy. This store need not exist, because
+/// nothing is leased.
 fn sharing_a_store(host: Host) -> Host {
     host.with("STORE_KIND", "mysql").with("STORE_URL", "mysql://leaf@127.0.0.1:1/leaf")
 }
 
 #[test]
-fn a_state_directory_that_is_copied_while_it_is_used_is_no_claim_to_its_worker_id() {
+fn a_copy_of_a_state_directory_in_use_does_not_get_its_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = UniqueIds::default();
     let [mut first, mut second] =
@@ -164,7 +164,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     second.refuses("no worker ID yet, ZooKeeper has to give one");
     let copy = "worker.properties is another directory's, of which this one is a copy";
     second.home().log().wait_for(copy);
-    // Of two that come back at once, either may be the first to register.
+    // If both came back at once, either might register first.
     second.stop();
     proxies.iter().for_each(Proxy::pass);
     first.wait_until("it reports", || first.status().last_report_ms_ago.is_some());
@@ -172,7 +172,7 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
     second.refuses(TWIN);
     assert_eq!(first.serves(), 0);
     first.stop();
-    // Not necessarily 1: it may have had to yield when both came back to ZooKeeper.
+    // Not necessarily 1: it may have yielded one when both came back to ZooKeeper.
     assert_ne!(second.serves(), 0);
     second.stop();
     for host in [&mut first, &mut second] {
@@ -190,12 +190,12 @@ fn of_a_state_directory_and_its_copy_only_one_issues_with_and_without_zookeeper(
 }
 
 #[test]
-fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_session() {
+fn a_restarted_instance_takes_its_worker_id_from_its_earlier_session_at_once() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let session_timeout = Duration::from_secs(60);
     let mut host = Host::new(&servers, "host", &seen).with("ZOOKEEPER_SESSION_TIMEOUT", "60s");
-    // Another one is there first, so that the worker ID is not 0.
+    // Another instance comes first, so that the worker ID is not 0.
     let mut other = Host::new(&servers, "other", &seen);
     other.start();
     other.serves();
@@ -210,7 +210,7 @@ fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_ses
             assert_eq!(tree.get("/snowflake/leaf/temporary/host-0000000001"), None);
         } else {
             host.kill();
-            assert_eq!(session(), before, "nobody has heard of the end");
+            assert_eq!(session(), before, "the killed daemon's session has ended early");
         }
         host.start();
         assert_eq!(host.serves(), 1);
@@ -226,7 +226,7 @@ fn an_instance_that_returns_takes_its_worker_id_at_once_from_its_own_earlier_ses
 }
 
 #[test]
-fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
+fn an_instance_that_lost_its_state_gets_a_worker_id_that_nobody_had() {
     type Lose = fn(&Path);
     const FILE: &str = "worker.properties";
     let servers = Ensemble::shared().fresh_chroot();
@@ -269,7 +269,7 @@ fn whoever_has_lost_its_state_gets_a_worker_id_that_nobody_had() {
 }
 
 #[test]
-fn another_identity_is_another_worker_id() {
+fn another_identity_gets_another_worker_id() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = UniqueIds::default();
     let database = Database::shared(Kind::Postgres).fresh();
@@ -285,7 +285,7 @@ fn another_identity_is_another_worker_id() {
     embedded.set("WORKER_IDENTITY", "another one");
     shared.set("WORKER_IDENTITY", "another two");
 
-    // Nobody else knows which ranges of an embedded store were used.
+    // Only the state directory knows which ranges of an embedded store were used.
     embedded.start();
     let ended = embedded.ends();
     assert_eq!(ended.code(), Some(78), "{ended}");
@@ -300,7 +300,7 @@ fn another_identity_is_another_worker_id() {
     let after = [&embedded, &shared].map(Host::serves);
     let all: BTreeSet<_> = before.iter().chain(&after).collect();
     assert_eq!(all.len(), 4, "{before:?}, {after:?}");
-    // The name alone does not bring the worker ID back.
+    // The old name alone does not bring the worker ID back.
     shared.stop();
     shared.set("WORKER_IDENTITY", "two");
     shared.start();
@@ -310,7 +310,7 @@ fn another_identity_is_another_worker_id() {
 }
 
 #[test]
-fn the_second_with_one_peer_port_does_not_start() {
+fn a_second_instance_on_the_same_peer_port_does_not_start() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = UniqueIds::default();
     let listener = TcpListener::bind("127.0.0.97:0").unwrap();
@@ -334,7 +334,7 @@ fn the_second_with_one_peer_port_does_not_start() {
     let found = records(&tree, "leaf").unwrap();
     let endpoint = &found[0].endpoint;
     assert_eq!(format!("{}:{}", endpoint.ip, endpoint.port), address);
-    // It would have been the same instance.
+    // By its identity it is the same instance, but without its state.
     first.stop();
     second.start();
     assert_eq!(second.serves(), 1);
@@ -342,7 +342,7 @@ fn the_second_with_one_peer_port_does_not_start() {
 }
 
 #[test]
-fn another_layout_than_the_fleets_is_refused_and_segments_are_served() {
+fn a_layout_other_than_the_fleets_is_refused_and_segments_are_served() {
     let servers = Ensemble::shared().fresh_chroot();
     let seen = UniqueIds::default();
     let mut first = Host::new(&servers, "first", &seen);
@@ -361,7 +361,7 @@ fn another_layout_than_the_fleets_is_refused_and_segments_are_served() {
     second.serves_segments();
     assert_eq!(worker_ids(&Tree::at(&servers)), ["first-0000000000"]);
     assert_eq!(first.serves(), 0);
-    // As the error says.
+    // The remedy that the error names.
     second.stop();
     second.set("ZOOKEEPER_NAME", "other");
     second.start();

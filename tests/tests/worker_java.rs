@@ -1,6 +1,6 @@
-//! leafd beside a Java Leaf that does what the real one does: it takes its node back and leaves
-//! leafd's record as it was, issues on in an outage of ZooKeeper and writes late when that is over,
-//! and starts again whenever its supervisor wants. Whatever both issued is compared.
+//! leafd next to an imitation of Java Leaf that behaves like the real one: it takes its node back and
+//! leaves leafd's record as it was, keeps issuing during an outage of ZooKeeper and reports late
+//! afterwards, and is restarted by its supervisor at any time. The tests compare all IDs of both.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use leafd_tests::zookeeper::{JavaLeaf, Tree};
 use leafd_tests::{Ensemble, UniqueIds};
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const NAME: &str = "leaf";
@@ -23,7 +23,7 @@ const IP: &str = "10.0.0.1";
 const PORT: u16 = 8080;
 const IDENTITY: &str = "10.0.0.1:8080";
 
-/// What leafd says when it has not watched a Java Leaf's node for long enough.
+/// The refusal of a leafd that has not yet watched a Java Leaf's node for long enough.
 const WROTE: &str = "something that is not a leafd wrote the node";
 
 struct Site {
@@ -40,7 +40,7 @@ impl Site {
     fn leafd(&mut self, identity: &str) -> Home {
         self.folders.push(tempfile::tempdir().unwrap());
         let folder = self.folders.last().unwrap().path();
-        // A call that fails begins every observation again, so a slow machine gets time.
+        // Each failed call restarts the observation, so give a slow machine time.
         instance(folder, &self.servers, identity)
             .with("WORKER_JAVA_LEAF", "true")
             .with("ZOOKEEPER_TIMEOUT", "3s")
@@ -58,12 +58,12 @@ impl Site {
 fn wait_until(what: &str, home: &Home, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}\n{}", home.log());
+        assert!(began.elapsed() < PATIENCE, "timed out: {what}\n{}", home.log());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Starts it when the clock has passed what leafd recorded.
+/// Starts the Java Leaf as soon as the clock has passed the time that leafd recorded.
 fn start(java: &JavaLeaf, home: &Home) -> Running {
     let mut running = None;
     wait_until("the recorded time passes", home, || {
@@ -86,14 +86,14 @@ fn customer(home: &Home) -> SnowflakeCaller {
     SnowflakeCaller::of(home, &UniqueIds::default())
 }
 
-/// Waits until IDs are issued, and a while longer; all that were.
+/// Waits until 2,000 more IDs have come. Returns all that came.
 fn works(asker: SnowflakeCollector, home: &Home) -> Vec<Run> {
     let before = asker.count();
     wait_until("IDs", home, || asker.count() > before + 2000);
     asker.finish()
 }
 
-/// Asks until ZooKeeper answers the daemon in time.
+/// Asks again until ZooKeeper answers the daemon in time.
 fn asked<T>(home: &Home, mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, WireError> {
     let mut outcome = None;
     wait_until("an answer", home, || {
@@ -114,7 +114,7 @@ fn status(client: &mut blocking::Client, home: &Home, worker: u64) -> WorkerStat
     all.into_iter().find(|status| status.worker == worker).unwrap()
 }
 
-/// Asks for a release that has to be refused; when to ask again.
+/// Asks for a release, which must be refused. Returns after which time to ask again.
 fn is_in_use(client: &mut blocking::Client, home: &Home) -> Duration {
     let error = asked(home, || client.worker_release(0, IDENTITY)).unwrap_err();
     assert!(error.code() == ErrorCode::WorkerInUse && error.retry_after_ms > 0, "{error:?}");
@@ -137,7 +137,7 @@ fn a_java_leaf_that_took_its_node_back_is_live_and_its_worker_id_is_released_onl
     let shown = status(&mut client, &other, 0);
     assert!(shown.live && shown.state == WorkerState::JavaLeaf, "{shown:?}");
     let retry_after = is_in_use(&mut client, &other);
-    // After it was watched for as long as the daemon asked for.
+    // By then the daemon has watched the node for as long as it asked for.
     std::thread::sleep(retry_after + Duration::from_secs(1));
     assert!(status(&mut client, &other, 0).live);
     is_in_use(&mut client, &other);
@@ -155,11 +155,11 @@ fn a_java_leaf_that_took_its_node_back_is_live_and_its_worker_id_is_released_onl
 }
 
 #[test]
-fn an_outage_of_zookeeper_is_not_taken_for_the_quiet_of_a_java_leaf() {
+fn an_outage_of_zookeeper_is_not_mistaken_for_a_quiet_java_leaf() {
     let ensemble = Ensemble::single();
     let mut site = Site::of(&ensemble);
     let home = site.leafd(IDENTITY);
-    // As late as its client may be.
+    // The latest return that Java Leaf's client allows.
     let java = site.java().with_late_return(Duration::from_secs(18)).start().unwrap();
     let _daemon = home.start();
     let asker = SnowflakeCollector::of(&home);
@@ -178,7 +178,7 @@ fn an_outage_of_zookeeper_is_not_taken_for_the_quiet_of_a_java_leaf() {
 }
 
 #[test]
-fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() {
+fn leafd_remembers_a_java_leaf_through_kills_and_restarts_without_zookeeper() {
     let ensemble = Ensemble::single();
     let mut site = Site::of(&ensemble);
     let home = site.leafd(IDENTITY);
@@ -186,7 +186,7 @@ fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() 
     assert_eq!(customer(&home).gets(1000), 0);
     let java = start(&site.java(), &home);
     customer(&home).is_refused("something that is not a leafd writes the node");
-    // What both had issued by then is what leafd says in its log.
+    // Only what is issued from now on counts: until leafd noticed, both issued.
     let asker = SnowflakeCollector::of(&home);
     ensemble.kill_all();
     daemon.kill();
@@ -204,7 +204,7 @@ fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() 
     let issued = java.stop();
     let runs = works(asker, &home);
     assert_eq!(duplicates(&[issued], &runs), 0);
-    // And it is this directory's again.
+    // The worker ID belongs to this state directory again.
     ensemble.kill_all();
     daemon.kill();
     let _daemon = home.start();
@@ -212,7 +212,7 @@ fn what_was_seen_of_a_java_leaf_outlasts_kills_and_restarts_without_zookeeper() 
 }
 
 #[test]
-fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_once_was() {
+fn an_empty_directory_makes_no_second_node_where_a_java_leaf_lives_on_a_former_leafds_node() {
     let mut site = Site::of(Ensemble::shared());
     let short =
         |home: Home| home.with("WORKER_FENCE_AFTER", "10s").with("WORKER_RECLAIM_AFTER", "20s");
@@ -225,7 +225,7 @@ fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_o
     let _daemon = home.start();
     let asker = SnowflakeCollector::of(&home);
     customer(&home).is_refused("is being written by something that is not a leafd");
-    // Its supervisor starts it again, and it takes the only node that there is.
+    // Its supervisor restarts it, and it takes the only node.
     let mut all: Vec<Issued> = vec![java.stop()];
     for _ in 0..2 {
         let java = start(&site.java(), &home);
@@ -236,10 +236,10 @@ fn an_empty_directory_gets_no_node_beside_a_java_leaf_that_lives_where_a_leafd_o
     assert_eq!(asker.count(), 0, "{}", home.log());
     let runs = works(asker, &home);
     assert_eq!(duplicates(&all, &runs), 0);
-    assert_eq!(site.nodes().len(), 1, "it joins what the Java Leaf left");
+    assert_eq!(site.nodes().len(), 1, "leafd did not join the node that the Java Leaf left");
 }
 
-/// Runs `leafd hand-back` to its end; whether it succeeded, and what it said.
+/// Runs `leafd hand-back`. Returns whether it succeeded, and what it printed.
 fn hand_back(home: &Home, more: &[&str]) -> (bool, String) {
     let output = home.command("leafd").arg("hand-back").args(more).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -247,14 +247,14 @@ fn hand_back(home: &Home, more: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away_from_it() {
+fn a_node_is_handed_back_once_the_clock_has_passed_its_time_and_leafd_leaves_it_alone() {
     let ensemble = Ensemble::single();
     let mut site = Site::of(&ensemble);
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = site.leafd(IDENTITY).with_clock(&clock);
     let java = site.java().with_file_in(folder.path());
-    // The file of an earlier time, which an operator forgot.
+    // An old file, which an operator forgot.
     std::fs::create_dir_all(java.file_folder().unwrap()).unwrap();
     std::fs::write(java.file_folder().unwrap().join("workerID.properties"), "workerID=0").unwrap();
     let asker = SnowflakeCollector::of(&home);
@@ -262,7 +262,7 @@ fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away
     assert_eq!(customer(&home).gets(1000), 0);
     let (is_done, text) = hand_back(&home, &[]);
     assert!(!is_done && text.contains("locked"), "{text}");
-    // What is recorded is ahead of the clock, and the tree has not heard of all that was issued.
+    // The record is ahead of the clock, and the tree does not know all that was issued.
     clock.set_offset_ms(8000);
     assert_eq!(customer(&home).gets(1000), 0);
     daemon.kill();
@@ -272,7 +272,7 @@ fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away
     for part in ["Java Leaf may start, and has worker ID 0", "leafconf/8080", "every 3 s"] {
         assert!(text.contains(part), "{text}");
     }
-    // Something starts leafd all the same, before Java Leaf runs.
+    // Something starts leafd by mistake before Java Leaf runs…
     for is_down in [true, false] {
         if is_down {
             ensemble.kill_all();
@@ -288,7 +288,7 @@ fn a_node_is_handed_back_when_the_clock_has_passed_its_time_and_leafd_stays_away
     let java = java.start().unwrap();
     assert!(java.is_registered() && java.worker() == 0, "{java:?}");
     reports(&java, &home, 1);
-    // Or while it does.
+    // …or while it runs.
     let daemon = home.start();
     customer(&home).is_refused("something that is not a leafd wr");
     ensemble.kill_all();
@@ -311,7 +311,7 @@ fn a_java_leaf_that_refuses_a_recorded_time_runs_on_its_file_and_leafd_goes_on_a
     let daemon = home.start();
     assert_eq!(customer(&home).gets(1000), 0);
     daemon.stop();
-    // This is what a hand-back prevents: nobody ever sees it.
+    // A hand-back prevents this: a Java Leaf that runs unregistered on its file.
     let files = site.java().with_file_in(folder.path()).file_folder().unwrap();
     std::fs::create_dir_all(&files).unwrap();
     std::fs::write(files.join("workerID.properties"), "workerID=7").unwrap();
@@ -323,13 +323,13 @@ fn a_java_leaf_that_refuses_a_recorded_time_runs_on_its_file_and_leafd_goes_on_a
     assert!(is_done && text.contains("nothing to undo"), "{text}");
     let (is_done, text) = hand_back(&home, &[]);
     assert!(is_done, "{text}");
-    // Again it changes nothing.
+    // A second hand-back changes nothing.
     assert!(hand_back(&home, &[]).0);
     let (is_done, text) = hand_back(&home, &["--undo"]);
     assert!(is_done, "{text}");
     let _daemon = home.start();
     assert_eq!(customer(&home).gets(1000), 0);
-    // Where no Java Leaf could find its node, there is nothing to hand back.
+    // With an identity that no Java Leaf has, there is nothing to hand back.
     let other = site.leafd("host-7");
     other.start().stop();
     let (is_done, text) = hand_back(&other, &[]);

@@ -1,6 +1,5 @@
-//! The clock check of an instance that starts: it asks the others for their time, and with a clock
-//! that differs from their mean it waits until somebody sets it right. Those that do not answer
-//! hold nothing up.
+//! The clock check at a start: leafd asks its peers for their time, and does not issue while its clock
+//! differs from their mean. Peers that do not answer do not delay it.
 
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use leafd_tests::snowflakes::{Snowflakes, serves_segments};
 use leafd_tests::{Daemon, Ensemble};
 use tempfile::TempDir;
 
-/// An instance with a clock of its own, as on a host of its own: it has an address for itself.
+/// An instance with its own clock and its own address, as on a host of its own.
 struct Instance {
     home: Home,
     clock: FakeTime,
@@ -37,7 +36,7 @@ impl Instance {
         Self { home, clock, daemon: None, all: all.clone(), _folder: folder }
     }
 
-    /// With a clock that is so many ms ahead.
+    /// Starts it with a clock that is this many ms ahead.
     fn starts(&mut self, ahead_ms: i64) {
         self.clock.set_offset_ms(ahead_ms);
         self.daemon = Some(self.home.start());
@@ -47,13 +46,13 @@ impl Instance {
         self.daemon.take().unwrap().stop()
     }
 
-    /// It issues IDs; its worker ID.
+    /// Waits until it issues IDs. Returns its worker ID.
     fn works(&self) -> u64 {
         self.all.works(&self.home).worker
     }
 
-    /// It issues none, since the others' clocks differ by so many ms on average; up to a second
-    /// may go to the network.
+    /// Waits until it refuses because the others' clocks differ by this many ms on average, give or take
+    /// a second for the network.
     fn is_refused(&self, others_ms: i64) {
         self.all.caller(&self.home).wait_status("the difference", |status| {
             let differs = matches!(&status.state, SnowflakeState::Refused { reason }
@@ -68,7 +67,7 @@ impl Instance {
     }
 }
 
-/// The number that people are told.
+/// The difference (ms) in an error or a line of the log.
 fn difference(text: &str) -> Option<i64> {
     let (_, rest) = text.split_once("the clock differs by ")?;
     rest.split_once(" ms")?.0.parse().ok()
@@ -93,8 +92,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     assert_eq!(all.caller(&fourth.home).status().peers, 3);
     fourth.clock.set_offset_ms(-7000);
     fourth.is_refused(7000);
-    // They are asked again and again, with another number each time, and it is told once for each
-    // of the two.
+    // leafd keeps asking and gets another difference each time, but logs only the two large changes.
     for drift in 1..=3 {
         fourth.clock.set_offset_ms(-7000 - 100 * drift);
         let expected = 7000 + 100 * drift;
@@ -108,7 +106,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     let ended = fourth.stops();
     let told = ended.count("no snowflake IDs: the clock differs");
     assert!((2..5).contains(&told), "{told} times\n{ended}");
-    // Not each difference counts, but their mean.
+    // One wrong peer does not matter: the mean counts.
     others[0].clock.set_offset_ms(9000);
     fourth.starts(0);
     assert_eq!(fourth.works(), worker);
@@ -121,7 +119,7 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     fourth.starts(-3000);
     fourth.is_refused(6000);
     others[0].clock.set_offset_ms(0);
-    // 3 s are accepted, and what was issued before is waited for.
+    // A mean of 3 s is accepted. leafd first waits until its clock is past the last ID.
     assert_eq!(fourth.works(), worker);
     assert!(
         is_about(all.caller(&fourth.home).status().clock_offset_ms, 3000),
@@ -144,10 +142,10 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
 }
 
 #[test]
-fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
+fn unreachable_peers_cause_a_warning_and_no_refusal() {
     let ensemble = Ensemble::shared();
     let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
-    // Nobody listens there.
+    // Nothing listens on that port.
     let mut elsewhere = Instance::new(&servers, &all, &[("PEER_ADVERTISE", "127.0.0.1:1")]);
     elsewhere.starts(0);
     let first = elsewhere.works();
@@ -162,7 +160,7 @@ fn others_that_cannot_be_reached_are_warned_of_and_refuse_nobody() {
 }
 
 #[test]
-fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
+fn a_hanging_peer_delays_a_start_by_no_more_than_its_turn() {
     let ensemble = Ensemble::shared();
     let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
     let settings = [("ZOOKEEPER_SESSION_TIMEOUT", "60s")];
@@ -178,7 +176,7 @@ fn one_that_hangs_holds_a_start_up_for_no_longer_than_its_turn() {
     let began = Instant::now();
     third.works();
     println!("served {:.1?} after the start, beside one that hangs", began.elapsed());
-    // Again with a worker ID that is not new.
+    // Again, with a worker ID that is no longer new.
     let ended = third.stops();
     assert_eq!(ended.count("instances=2 answered=1"), 1, "{ended}");
     let began = Instant::now();

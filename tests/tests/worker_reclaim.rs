@@ -1,6 +1,6 @@
-//! Worker IDs that run out: who may take whose, and when; what becomes of the former owner; and
-//! what an operator can do about it. Layouts with one to three worker bits stand for the usual one,
-//! which has ten.
+//! Worker IDs run out: when an instance may take over another's, what the former owner does, and what
+//! an operator can do about it. Layouts with one to three worker bits stand in for the default, which
+//! has ten.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -23,10 +23,10 @@ const EIGHT: &str = "41/3/19@1288834974657/1ms";
 /// Two worker IDs.
 const TWO: &str = "41/1/21@1288834974657/1ms";
 
-/// A worker ID may be another's when its owner has not reported for so long.
+/// A worker ID may be taken over once its owner has not reported for this long.
 const RECLAIM_AFTER_MS: i64 = 20_000;
 
-/// What an instance says that could not report for long.
+/// The refusal of an instance that could not report for too long.
 const FENCED: &str = "ZooKeeper has not taken a report for 10 s (worker.fence-after)";
 
 fn host(servers: &str, identity: &str, layout: &str, seen: &UniqueIds) -> Host {
@@ -57,20 +57,20 @@ fn created_ms(tree: &Tree, path: &str) -> i64 {
     tree.call(async |client| client.get_data(path).await).unwrap().1.ctime
 }
 
-/// Up to when the owner of a worker ID may issue, as it is recorded.
+/// The recorded time (ms since 1970) up to which the owner of a worker ID may issue.
 fn limit_ms(tree: &Tree, node: &str) -> u64 {
     let record = tree.get(&format!("{node}/leafd")).unwrap().data;
     let record: Value = serde_json::from_slice(&record).unwrap();
     record["limit"].as_u64().unwrap()
 }
 
-/// ZooKeeper's time, which a write tells.
+/// ZooKeeper's clock (ms since 1970), read from the time of a write.
 fn zookeeper_ms(tree: &Tree) -> i64 {
     tree.set("/snowflake", b"");
     tree.get("/snowflake").unwrap().mtime
 }
 
-/// What was issued with one worker ID by `before` lies before what was issued by `after`.
+/// Asserts that everything `before` issued with a worker ID is older than what `after` issued.
 fn follows(before: &Host, after: &Host, worker: u64) {
     let (last, first) = (before.issued()[&worker].last_ms, after.issued()[&worker].first_ms);
     println!("worker ID {worker}: {} ms between its owners", first - last);
@@ -78,7 +78,7 @@ fn follows(before: &Host, after: &Host, worker: u64) {
 }
 
 #[test]
-fn whoever_finds_all_taken_waits_until_an_owner_is_gone_for_long_and_the_owner_gets_another() {
+fn when_all_are_taken_a_newcomer_waits_until_an_owner_is_long_gone_and_the_owner_gets_another() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let mut hosts = ["a", "b", "c", "d"].map(|name| host(&servers, name, FOUR, &seen));
@@ -122,7 +122,7 @@ fn whoever_finds_all_taken_waits_until_an_owner_is_gone_for_long_and_the_owner_g
 }
 
 #[test]
-fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_after_it() {
+fn an_owner_that_returns_without_zookeeper_stops_at_its_limit_and_does_not_start_after_it() {
     let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
@@ -152,7 +152,7 @@ fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_
     owner.kill();
     owner.start();
     owner.refuses(FENCED);
-    // Nor when its clock is set back to when the worker ID was its own.
+    // Nor after its clock is set back to a time at which it owned the worker ID.
     owner.kill();
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
@@ -174,7 +174,7 @@ fn an_owner_that_returns_without_zookeeper_ends_at_its_limit_and_does_not_begin_
 }
 
 #[test]
-fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goes_on() {
+fn a_thawed_owner_issues_nothing_with_a_worker_id_that_another_has_taken() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let mut owner = host(&servers, "owner", TWO, &seen);
@@ -184,7 +184,7 @@ fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goe
     let mut connections = [(); 32].map(|()| Raw::greeted(&owner.home().socket()));
     owner.freeze();
     let reported_ms = tree.get(&forever("owner", 0)).unwrap().mtime;
-    // It has them to answer before it knows of anything.
+    // The questions are there before it notices that it was frozen.
     let question = frame(2, Call::Snowflake { count: 3000, timeout_ms: 0 });
     connections.iter_mut().for_each(|connection| connection.send(&question));
     heir.start();
@@ -220,7 +220,7 @@ fn an_owner_that_was_frozen_issues_nothing_with_what_is_another_ones_when_it_goe
 }
 
 #[test]
-fn beside_java_leaf_nothing_is_reclaimed() {
+fn nothing_is_reclaimed_while_java_leaf_is_present() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let beside = |name| host(&servers, name, TWO, &seen).with("WORKER_JAVA_LEAF", "true");
@@ -235,7 +235,7 @@ fn beside_java_leaf_nothing_is_reclaimed() {
     third.stop();
     third.start();
     third.refuses(reason);
-    // It is the setting that makes the difference.
+    // Only the setting makes the difference.
     let mut alone = host(&servers, "alone", TWO, &seen);
     alone.start();
     assert_eq!(alone.serves(), 0);
@@ -247,7 +247,7 @@ fn beside_java_leaf_nothing_is_reclaimed() {
 }
 
 #[test]
-fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_not() {
+fn a_worker_id_that_was_given_back_is_free_and_one_whose_owner_was_killed_is_not() {
     let (ensemble, seen) = (Ensemble::shared(), UniqueIds::default());
     let path = ensemble.fresh_path();
     let (proxies, through_proxies) = ensemble.through_proxies();
@@ -266,7 +266,7 @@ fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_
     assert_eq!(heir.serves(), 0);
     follows(&first, &heir, 0);
     assert_eq!(tree.children("/snowflake/leaf/free"), [""; 0]);
-    // What it gave away it does not take from its file.
+    // It does not take from its file what it gave back.
     proxies.iter().for_each(Proxy::cut);
     first.start();
     first.refuses("no worker ID yet, ZooKeeper has to give one");
@@ -286,12 +286,12 @@ fn a_worker_id_that_is_given_back_is_anybodys_and_one_whose_owner_was_killed_is_
 }
 
 #[test]
-fn many_short_lives_that_give_back_do_with_few_worker_ids() {
+fn many_short_lives_that_give_back_need_few_worker_ids() {
     const THREADS: usize = 9;
     const LIVES: usize = 40;
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
-    // ZooKeeper counts what was given back and taken again, and has counted past eight long ago.
+    // Each take-over uses up a sequence number. Begin where ZooKeeper has counted past eight.
     for _ in 0..8 {
         let node = tree.create_sequential("/snowflake/leaf/forever/past-", b"");
         tree.delete_recursive(&node);
@@ -307,7 +307,7 @@ fn many_short_lives_that_give_back_do_with_few_worker_ids() {
                     let mut pod = pod.with("WORKER_GIVE_BACK", "true");
                     pod.start();
                     pod.serves();
-                    // On a busy machine ZooKeeper may not answer in the time that a stop has.
+                    // On a busy machine ZooKeeper may not answer before a stop gives up.
                     if pod.stop().count("ZooKeeper was not told of the end") > 0 {
                         untold.fetch_add(1, Ordering::Relaxed);
                     }
@@ -327,7 +327,8 @@ fn many_short_lives_that_give_back_do_with_few_worker_ids() {
     assert!(seen.count(SNOWFLAKE) > 5000);
 }
 
-/// What `leafctl worker list` says of each, by owner: worker ID, state, live, own.
+/// The rows of `leafctl worker list`: owner, worker ID, state, whether it is live, whether it is the
+/// asked daemon's own.
 fn listed(host: &Host) -> Vec<(String, u64, String, bool, bool)> {
     let (code, list, errors) = host.leafctl(&["worker", "list", "--json"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
@@ -342,7 +343,7 @@ fn listed(host: &Host) -> Vec<(String, u64, String, bool, bool)> {
 }
 
 #[test]
-fn an_operator_sees_the_fleet_and_releases_what_is_gone_for_good_and_nothing_else() {
+fn an_operator_sees_the_fleet_and_can_release_only_what_nobody_uses() {
     let servers = Ensemble::shared().fresh_chroot();
     let (tree, seen) = (Tree::at(&servers), UniqueIds::default());
     let mut hosts = ["a", "b", "c", "d"].map(|name| host(&servers, name, FOUR, &seen));
@@ -407,7 +408,7 @@ fn an_operator_sees_the_fleet_and_releases_what_is_gone_for_good_and_nothing_els
     follows(gone, second, 2);
     assert!(second.issued()[&2].first_ms >= free["notBefore"].as_u64().unwrap());
     refused(&["2", "--owner", "c"], "worker ID 2 belongs to \"f\", not to \"c\"");
-    // It was not gone for good.
+    // Its owner comes back after all.
     gone.start();
     gone.refuses("all 4 worker IDs of the layout are taken, 4 of them live");
     assert_eq!(second.serves(), 2);

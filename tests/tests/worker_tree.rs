@@ -1,5 +1,5 @@
-//! leafd in the tree of Java Leaf: it joins what a Java Leaf left, keeps out of the way of one that
-//! runs, leaves what a Java Leaf can go on from, and writes nothing that one could not read.
+//! leafd in Java Leaf's tree: it takes over the node that a Java Leaf left, keeps away from one in use,
+//! leaves a node that a Java Leaf can continue from, and writes nothing that a Java Leaf cannot read.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -15,20 +15,20 @@ use leafd_tests::zookeeper::{JavaLeaf, Tree};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up. No test measures time by it.
+/// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The name of the Leaf fleet, as both have it by default.
+/// The default name of a fleet, in leafd and in Java Leaf.
 const NAME: &str = "leaf";
 
-/// Where a Java Leaf was, and leafd takes its place.
+/// The address of the Java Leaf that leafd replaces.
 const IP: &str = "10.0.0.1";
 const PORT: u16 = 8080;
 
 /// leafd watches a Java Leaf's node for longer than this (ms) before it takes the node over.
 const QUIET: u64 = 20_000;
 
-/// A tree of its own, and all that is issued there.
+/// A tree, and all IDs issued in it.
 struct Fleet {
     servers: String,
     tree: Tree,
@@ -56,7 +56,7 @@ impl Fleet {
         JavaLeaf::at(&self.servers, NAME, ip, PORT)
     }
 
-    /// Everything that leafd wrote, as a Java Leaf reads it.
+    /// All records in the tree, as a Java Leaf reads them.
     fn records(&self) -> Vec<Record> {
         records(&self.tree, NAME).unwrap()
     }
@@ -68,7 +68,7 @@ impl Fleet {
         u64::try_from(record.endpoint.timestamp).unwrap()
     }
 
-    /// All IDs that a Java Leaf can have issued in this time.
+    /// Notes every ID that a Java Leaf can have issued in this time.
     fn issued_by_java(&self, worker: u64, from_ms: u64, until_ms: u64) {
         let layout = Layout::LEAF;
         for ms in from_ms..until_ms {
@@ -83,7 +83,8 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-/// A leafd records up to a second more than the time, and a Java Leaf does not start before that.
+/// Starts a Java Leaf. leafd records a time up to a second ahead, and a Java Leaf refuses to start before
+/// that.
 fn start(java: &JavaLeaf) -> Running {
     let began = Instant::now();
     loop {
@@ -101,7 +102,7 @@ fn worker(running: &Running) -> u64 {
 }
 
 #[test]
-fn a_java_leafs_node_is_joined_once_it_is_quiet_and_nothing_that_it_issued_comes_again() {
+fn leafd_joins_a_java_leafs_node_once_it_is_quiet_and_repeats_nothing_it_issued() {
     let mut fleet = Fleet::new();
     let ahead = 2000;
     let began = now_ms();
@@ -140,7 +141,7 @@ fn a_java_leafs_node_is_joined_once_it_is_quiet_and_nothing_that_it_issued_comes
     let _daemon = home.start();
     assert_eq!(fleet.works(&home).worker, 0);
     as_before(&fleet);
-    // The other Java Leaf has noticed nothing.
+    // The other Java Leaf still reports.
     let reports = beside.reports();
     wait_until("another report", || beside.reports() > reports);
     println!("{} IDs, with those that the Java Leaf may have issued", fleet.all.count());
@@ -148,7 +149,7 @@ fn a_java_leafs_node_is_joined_once_it_is_quiet_and_nothing_that_it_issued_comes
 }
 
 #[test]
-fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
+fn leafd_stops_and_says_why_when_a_java_leaf_starts_on_its_address() {
     let mut fleet = Fleet::new();
     let home = fleet.leafd(&format!("{IP}:{PORT}"));
     let _daemon = home.start();
@@ -164,7 +165,7 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
         "{state:?}"
     );
     home.log().wait_for(text);
-    // As long as the other one lives.
+    // leafd refuses as long as the Java Leaf lives.
     let reports = java.reports();
     wait_until("two reports", || {
         fleet.all.is_refused(&home, ErrorCode::WorkerUnavailable, text);
@@ -183,14 +184,14 @@ fn a_java_leaf_that_starts_on_the_same_address_has_leafd_stop_and_say_why() {
 }
 
 #[test]
-fn a_java_leaf_goes_on_where_leafd_was_stopped_and_leafd_where_that_was() {
+fn a_java_leaf_continues_after_leafd_and_leafd_after_the_java_leaf() {
     let mut fleet = Fleet::new();
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
     let home = fleet.leafd(&format!("{IP}:{PORT}")).with_clock(&clock);
     let daemon = home.start();
     fleet.works(&home);
-    // A clock that was ahead is not the time that counts.
+    // The recorded time covers what was issued while the clock was ahead.
     clock.set_offset_ms(5000);
     let last = fleet.works(&home);
     clock.set_offset_ms(0);
@@ -207,7 +208,7 @@ fn a_java_leaf_goes_on_where_leafd_was_stopped_and_leafd_where_that_was() {
     fleet.issued_by_java(last.worker, began, now_ms());
     let java_last = fleet.timestamp(last.worker);
     assert!(java_last > recorded);
-    // Back again, on the old state.
+    // leafd starts again, on its old state.
     let _daemon = home.start();
     let text = "something that is not a leafd wrote the node 10.0.0.1:8080-0000000000 last";
     fleet.all.is_refused(&home, ErrorCode::WorkerUnavailable, text);
@@ -219,7 +220,7 @@ fn a_java_leaf_goes_on_where_leafd_was_stopped_and_leafd_where_that_was() {
     assert!(fleet.all.count() > 5000);
 }
 
-/// The path of the only node of an owner.
+/// The path of the owner's only node.
 fn node(fleet: &Fleet, owner: &str) -> String {
     let records = fleet.records();
     let own: Vec<_> = records.iter().filter(|record| record.owner == owner).collect();
@@ -233,7 +234,7 @@ fn json(fleet: &Fleet, path: &str) -> Value {
 }
 
 #[test]
-fn the_nodes_of_an_instance_say_what_they_should_and_its_live_node_goes_with_it() {
+fn an_instances_nodes_hold_what_they_should_and_its_live_node_ends_with_it() {
     let mut fleet = Fleet::new();
     let home = fleet.leafd("node-7/ä%b:1");
     let daemon = home.start();
@@ -242,7 +243,7 @@ fn the_nodes_of_an_instance_say_what_they_should_and_its_live_node_goes_with_it(
     let node = format!("{}/{name}", forever(NAME));
     let live = format!("/snowflake/{NAME}/temporary/{name}");
     assert_eq!((worked.worker, fleet.tree.children(&forever(NAME))), (0, vec![name.to_owned()]));
-    // Java Leaf's three fields, and the address that others find it at.
+    // Java Leaf's three fields, and the address at which peers find it.
     let record = json(&fleet, &node);
     let fields: Vec<_> = record.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(fields, ["ip", "port", "timestamp"]);
@@ -256,7 +257,7 @@ fn the_nodes_of_an_instance_say_what_they_should_and_its_live_node_goes_with_it(
     assert_eq!((&holder["phase"], &holder["nonce"]), (&"held".into(), &there["nonce"]));
     let layout = &json(&fleet, &format!("/snowflake/{NAME}/leafd"))["layout"];
     assert_eq!(*layout, Layout::LEAF.to_string());
-    // It reports, and never a time that it has not come to.
+    // Each report has a later time than the one before.
     let mut reports: Vec<(i32, i64, u64)> = Vec::new();
     wait_until("four reports", || {
         fleet.works(&home);
@@ -271,11 +272,11 @@ fn the_nodes_of_an_instance_say_what_they_should_and_its_live_node_goes_with_it(
     for pair in reports.windows(2) {
         let [(version, mtime, timestamp), (next, next_mtime, next_timestamp)] = [pair[0], pair[1]];
         println!("a report {} ms after the one before", next_mtime - mtime);
-        // On a busy machine this test may miss one.
+        // Not `next == version + 1`: on a busy machine this test may miss a report.
         assert!(next > version && next_mtime > mtime && next_timestamp > timestamp);
     }
     let (last, before) = (fleet.all.gets(&home, 1), fleet.tree.get(&live).unwrap());
-    // A new life takes over at once.
+    // The next start takes the live node over at once.
     daemon.kill();
     let daemon = home.start();
     assert_eq!(fleet.works(&home).worker, last.worker);
@@ -304,13 +305,13 @@ fn whatever_leafd_does_to_the_tree_a_java_leaf_can_read_it_and_gets_the_next_num
     let daemon = giver.start();
     let given = fleet.works(&giver);
     daemon.stop();
-    assert_eq!(fleet.records().len(), 1, "it is given back");
+    assert_eq!(fleet.records().len(), 1, "the worker ID was given back");
     let free = format!("/snowflake/{NAME}/free");
     let names = fleet.tree.children(&free);
     assert_eq!(names, [format!("giver-{:010}", given.worker)]);
     let not_before = json(&fleet, &format!("{free}/{}", names[0]))["notBefore"].as_u64().unwrap();
     assert!(not_before > given.last_ms);
-    // Another one takes it.
+    // Another instance takes it.
     let _daemon = taker.start();
     let taken = fleet.works(&taker);
     assert_eq!(taken.worker, given.worker);
@@ -330,7 +331,7 @@ fn whatever_leafd_does_to_the_tree_a_java_leaf_can_read_it_and_gets_the_next_num
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let began = Instant::now();
     while !done() {
-        assert!(began.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(began.elapsed() < PATIENCE, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
