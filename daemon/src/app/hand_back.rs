@@ -1,5 +1,5 @@
 //! `leafd hand-back`: hands the node of a leafd that is stopped back to Java Leaf, and waits until that
-//! may start. What is to be written and what is awaited is decided in `worker::zookeeper::hand_back`.
+//! may start. What is to be written and what is awaited is decided in `worker::registry::zookeeper::hand_back`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::state::writer::Writer;
-use crate::worker::zookeeper::address::javas_address;
-use crate::worker::zookeeper::hand_back::{Giver, HandOver, hand_over};
-use crate::worker::zookeeper::name::NodeName;
-use crate::worker::zookeeper::registrar::name_of;
-use crate::worker::zookeeper::session::{Access, CallError, Session};
-use crate::worker::zookeeper::view::Wanted;
+use crate::worker::address::javas_address;
+use crate::worker::registry::zookeeper::hand_back::{Giver, HandOver, hand_over};
+use crate::worker::claim::name::NodeName;
+use crate::worker::registrar::name_of;
+use crate::worker::registry::zookeeper::session::{Access, CallError, Session};
+use crate::worker::claim::view::Wanted;
 
 /// Between two looks at the clocks.
 const LOOK: Duration = Duration::from_millis(500);

@@ -24,12 +24,12 @@ use crate::state::writer::Writer;
 use crate::supervise;
 use crate::transport::peer::PeerListener;
 use crate::worker::admin::Workers;
-use crate::worker::claim::start_at;
-use crate::worker::zookeeper::address::{Place, place};
-use crate::worker::zookeeper::administration::Registry as ZooKeeper;
-use crate::worker::zookeeper::plan::Rules as ClaimRules;
-use crate::worker::zookeeper::registrar::{Registrar, Settings, SharedSession, name_of};
-use crate::worker::zookeeper::session::Access;
+use crate::worker::registry::fixed::start_at;
+use crate::worker::address::{Place, place};
+use crate::worker::administration::Registry as ZooKeeper;
+use crate::worker::claim::plan::Rules as ClaimRules;
+use crate::worker::registrar::{Registrar, Settings, SharedSession, name_of};
+use crate::worker::registry::zookeeper::session::Access;
 
 /// How long the search for one's own address may take: names have to be resolved.
 const SEARCH: Duration = Duration::from_secs(2);

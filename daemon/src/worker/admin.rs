@@ -2,7 +2,7 @@
 
 use leaf_client::wire::{ErrorCode, WireError, WorkerStatus};
 
-use super::zookeeper::administration::Registry;
+use super::administration::Registry;
 
 /// The registry of worker IDs, as far as it can be administered.
 #[derive(Debug, Clone)]

@@ -1,8 +1,12 @@
-//! Who this host is among those that issue snowflake IDs: whether the worker ID that an operator
-//! has fixed may be used ([`claim`]), or which one ZooKeeper gives ([`zookeeper`]), whether the
-//! clock agrees with the others' ([`peers`]), and what an operator may see and do ([`admin`]).
+//! Which worker ID this instance uses, and from which time on. [`registry`] has one folder for each
+//! place that worker IDs come from; [`claim`] decides how instances share one registry;
+//! [`registrar`] executes what it decides; [`peers`] compares the clocks; [`admin`] is what an
+//! operator sees and does. No request and no socket of an application enters here.
 
+pub mod address;
 pub mod admin;
+pub mod administration;
 pub mod claim;
 pub mod peers;
-pub mod zookeeper;
+pub mod registrar;
+pub mod registry;

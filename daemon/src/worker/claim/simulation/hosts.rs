@@ -8,56 +8,56 @@ use crate::state::worker_file::Standing;
 
 /// The worker file.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct Disk {
-    pub(in super::super) worker: Option<u64>,
-    pub(in super::super) ceiling_ms: u64,
-    pub(super) limit_ms: u64,
+pub(crate) struct Disk {
+    pub(crate) worker: Option<u64>,
+    pub(crate) ceiling_ms: u64,
+    pub(crate) limit_ms: u64,
     /// In which boot, and how long after it.
-    pub(super) reported: Option<(u64, u64)>,
-    pub(in super::super) nonces: Vec<String>,
-    pub(in super::super) standing: Standing,
+    pub(crate) reported: Option<(u64, u64)>,
+    pub(crate) nonces: Vec<String>,
+    pub(crate) standing: Standing,
 }
 
 /// What the sequencer knows.
 #[derive(Debug)]
-pub(super) struct Issuing {
-    pub(super) worker: u64,
-    pub(super) next: u64,
-    pub(super) ceiling_ms: u64,
-    pub(super) limit_ms: u64,
-    pub(super) last_use: LastUse,
+pub(crate) struct Issuing {
+    pub(crate) worker: u64,
+    pub(crate) next: u64,
+    pub(crate) ceiling_ms: u64,
+    pub(crate) limit_ms: u64,
+    pub(crate) last_use: LastUse,
     /// A request waits for a report.
-    pub(super) is_awaited: bool,
+    pub(crate) is_awaited: bool,
 }
 
 /// One life of one instance.
-pub(in super::super) struct Life {
-    pub(in super::super) claimant: Claimant,
-    pub(super) nonce: String,
-    pub(super) issuing: Option<Issuing>,
+pub(crate) struct Life {
+    pub(crate) claimant: Claimant,
+    pub(crate) nonce: String,
+    pub(crate) issuing: Option<Issuing>,
     /// What the next write of the worker file says.
-    pub(super) file: Disk,
-    pub(super) has_begun: bool,
-    pub(super) session: Option<u64>,
-    pub(super) reading: Option<Reading>,
-    pub(in super::super) why: String,
+    pub(crate) file: Disk,
+    pub(crate) has_begun: bool,
+    pub(crate) session: Option<u64>,
+    pub(crate) reading: Option<Reading>,
+    pub(crate) why: String,
 }
 
-pub(in super::super) struct Host {
-    pub(super) identity: String,
-    pub(in super::super) disk: Disk,
-    pub(in super::super) life: Option<Life>,
+pub(crate) struct Host {
+    pub(crate) identity: String,
+    pub(crate) disk: Disk,
+    pub(crate) life: Option<Life>,
     /// How far its clock is ahead.
-    pub(in super::super) offset: i64,
+    pub(crate) offset: i64,
     /// Since when it does not reach the tree.
-    pub(in super::super) cut_off: Option<u64>,
+    pub(crate) cut_off: Option<u64>,
     /// It does nothing before this, and does not know.
-    pub(super) frozen_until: u64,
-    pub(super) booted_at: u64,
+    pub(crate) frozen_until: u64,
+    pub(crate) booted_at: u64,
 }
 
 impl Host {
-    pub(super) fn leave_name(&mut self) {
+    pub(crate) fn leave_name(&mut self) {
         let Some(life) = &mut self.life else { return };
         if life.file.nonces.first() != Some(&life.nonce) {
             life.file.nonces.insert(0, life.nonce.clone());
@@ -69,7 +69,7 @@ impl Host {
     }
 
     /// What the registrar does with the effects.
-    pub(super) fn take_effects(&mut self, now: u64) {
+    pub(crate) fn take_effects(&mut self, now: u64) {
         let booted_at = self.booted_at;
         let Some(life) = &mut self.life else { return };
         for effect in life.claimant.effects() {
@@ -119,7 +119,7 @@ impl Host {
     }
 
     /// One ID, if it may, at what its clock says: worker ID and time.
-    pub(super) fn issue(&mut self, clock: u64, now: u64, ahead: u64) -> Option<(u64, u64)> {
+    pub(crate) fn issue(&mut self, clock: u64, now: u64, ahead: u64) -> Option<(u64, u64)> {
         let boot_ms = now - self.booted_at;
         let life = self.life.as_mut()?;
         let issuing = life.issuing.as_mut()?;

@@ -164,7 +164,7 @@ pub fn mine<'a>(me: &Me, view: &'a View, remembered: Option<u64>) -> Option<&'a 
 }
 
 /// Whether a leafd made the node of `entry` and no process has written it since.
-pub(super) fn is_unclaimed(entry: &Entry) -> bool {
+pub(crate) fn is_unclaimed(entry: &Entry) -> bool {
     // No Java Leaf writes the time 0.
     entry.holder.is_none() && entry.leaf.value.as_ref().is_ok_and(|leaf| leaf.timestamp == 0)
 }

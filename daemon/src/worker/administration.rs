@@ -7,13 +7,13 @@ use leaf_client::wire::{
     ErrorCode, MAX_ADDRESS_CHARS, MAX_OWNER_CHARS, WireError, WorkerState, WorkerStatus,
 };
 
-use super::name::NodeName;
-use super::plan;
-use super::quiet::{Quiet, Vantage, Watch};
-use super::record::{Free, Phase};
+use super::claim::name::NodeName;
+use super::claim::plan;
+use super::claim::quiet::{Quiet, Vantage, Watch};
+use super::claim::record::{Free, Phase};
 use super::registrar::SharedSession;
-use super::session::{Access, CallError, Session};
-use super::view::{self, Entry, Versioned};
+use super::registry::zookeeper::session::{Access, CallError, Session};
+use super::claim::view::{self, Entry, Versioned};
 use crate::environment::Environment;
 use crate::snowflake::issuer::Issuer;
 

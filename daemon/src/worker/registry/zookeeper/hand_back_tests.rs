@@ -1,4 +1,4 @@
-use super::super::simulation::{BEGIN, HOUR, SECOND, World};
+use crate::worker::claim::simulation::{BEGIN, HOUR, SECOND, World};
 use super::*;
 use crate::state::worker_file::Standing;
 
@@ -127,7 +127,7 @@ fn a_node_that_leafd_made_and_never_used_is_handed_back_and_is_not_taken_for_jav
     let mut world = World::new(1, &[ADDRESS], 1023);
     // As when leafd was killed right after it made the node.
     let leaf = br#"{"ip":"10.0.0.1","port":"1","timestamp":0}"#;
-    let prefix = super::super::name::prefix(ADDRESS);
+    let prefix = crate::worker::claim::name::prefix(ADDRESS);
     let name = world.tree.create_sequential(&prefix, leaf, world.zk_now()).unwrap();
     assert!(matches!(hand_over_of(&world), Ok(HandOver::After { .. })));
     assert!(world.hand_back(0));

@@ -4,10 +4,10 @@
 //! Java Leaf compares nothing but the recorded time with its clock. So the record is never lowered:
 //! whoever wants to hand a node back waits until the clock has passed it.
 
-use super::name::NodeName;
-use super::plan;
-use super::record::{self, Holder, Leaf};
-use super::view::{self, Entry, Op, View};
+use crate::worker::claim::name::NodeName;
+use crate::worker::claim::plan;
+use crate::worker::claim::record::{self, Holder, Leaf};
+use crate::worker::claim::view::{self, Entry, Op, View};
 
 /// What a state directory knows of the instance whose node is handed back.
 #[derive(Debug, Clone, Copy)]

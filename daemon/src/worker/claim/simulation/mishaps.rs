@@ -1,6 +1,6 @@
 //! What happens to the hosts of a simulation, and to the tree.
 
-use super::super::hand_back::{self, Giver, HandOver};
+use crate::worker::registry::zookeeper::hand_back::{self, Giver, HandOver};
 use super::super::model::Tree;
 use super::super::plan;
 use super::super::step::Action;
@@ -10,7 +10,7 @@ use crate::worker::peers::Verdict;
 
 impl World {
     /// What it is doing at the moment is done later, or never.
-    pub(in super::super) fn kill(&mut self, at: usize) {
+    pub(crate) fn kill(&mut self, at: usize) {
         let now = self.now_of(at);
         let is_sent = self.hosts[at].cut_off.is_none() && self.random.bool();
         let Some(life) = &mut self.hosts[at].life else { return };
@@ -27,7 +27,7 @@ impl World {
         self.hosts[at].life = None;
     }
 
-    pub(super) fn send_late(&mut self, session: u64, action: Action) {
+    pub(crate) fn send_late(&mut self, session: u64, action: Action) {
         let call = match action {
             Action::Commit(ops) => Call::Commit(ops),
             Action::Create { prefix, data } => Call::Create(prefix, data),
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// In good order, as far as the tree is in reach.
-    pub(in super::super) fn stop(&mut self, at: usize, give_back: bool) {
+    pub(crate) fn stop(&mut self, at: usize, give_back: bool) {
         let mut now = self.now_of(at);
         let zk_now = self.zk_now();
         let host = &mut self.hosts[at];
@@ -64,13 +64,13 @@ impl World {
         self.end(session);
     }
 
-    pub(in super::super) fn end(&mut self, session: u64) {
+    pub(crate) fn end(&mut self, session: u64) {
         self.ended.insert(session);
         self.tree.end_session(session);
     }
 
     /// The ensemble ends the session of a host that it hears of.
-    pub(in super::super) fn expire(&mut self, at: usize) {
+    pub(crate) fn expire(&mut self, at: usize) {
         let notices = self.random.bool();
         let Some(life) = &mut self.hosts[at].life else { return };
         let session = if notices { life.session.take() } else { life.session };
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    pub(in super::super) fn freeze(&mut self, at: usize, ms: u64) {
+    pub(crate) fn freeze(&mut self, at: usize, ms: u64) {
         self.hosts[at].frozen_until = self.now + ms;
         let session = self.hosts[at].life.as_ref().and_then(|life| life.session);
         if let Some(session) = session.filter(|_| ms > self.rules.session_ms) {
@@ -92,7 +92,7 @@ impl World {
 
     /// The ensemble's data is put back to what it was, or deleted. Whoever has a worker ID is
     /// connected, and connects again.
-    pub(in super::super) fn put_tree_back(&mut self, tree: Option<Tree>) {
+    pub(crate) fn put_tree_back(&mut self, tree: Option<Tree>) {
         match tree {
             Some(tree) => self.tree = tree,
             None => self.tree.wipe(),
@@ -113,20 +113,20 @@ impl World {
     }
 
     /// The ensemble is gone. Its sessions outlast that, as those of one that is started again do.
-    pub(in super::super) fn go_down(&mut self) {
+    pub(crate) fn go_down(&mut self) {
         self.is_down = true;
         self.outages += 1;
         self.late.clear();
     }
 
     /// It is there again; of several servers, another may lead.
-    pub(in super::super) fn come_back(&mut self) {
+    pub(crate) fn come_back(&mut self) {
         self.is_down = false;
         self.epoch += i64::from(self.random.bool());
     }
 
     /// An operator asks for the release of whatever this identity has, as often as it takes.
-    pub(in super::super) fn ask_for_release(&mut self, at: usize) {
+    pub(crate) fn ask_for_release(&mut self, at: usize) {
         if self.is_down {
             return;
         }
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// `leafd hand-back` on a host whose leafd is stopped. Says whether Java Leaf may start.
-    pub(in super::super) fn hand_back(&mut self, at: usize) -> bool {
+    pub(crate) fn hand_back(&mut self, at: usize) -> bool {
         if self.is_down || self.hosts[at].life.is_some() {
             return false;
         }
@@ -164,23 +164,23 @@ impl World {
         }
     }
 
-    pub(in super::super) fn reboot(&mut self, at: usize) {
+    pub(crate) fn reboot(&mut self, at: usize) {
         self.kill(at);
         self.hosts[at].booted_at = self.now;
     }
 
-    pub(in super::super) fn lose_disk(&mut self, at: usize) {
+    pub(crate) fn lose_disk(&mut self, at: usize) {
         self.kill(at);
         self.hosts[at].disk = Disk::default();
     }
 
     /// The disk of one host, as it is, in another one.
-    pub(in super::super) fn copy_disk(&mut self, from: usize, to: usize) {
+    pub(crate) fn copy_disk(&mut self, from: usize, to: usize) {
         self.hosts[to].disk = self.hosts[from].disk.clone();
     }
 
     /// An operator frees the worker IDs of a host that is gone with its disk.
-    pub(in super::super) fn release(&mut self, at: usize) {
+    pub(crate) fn release(&mut self, at: usize) {
         self.lose_disk(at);
         let zk_now = self.zk_now();
         for entry in self.look(&self.hosts[at].identity).entries {
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// Nothing is wrong any more, and all run.
-    pub(in super::super) fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         for at in 0..self.hosts.len() {
             let host = &mut self.hosts[at];
             (host.cut_off, host.offset, host.frozen_until) = (None, 0, 0);

@@ -44,7 +44,7 @@ struct Node {
 
 /// The tree below `/snowflake/<name>`.
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     nodes: BTreeMap<String, Node>,
     transactions: i64,
     next_sequence: u64,
@@ -52,7 +52,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(layout: &str) -> Self {
+    pub(crate) fn new(layout: &str) -> Self {
         let layout = layout.to_owned();
         let mut tree = Self { nodes: BTreeMap::new(), transactions: 0, next_sequence: 0, layout };
         tree.wipe();
@@ -60,7 +60,7 @@ impl Tree {
     }
 
     /// All or nothing.
-    pub(super) fn execute(&mut self, ops: &[Op], session: u64, now_ms: u64) -> bool {
+    pub(crate) fn execute(&mut self, ops: &[Op], session: u64, now_ms: u64) -> bool {
         let next_sequence = self.next_sequence;
         self.transactions += 1;
         let mut before = Vec::new();
@@ -142,7 +142,7 @@ impl Tree {
     }
 
     /// `None` when the name that it would get is there already.
-    pub(super) fn create_sequential(
+    pub(crate) fn create_sequential(
         &mut self,
         prefix: &str,
         data: &[u8],
@@ -154,16 +154,16 @@ impl Tree {
         is_made.then(|| NodeName::parse(&name).unwrap())
     }
 
-    pub(super) fn end_session(&mut self, session: u64) {
+    pub(crate) fn end_session(&mut self, session: u64) {
         self.nodes.retain(|_, node| node.session != Some(session));
     }
 
-    pub(super) fn sessions(&self) -> Vec<u64> {
+    pub(crate) fn sessions(&self) -> Vec<u64> {
         self.nodes.values().filter_map(|node| node.session).collect()
     }
 
     /// As after a loss of all data.
-    pub(super) fn wipe(&mut self) {
+    pub(crate) fn wipe(&mut self) {
         self.nodes.clear();
         self.next_sequence = 0;
         let fleet = Fleet { version: 1, layout: self.layout.clone() };
@@ -171,11 +171,11 @@ impl Tree {
     }
 
     /// As a Java Leaf does, without a look at the version.
-    pub(super) fn overwrite(&mut self, path: &str, data: &[u8], now_ms: u64) -> bool {
+    pub(crate) fn overwrite(&mut self, path: &str, data: &[u8], now_ms: u64) -> bool {
         self.execute(&[Op::Set(path.into(), data.into(), None)], 0, now_ms)
     }
 
-    pub(super) fn names(&self, folder: &str) -> Vec<NodeName> {
+    pub(crate) fn names(&self, folder: &str) -> Vec<NodeName> {
         let below = format!("{folder}/");
         let nodes = self.nodes.range(below.clone()..).take_while(|(it, _)| it.starts_with(&below));
         nodes.filter_map(|(_, node)| node.name.clone()).collect()
@@ -191,14 +191,14 @@ impl Tree {
         Some(Versioned { value: data(&node.data)?, version, created, modified, modified_ms })
     }
 
-    pub(super) fn leaf(&self, name: &NodeName) -> Option<Versioned<Result<Leaf, String>>> {
+    pub(crate) fn leaf(&self, name: &NodeName) -> Option<Versioned<Result<Leaf, String>>> {
         self.read(&view::forever(name), |data| match data {
             Data::Leaf(leaf) => Some(leaf.clone()),
             _ => None,
         })
     }
 
-    pub(super) fn holder(&self, name: &NodeName) -> Option<Versioned<Result<Holder, String>>> {
+    pub(crate) fn holder(&self, name: &NodeName) -> Option<Versioned<Result<Holder, String>>> {
         self.read(&view::holder(name), |data| match data {
             Data::Holder(holder) => Some(holder.clone()),
             _ => None,
@@ -208,14 +208,14 @@ impl Tree {
 
 /// A reading of the tree that is under way.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     wanted: Wanted,
     pieces: u32,
     view: View,
 }
 
 impl Reading {
-    pub(super) fn begin(tree: &Tree, wanted: Wanted, vantage: Vantage, now_ms: u64) -> Self {
+    pub(crate) fn begin(tree: &Tree, wanted: Wanted, vantage: Vantage, now_ms: u64) -> Self {
         let fleet = tree.read(view::FLEET, |data| match data {
             Data::Fleet(fleet) => Some(fleet.clone()),
             _ => None,
@@ -236,7 +236,7 @@ impl Reading {
     }
 
     /// Reads the next piece, in the order in which the session does. Says whether it was the last.
-    pub(super) fn go_on(&mut self, tree: &Tree) -> bool {
+    pub(crate) fn go_on(&mut self, tree: &Tree) -> bool {
         let view = &mut self.view;
         self.pieces += 1;
         match self.pieces {
@@ -284,7 +284,7 @@ impl Reading {
         self.pieces > 6
     }
 
-    pub(super) fn view(self) -> View {
+    pub(crate) fn view(self) -> View {
         self.view
     }
 }

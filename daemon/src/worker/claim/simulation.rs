@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use fastrand::Rng;
 
 use self::hosts::{Disk, Host, Life};
-pub(super) use self::java::JavaLeaf;
+pub(crate) use self::java::JavaLeaf;
 use super::claimant::Claimant;
 use super::model::{Reading, Tree};
 use super::name::NodeName;
@@ -23,11 +23,11 @@ use super::view::{Op, View, Wanted};
 use crate::safety::REPORT_MS;
 use crate::worker::peers::Verdict;
 
-pub(super) const SECOND: u64 = 1000;
-pub(super) const HOUR: u64 = 3600 * SECOND;
-pub(super) const BEGIN: u64 = 1_700_000_000_000;
+pub(crate) const SECOND: u64 = 1000;
+pub(crate) const HOUR: u64 = 3600 * SECOND;
+pub(crate) const BEGIN: u64 = 1_700_000_000_000;
 
-pub(super) const RULES: Rules = Rules {
+pub(crate) const RULES: Rules = Rules {
     reclaim_after_ms: Some(24 * HOUR),
     fence_after_ms: 12 * HOUR,
     session_ms: 10 * SECOND,
@@ -43,7 +43,7 @@ enum Call {
 
 /// What becomes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Answered,
     /// It is executed, and nobody hears of it.
     Unheard,
@@ -53,15 +53,15 @@ pub(super) enum Fate {
     Late,
 }
 
-pub(super) struct World {
-    pub(super) tree: Tree,
-    pub(super) hosts: Vec<Host>,
-    pub(super) now: u64,
-    pub(super) random: Rng,
-    pub(super) rules: Rules,
+pub(crate) struct World {
+    pub(crate) tree: Tree,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) now: u64,
+    pub(crate) random: Rng,
+    pub(crate) rules: Rules,
     max_worker: u64,
     numbers: u64,
-    pub(super) issued: HashMap<(u64, u64), usize>,
+    pub(crate) issued: HashMap<(u64, u64), usize>,
     /// Sessions that nobody keeps, and when they end.
     ending: Vec<(u64, u64)>,
     ended: HashSet<u64>,
@@ -69,7 +69,7 @@ pub(super) struct World {
     /// The ensemble's.
     epoch: i64,
     /// Nobody reaches the ensemble.
-    pub(super) is_down: bool,
+    pub(crate) is_down: bool,
     /// So many outages so far.
     outages: u64,
     /// Of whoever administers.
@@ -77,11 +77,11 @@ pub(super) struct World {
     /// The tree knows less than it did.
     is_put_back: bool,
     /// What the other instances say of the clock.
-    pub(super) verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, identities: &[&str], max_worker: u64) -> Self {
+    pub(crate) fn new(seed: u64, identities: &[&str], max_worker: u64) -> Self {
         let host = |identity: &&str| Host {
             identity: (*identity).to_owned(),
             disk: Disk::default(),
@@ -117,7 +117,7 @@ impl World {
         self.numbers
     }
 
-    pub(super) fn zk_now(&self) -> u64 {
+    pub(crate) fn zk_now(&self) -> u64 {
         BEGIN + self.now
     }
 
@@ -126,11 +126,11 @@ impl World {
         Vantage { session, disturbances, epoch: self.epoch, session_ms }
     }
 
-    pub(super) fn clock(&self, at: usize) -> u64 {
+    pub(crate) fn clock(&self, at: usize) -> u64 {
         self.zk_now().saturating_add_signed(self.hosts[at].offset)
     }
 
-    pub(super) fn start(&mut self, at: usize) {
+    pub(crate) fn start(&mut self, at: usize) {
         let nonce = format!("n{}", self.number());
         let seed = self.random.u64(..);
         let boot_ms = self.now - self.hosts[at].booted_at;
@@ -168,7 +168,7 @@ impl World {
         });
     }
 
-    pub(super) fn now_of(&self, at: usize) -> Now {
+    pub(crate) fn now_of(&self, at: usize) -> Now {
         let host = &self.hosts[at];
         let issuing = host.life.as_ref().and_then(|life| life.issuing.as_ref());
         let (boot_ms, clock_ms) = (self.now - host.booted_at, self.clock(at));
@@ -182,12 +182,12 @@ impl World {
         }
     }
 
-    pub(super) fn is_frozen(&self, at: usize) -> bool {
+    pub(crate) fn is_frozen(&self, at: usize) -> bool {
         self.hosts[at].frozen_until > self.now
     }
 
     /// What one of this identity reads.
-    pub(super) fn look(&self, identity: &str) -> View {
+    pub(crate) fn look(&self, identity: &str) -> View {
         let identity = identity.to_owned();
         let wanted = Wanted { identity, sequence: None, survey: false };
         let mut reading = Reading::begin(&self.tree, wanted, Vantage::default(), self.zk_now());
@@ -196,13 +196,13 @@ impl World {
     }
 
     /// What a host is about to do.
-    pub(super) fn action(&mut self, at: usize) -> Action {
+    pub(crate) fn action(&mut self, at: usize) -> Action {
         let now = self.now_of(at);
         self.hosts[at].life.as_mut().unwrap().claimant.action(now)
     }
 
     /// One host alone acts, until it is about to do this.
-    pub(super) fn go(&mut self, at: usize, is_it: impl Fn(&Action) -> bool) {
+    pub(crate) fn go(&mut self, at: usize, is_it: impl Fn(&Action) -> bool) {
         let begin = self.now;
         while !is_it(&self.action(at)) {
             assert!(self.now < begin + 60 * SECOND, "{:?}", self.action(at));
@@ -212,7 +212,7 @@ impl World {
     }
 
     /// One action of one host, or the next piece of one.
-    pub(super) fn step(&mut self, at: usize, fate: Fate) {
+    pub(crate) fn step(&mut self, at: usize, fate: Fate) {
         let now = self.now_of(at);
         if self.is_frozen(at) || self.hosts[at].life.is_none() {
             return;
@@ -297,7 +297,7 @@ impl World {
     }
 
     /// One ID of one host, if it may.
-    pub(super) fn issue(&mut self, at: usize) {
+    pub(crate) fn issue(&mut self, at: usize) {
         let (clock, ahead) = (self.clock(at), self.random.u64(1..3000));
         if self.is_frozen(at) {
             return;
@@ -317,7 +317,7 @@ impl World {
         host.disk.nonces.contains(&holder.nonce).then_some(holder)
     }
 
-    pub(super) fn record(&mut self, worker: u64, time: u64, at: usize) {
+    pub(crate) fn record(&mut self, worker: u64, time: u64, at: usize) {
         if let Some(before) = self.issued.insert((worker, time), at) {
             panic!(
                 "worker {worker}, {} ms after the beginning, issued by host {before} and by {at}",
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    pub(super) fn pass(&mut self, ms: u64) {
+    pub(crate) fn pass(&mut self, ms: u64) {
         self.now += ms;
         let (now, zk_now) = (self.now, self.zk_now());
         for host in &self.hosts {
@@ -360,7 +360,7 @@ impl World {
     }
 
     /// Every host acts and issues for so long.
-    pub(super) fn run(&mut self, ms: u64) {
+    pub(crate) fn run(&mut self, ms: u64) {
         let end = self.now + ms;
         while self.now < end {
             self.pass(100);
@@ -373,28 +373,28 @@ impl World {
         }
     }
 
-    pub(super) fn worker_of(&self, at: usize) -> Option<u64> {
+    pub(crate) fn worker_of(&self, at: usize) -> Option<u64> {
         Some(self.hosts[at].life.as_ref()?.issuing.as_ref()?.worker)
     }
 
     /// It issues nothing before this.
-    pub(super) fn next_of(&self, at: usize) -> Option<u64> {
+    pub(crate) fn next_of(&self, at: usize) -> Option<u64> {
         Some(self.hosts[at].life.as_ref()?.issuing.as_ref()?.next)
     }
 
-    pub(super) fn why(&self, at: usize) -> &str {
+    pub(crate) fn why(&self, at: usize) -> &str {
         self.hosts[at].life.as_ref().map_or("not running", |life| &life.why)
     }
 
     /// Whether the tree says that it lives, with the worker ID that it uses.
-    pub(super) fn is_live(&self, at: usize) -> bool {
+    pub(crate) fn is_live(&self, at: usize) -> bool {
         let host = &self.hosts[at];
         let worker = self.worker_of(at);
         let live = self.tree.names("temporary");
         live.iter().any(|it| Some(it.sequence()) == worker && it.identity() == host.identity)
     }
 
-    pub(super) fn session_of(&self, at: usize) -> Option<u64> {
+    pub(crate) fn session_of(&self, at: usize) -> Option<u64> {
         self.hosts[at].life.as_ref()?.session
     }
 }

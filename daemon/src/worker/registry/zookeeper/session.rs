@@ -14,10 +14,10 @@ use zookeeper_client::{
     StateWatcher,
 };
 
-use super::name::NodeName;
-use super::quiet::Vantage;
-use super::record::{self, Fleet, Live};
-use super::view::{self, Entry, Op, Versioned, View, Wanted};
+use crate::worker::claim::name::NodeName;
+use crate::worker::claim::quiet::Vantage;
+use crate::worker::claim::record::{self, Fleet, Live};
+use crate::worker::claim::view::{self, Entry, Op, Versioned, View, Wanted};
 use crate::config::Ensemble;
 use crate::environment::Environment;
 use crate::secret::Secret;

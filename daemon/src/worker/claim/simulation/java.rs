@@ -9,7 +9,7 @@ use super::{SECOND, World};
 /// After an outage a call may hang, its client has to connect, and the next report to come.
 const RETURNS: u64 = 20 * SECOND;
 
-pub(in super::super) struct JavaLeaf {
+pub(crate) struct JavaLeaf {
     identity: String,
     worker: u64,
     last: u64,
@@ -26,7 +26,7 @@ fn record(identity: &str, timestamp: u64) -> Vec<u8> {
 impl JavaLeaf {
     /// `None` when its clock is behind what its node says, and without the ensemble: its file was
     /// removed.
-    pub(in super::super) fn start(world: &mut World, identity: &str) -> Option<Self> {
+    pub(crate) fn start(world: &mut World, identity: &str) -> Option<Self> {
         if world.is_down {
             return None;
         }
@@ -52,7 +52,7 @@ impl JavaLeaf {
     }
 
     /// One ID, and a report when it is time.
-    pub(in super::super) fn act(&mut self, world: &mut World) {
+    pub(crate) fn act(&mut self, world: &mut World) {
         let now = world.zk_now();
         let path = view::forever(&NodeName::new(&self.identity, self.worker));
         if self.outages != world.outages && !world.is_down {

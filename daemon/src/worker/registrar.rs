@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::address::Place;
-use super::claimant::Claimant;
-use super::plan::{Me, Rules};
-use super::session::{Access, CallError, Session};
-use super::step::{Action, Effect, Memory, Now, Outcome};
+use super::claim::claimant::Claimant;
+use super::claim::plan::{Me, Rules};
+use super::registry::zookeeper::session::{Access, CallError, Session};
+use super::claim::step::{Action, Effect, Memory, Now, Outcome};
 use crate::environment::Environment;
 use crate::snowflake::issuer::Issuer;
 use crate::snowflake::life::{Begin, Progress};

@@ -1,0 +1,4 @@
+//! Where worker IDs come from: one folder for each registry.
+
+pub mod fixed;
+pub mod zookeeper;

@@ -1,0 +1,4 @@
+//! Worker IDs from ZooKeeper, in Java Leaf's tree.
+
+pub mod hand_back;
+pub mod session;
