@@ -47,3 +47,15 @@ fn no_room_of_the_daemon_uses_one_above_it() {
     let up: Vec<_> = rooms.iter().filter(|(from, to)| floor(from) >= floor(to)).collect();
     assert!(up.is_empty(), "{up:#?}");
 }
+
+#[test]
+fn the_claim_of_a_worker_id_uses_no_particular_registry_and_no_shell() {
+    let [(_, daemon), ..] = crates();
+    let used = daemon.used_below(&["worker", "claim"]);
+    assert!(!used.is_empty());
+    let beyond: Vec<_> = used
+        .iter()
+        .filter(|module| module.starts_with("worker::") && *module != "worker::peers")
+        .collect();
+    assert!(beyond.is_empty(), "{beyond:#?}");
+}

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use super::adopt::is_ours;
 use super::failure::Failure;
 use super::owner::owner;
-use super::snowflake::access;
 use super::store::inodes;
 use super::{load, paths, print};
 use crate::config::{Config, Loaded};
@@ -20,11 +19,11 @@ use crate::state::dir::{Contents, ForeignPolicy, StateDir, WorkerPast};
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::state::writer::Writer;
 use crate::worker::address::javas_address;
-use crate::worker::registry::zookeeper::hand_back::{Giver, HandOver, hand_over};
 use crate::worker::claim::name::NodeName;
-use crate::worker::registrar::name_of;
-use crate::worker::registry::zookeeper::session::{Access, CallError, Session};
 use crate::worker::claim::view::Wanted;
+use crate::worker::registry::zookeeper::hand_back::{Giver, HandOver, hand_over};
+use crate::worker::registry::zookeeper::{ZooKeeperAccess, ZooKeeperSession};
+use crate::worker::registry::{RegistryError, RegistrySession, reading};
 
 /// Between two looks at the clocks.
 const LOOK: Duration = Duration::from_millis(500);
@@ -43,7 +42,8 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
             "there is no node to hand back: worker.registry is not \"zookeeper\"",
         ));
     };
-    let access = access(&config, ensemble)?;
+    let access = ZooKeeperAccess::new(&config, ensemble, paths::credentials().as_deref())
+        .map_err(Failure::config)?;
     let directory = paths::state_dir(&config);
     is_ours(&directory)?;
     let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
@@ -60,7 +60,7 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
 
 /// One execution of the command.
 struct Giving {
-    access: Access,
+    access: ZooKeeperAccess,
     identity: String,
     layout: String,
     file: WorkerRecord,
@@ -71,7 +71,7 @@ struct Giving {
 impl Giving {
     fn new(
         config: &Config,
-        access: Access,
+        access: ZooKeeperAccess,
         state: &StateDir,
         contents: Contents,
     ) -> Result<Self, Failure> {
@@ -114,7 +114,7 @@ impl Giving {
     }
 
     async fn run(&mut self) -> Result<(), Failure> {
-        let session = Session::open(&self.access, &self.environment)
+        let session = ZooKeeperSession::open(&self.access, &self.environment)
             .await
             .map_err(|error| self.later(&error))?;
         let hand_over = self.look(&session).await?;
@@ -149,7 +149,7 @@ impl Giving {
             HandOver::After { until_ms: again, .. } if again <= until_ms => {}
             HandOver::IsJavas { .. } => {}
             HandOver::After { .. } | HandOver::NoNode { .. } => {
-                return Err(self.later(&CallError::Conflict));
+                return Err(self.later(&RegistryError::Conflict));
             }
         }
         let worker = name.sequence();
@@ -159,10 +159,12 @@ impl Giving {
         self.tell_what_to_check(&self.place_of(&name))
     }
 
-    async fn look(&self, session: &Session) -> Result<HandOver, Failure> {
+    async fn look(&self, session: &ZooKeeperSession) -> Result<HandOver, Failure> {
         let wanted = Wanted { identity: self.identity.clone(), sequence: None, survey: false };
-        let view = session.look(&wanted).await.map_err(|error| self.later(&error))?;
-        let registry = name_of(&self.access);
+        let mut random = self.environment.random();
+        let view = reading::look(session, &wanted, &mut random).await;
+        let view = view.map_err(|error| self.later(&error))?;
+        let registry = self.access.registry_name();
         let shared = self.file.shared.as_ref().filter(|shared| shared.registry == registry);
         let nonces = shared.map_or(&[][..], |shared| &shared.nonces);
         let giver = Giver { identity: &self.identity, nonces, ceiling_ms: self.file.ceiling_ms };
@@ -171,7 +173,7 @@ impl Giving {
 
     /// Writes into the worker file that its word alone is no reason to issue.
     async fn remember(&mut self, worker: Option<u64>, standing: Standing) -> Result<(), Failure> {
-        let registry = name_of(&self.access);
+        let registry = self.access.registry_name();
         let past = self.file.shared.take().filter(|shared| shared.registry == registry);
         let past = past.unwrap_or_default();
         self.file.shared = Some(SharedClaim { registry, limit_ms: 0, standing, ..past });
@@ -186,7 +188,7 @@ impl Giving {
 
     /// Until this host's clock and ZooKeeper's have passed `until_ms`. Java Leaf compares nothing but
     /// its clock, so the time that is recorded cannot be lowered.
-    async fn wait(&self, session: &Session, until_ms: u64) -> Result<(), Failure> {
+    async fn wait(&self, session: &ZooKeeperSession, until_ms: u64) -> Result<(), Failure> {
         let mut told: Option<Instant> = None;
         loop {
             let clock = session.clock().await.map_err(|error| self.later(&error))?;
@@ -219,7 +221,7 @@ impl Giving {
         ))
     }
 
-    fn later(&self, error: &CallError) -> Failure {
+    fn later(&self, error: &RegistryError) -> Failure {
         Failure::not_now(format!(
             "{error}. The node is not handed back yet, so do not start Java Leaf; run this again"
         ))

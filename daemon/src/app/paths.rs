@@ -52,8 +52,7 @@ pub(super) fn database(config: &Config) -> PathBuf {
 
 /// The store's password, wherever it is.
 pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    config.store_password(credentials.as_deref())
+    config.store_password(credentials().as_deref())
 }
 
 /// Checks that the database's certificates and keys are files. They are read at every connection,
@@ -69,8 +68,12 @@ pub(super) fn check_certificates(store: &Location) -> Result<(), Failure> {
 
 /// ZooKeeper's user and password, wherever they are.
 pub(super) fn zookeeper_auth(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    config.zookeeper_auth(credentials.as_deref())
+    config.zookeeper_auth(credentials().as_deref())
+}
+
+/// The folder in which the service manager puts secrets, if there is one.
+pub(super) fn credentials() -> Option<PathBuf> {
+    std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
 }
 
 /// The socket.

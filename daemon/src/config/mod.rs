@@ -208,6 +208,23 @@ pub enum Registry {
     ZooKeeper,
 }
 
+impl Registry {
+    /// As the configuration names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::ZooKeeper => "zookeeper",
+        }
+    }
+
+    /// Whether other hosts use it as well, so that it gives this host a worker ID.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        !matches!(self, Self::Fixed)
+    }
+}
+
 /// The ensemble, and the tree in it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]

@@ -15,7 +15,7 @@ use crate::access::ledger::Ledger;
 use crate::environment::Environment;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
-use crate::worker::admin::Workers;
+use crate::worker::administration::Workers;
 
 /// What every connection serves from.
 pub struct Service {

@@ -1,30 +1,16 @@
-//! Where this instance can be reached, which is also its identity when none is configured.
+//! Finds where this instance can be reached, which is also its identity if none is configured.
 
 use std::net::IpAddr;
 
 use tokio::net::UdpSocket;
 
-use crate::config::{Ensemble, PeerAddress};
+use super::claim::instance::{InstanceAddress, RegistryWords};
+use crate::config::PeerAddress;
 
-/// This instance's place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Its identity.
-    pub identity: String,
-    /// What Java Leaf's record has for an address.
-    pub leaf_ip: String,
-    /// See above.
-    pub leaf_port: String,
-    /// Where its clock can be asked for.
-    pub ip: String,
-    /// The port; 0 when it cannot.
-    pub port: u16,
-}
-
-impl Place {
-    /// That of an instance whose address cannot be found at present; others cannot ask it.
-    #[must_use]
-    pub fn remembered(identity: &str, port: u16) -> Self {
+impl InstanceAddress {
+    /// The address of an instance that cannot find its own at present. Others cannot ask it for the
+    /// time.
+    pub(crate) fn remembered(identity: &str, port: u16) -> Self {
         let (ip, leaf_port) = identity.rsplit_once(':').unwrap_or((identity, ""));
         Self {
             identity: identity.to_owned(),
@@ -36,25 +22,26 @@ impl Place {
     }
 }
 
-/// The place of an instance: `configured` is its identity, `advertised` what is configured of its
-/// address, `port` that of its listener.
+/// The address of an instance: `configured` is its identity, `advertised` what is configured of its
+/// address, `port` that of its listener. The way to `servers` tells the rest.
 ///
 /// # Errors
 /// When the address is needed, not configured, and cannot be found.
-pub async fn place(
+pub(crate) async fn find(
     configured: Option<&str>,
     advertised: PeerAddress,
     port: u16,
-    ensemble: &Ensemble,
-) -> Result<Place, String> {
+    servers: &[String],
+    words: &RegistryWords,
+) -> Result<InstanceAddress, String> {
     let ip = match advertised.ip {
         Some(ip) => ip,
-        None => towards(ensemble).await?,
+        None => towards(servers).await.map_err(|why| (words.no_address)(&why))?,
     };
     Ok(with(configured, ip, advertised.port.unwrap_or(port)))
 }
 
-fn with(configured: Option<&str>, ip: IpAddr, port: u16) -> Place {
+fn with(configured: Option<&str>, ip: IpAddr, port: u16) -> InstanceAddress {
     let address = match ip {
         IpAddr::V4(ip) => format!("{ip}:{port}"),
         IpAddr::V6(ip) => format!("[{ip}]:{port}"),
@@ -65,12 +52,11 @@ fn with(configured: Option<&str>, ip: IpAddr, port: u16) -> Place {
         Some((ip, port)) => (ip.to_owned(), port.to_owned()),
         None => (ip.to_string(), port.to_string()),
     };
-    Place { identity, leaf_ip, leaf_port, ip: ip.to_string(), port }
+    InstanceAddress { identity, leaf_ip, leaf_port, ip: ip.to_string(), port }
 }
 
 /// The address that Java Leaf knows an instance by, if `identity` is one.
-#[must_use]
-pub fn javas_address(identity: &str) -> Option<(&str, &str)> {
+pub(crate) fn javas_address(identity: &str) -> Option<(&str, &str)> {
     let (ip, port) = identity.rsplit_once(':')?;
     (is_address(ip) && port.parse::<u16>().is_ok()).then_some((ip, port))
 }
@@ -79,20 +65,17 @@ fn is_address(text: &str) -> bool {
     text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
 
-/// The address that packets to the ensemble leave from. None is sent.
-async fn towards(ensemble: &Ensemble) -> Result<IpAddr, String> {
+/// The address that packets to the servers leave from. None is sent.
+async fn towards(servers: &[String]) -> Result<IpAddr, String> {
     let mut last = String::new();
-    for server in &ensemble.servers {
+    for server in servers {
         match towards_one(server).await {
             Ok(ip) if !ip.is_unspecified() => return Ok(ip),
             Ok(_) => {}
             Err(error) => last = format!("{server}: {error}"),
         }
     }
-    Err(format!(
-        "this host's address towards ZooKeeper cannot be found ({last}); correct \
-         zookeeper.servers, or set peer.advertise"
-    ))
+    Err(last)
 }
 
 async fn towards_one(server: &str) -> std::io::Result<IpAddr> {
@@ -115,6 +98,7 @@ async fn towards_one(server: &str) -> std::io::Result<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::registry::zookeeper::WORDS;
 
     #[test]
     fn the_identity_is_the_address_unless_one_is_configured() {
@@ -133,10 +117,12 @@ mod tests {
     #[test]
     fn the_address_is_found_by_the_route_and_nothing_is_sent() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let ensemble = |text: &str| Ensemble::parse(text).unwrap();
-        let found = runtime.block_on(towards(&ensemble("127.0.0.1:9")));
+        let servers = |text: &str| [text.to_owned()];
+        let found = runtime.block_on(towards(&servers("127.0.0.1:9")));
         assert_eq!(found, Ok("127.0.0.1".parse().unwrap()));
-        let error = runtime.block_on(towards(&ensemble("no.such.host.invalid"))).unwrap_err();
+        let nowhere = servers("no.such.host.invalid:1");
+        let found = find(None, PeerAddress::default(), 1, &nowhere, &WORDS);
+        let error = runtime.block_on(found).unwrap_err();
         for part in ["zookeeper.servers", "peer.advertise", "invalid"] {
             assert!(error.contains(part), "{error}");
         }

@@ -1,12 +1,12 @@
-//! Which worker ID this instance uses, and from which time on. [`registry`] has one folder for each
-//! place that worker IDs come from; [`claim`] decides how instances share one registry;
-//! [`registrar`] executes what it decides; [`peers`] compares the clocks; [`admin`] is what an
-//! operator sees and does. No request and no socket of an application enters here.
+//! Which worker ID this instance uses, and from which time on. [`claim`] decides how instances share
+//! a registry, [`shell`] executes what it decides, and [`registry`] has one folder for each place that
+//! worker IDs come from. [`peers`] compares the clocks; [`administration`] is what an operator sees
+//! and does. No request and no socket of an application enters here.
 
-pub mod address;
-pub mod admin;
+pub(crate) mod address;
 pub mod administration;
-pub mod claim;
-pub mod peers;
-pub mod registrar;
-pub mod registry;
+pub(crate) mod claim;
+pub(crate) mod peers;
+mod registrar_log;
+pub(crate) mod registry;
+pub(crate) mod shell;

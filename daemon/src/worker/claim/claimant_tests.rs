@@ -3,17 +3,22 @@
 use std::collections::HashSet;
 
 use super::super::quiet::quiet_ms;
-use super::super::record::{self, Free};
-use super::super::simulation::{BEGIN, Fate, HOUR, RULES, SECOND, World};
+use super::super::record::FreeRecord;
+use super::super::simulation::{
+    BEGIN, Fate, Folder, HOUR, SECOND, SimulatedWorld, java_record, rules, settled,
+};
+use super::super::write::RegistryRecord;
 use super::*;
+use crate::worker::peers::Verdict;
+use crate::worker::registry::Found;
 
 const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
 #[test]
 fn instances_that_start_at_once_get_the_first_worker_ids_and_keep_them() {
-    let mut world = World::new(1, &EIGHT, 1023);
+    let mut world = SimulatedWorld::new(1, &EIGHT, 1023);
     (0..8).for_each(|at| world.start(at));
-    world.run(4 * SECOND);
+    world.run(rules().settle_ms - SECOND);
     assert!((0..8).all(|at| world.worker_of(at).is_none()), "new ones are not used at once");
     world.run(4 * SECOND);
     let workers: Vec<_> = (0..8).map(|at| world.worker_of(at).unwrap()).collect();
@@ -34,7 +39,7 @@ fn instances_that_start_at_once_get_the_first_worker_ids_and_keep_them() {
 #[test]
 fn of_two_instances_with_one_identity_one_serves_and_the_other_says_so_until_it_is_gone() {
     for seed in 0..50 {
-        let mut world = World::new(seed, &["a", "a"], 1023);
+        let mut world = SimulatedWorld::new(seed, &["a", "a"], 1023);
         (0..2).for_each(|at| world.start(at));
         world.run(30 * SECOND);
         let serving: Vec<_> = (0..2).filter(|at| world.worker_of(*at).is_some()).collect();
@@ -49,9 +54,9 @@ fn of_two_instances_with_one_identity_one_serves_and_the_other_says_so_until_it_
 
 #[test]
 fn who_is_cut_off_goes_on_until_the_fence_and_returns_with_the_same_worker_id() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(0));
     world.hosts[0].cut_off = Some(world.now);
     world.pass(11 * HOUR);
@@ -62,25 +67,25 @@ fn who_is_cut_off_goes_on_until_the_fence_and_returns_with_the_same_worker_id() 
     assert_eq!(world.worker_of(0), None);
     assert!(world.why(0).contains("worker.fence-after"), "{}", world.why(0));
     world.heal();
-    world.run(10 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(0));
 }
 
 #[test]
 fn whoever_finds_its_node_changed_does_not_go_on_if_zookeeper_leaves_before_it_is_read() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     let mut now = world.now_of(0);
-    let claimant = &mut world.hosts[0].life.as_mut().unwrap().claimant;
+    let claimant = &mut world.hosts[0].life.as_mut().unwrap().registrar.claimant;
     assert!(claimant.is_serving());
-    while !matches!(claimant.action(now), Action::Commit(_)) {
+    while !matches!(claimant.action(now), ClaimAction::Commit(_)) {
         now.boot_ms += SECOND;
     }
     // A Java Leaf has just started here.
-    claimant.done(now, Outcome::Conflict);
+    claimant.done(now, ClaimOutcome::Conflict);
     for _ in 0..3 {
-        claimant.done(now, Outcome::Failed("away".into()));
+        claimant.done(now, ClaimOutcome::Failed("away".into()));
         assert!(!claimant.is_serving());
     }
     // The node is as it was, so it was nobody.
@@ -90,9 +95,9 @@ fn whoever_finds_its_node_changed_does_not_go_on_if_zookeeper_leaves_before_it_i
 
 #[test]
 fn the_fence_counts_what_passed_before_a_restart_and_holds_for_the_file() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.hosts[0].cut_off = Some(world.now);
     world.pass(6 * HOUR);
     world.kill(0);
@@ -112,22 +117,22 @@ fn the_fence_counts_what_passed_before_a_restart_and_holds_for_the_file() {
 
 #[test]
 fn without_zookeeper_and_without_a_file_there_is_no_worker_id() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.hosts[0].cut_off = Some(0);
     world.start(0);
     world.run(60 * SECOND);
     assert_eq!(world.worker_of(0), None);
     assert!(world.why(0).contains("ZooKeeper"), "{}", world.why(0));
     world.heal();
-    world.run(10 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(0));
 }
 
 #[test]
 fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before() {
-    let mut world = World::new(1, &["a", "b", "c"], 1);
+    let mut world = SimulatedWorld::new(1, &["a", "b", "c"], 1);
     (0..2).for_each(|at| world.start(at));
-    world.run(8 * SECOND);
+    world.run(settled());
     let freed = world.worker_of(0);
     world.kill(0);
     world.start(2);
@@ -137,7 +142,7 @@ fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before(
     let (a, c) = (0, 2);
     world.pass(24 * HOUR - 60 * SECOND);
     world.step(1, Fate::Answered);
-    world.run(10 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(c), None);
     world.run(120 * SECOND);
     assert_eq!(world.worker_of(c), freed);
@@ -146,32 +151,32 @@ fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before(
     world.run(20 * SECOND);
     assert_eq!(world.worker_of(a), None);
     world.stop(c, true);
-    world.run(15 * SECOND);
+    world.run(20 * SECOND);
     assert_eq!(world.worker_of(a), freed, "{}", world.why(a));
 }
 
 #[test]
 fn where_java_leaf_is_present_nothing_is_reclaimed() {
-    let mut world = World::new(1, &["a", "b"], 0);
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 0);
     world.rules.reclaim_after_ms = None;
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.kill(0);
     world.start(1);
     world.pass(100 * HOUR);
-    world.run(10 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(1), None);
     assert!(world.why(1).contains("worker.java-leaf"), "{}", world.why(1));
 }
 
 #[test]
 fn a_worker_id_that_was_given_back_is_anybodys() {
-    let mut world = World::new(1, &["a", "b"], 0);
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 0);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.stop(0, true);
     world.start(1);
-    world.run(4 * SECOND);
+    world.run(rules().settle_ms - SECOND);
     assert_eq!(world.worker_of(1), None, "in a tree that went back it might be in use");
     world.run(4 * SECOND);
     assert_eq!(world.worker_of(1), Some(0));
@@ -179,32 +184,32 @@ fn a_worker_id_that_was_given_back_is_anybodys() {
 
 #[test]
 fn a_node_whose_making_nobody_heard_of_is_claimed_and_not_taken_for_a_java_leafs() {
-    let mut world = World::new(1, &["a", "b"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 1023);
     world.start(0);
-    while !matches!(world.action(0), Action::Create { .. }) {
+    while !matches!(world.action(0), ClaimAction::Create { .. }) {
         world.step(0, Fate::Answered);
     }
     world.step(0, Fate::Unheard);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
     // Neither is one that was stopped in between.
     world.start(1);
-    while !matches!(world.action(1), Action::Create { .. }) {
+    while !matches!(world.action(1), ClaimAction::Create { .. }) {
         world.step(1, Fate::Answered);
     }
     world.step(1, Fate::Unheard);
     world.kill(1);
     world.start(1);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(1), Some(1), "{}", world.why(1));
 }
 
 #[test]
 fn instances_that_come_and_go_use_up_no_worker_ids() {
-    let mut world = World::new(1, &EIGHT, 7);
+    let mut world = SimulatedWorld::new(1, &EIGHT, 7);
     for _ in 0..20 {
         world.start(0);
-        world.run(7 * SECOND);
+        world.run(settled());
         assert!(world.worker_of(0).is_some(), "{}", world.why(0));
         world.stop(0, true);
     }
@@ -217,12 +222,12 @@ fn instances_that_come_and_go_use_up_no_worker_ids() {
 #[test]
 fn a_tree_that_is_wiped_gets_its_worker_ids_back_and_newcomers_get_others() {
     for seed in 0..50 {
-        let mut world = World::new(seed, &EIGHT, 1023);
+        let mut world = SimulatedWorld::new(seed, &EIGHT, 1023);
         (0..4).for_each(|at| world.start(at));
-        world.run(8 * SECOND);
+        world.run(settled());
         let before: Vec<_> = (0..4).map(|at| world.worker_of(at).unwrap()).collect();
         let sessions: Vec<_> = (0..4).map(|at| world.session_of(at).unwrap()).collect();
-        world.tree.wipe();
+        world.ensemble().tree.wipe();
         for session in sessions {
             world.end(session);
         }
@@ -236,13 +241,13 @@ fn a_tree_that_is_wiped_gets_its_worker_ids_back_and_newcomers_get_others() {
 
 #[test]
 fn in_a_tree_that_is_put_back_the_limit_of_who_issues_is_never_below_what_it_was() {
-    let mut world = World::new(1, &["a"], 1023);
-    let holder = |world: &World| world.look("a").entries[0].holder.clone().unwrap();
-    let limit = |world: &World| holder(world).value.unwrap().limit;
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
+    let holder = |world: &SimulatedWorld| world.look("a").entries[0].holder.clone().unwrap();
+    let limit = |world: &SimulatedWorld| holder(world).value.unwrap().limit;
     world.start(0);
-    world.run(8 * SECOND);
-    let copy = world.tree.clone();
-    world.run(8 * SECOND);
+    world.run(settled());
+    let copy = world.ensemble().tree.clone();
+    world.run(settled());
     let before = limit(&world);
     world.put_tree_back(Some(copy));
     let put_back = holder(&world).version;
@@ -256,14 +261,14 @@ fn in_a_tree_that_is_put_back_the_limit_of_who_issues_is_never_below_what_it_was
 
 #[test]
 fn a_new_node_is_made_also_where_one_that_was_put_back_has_the_next_name() {
-    let mut world = World::new(1, &["a", "b"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.start(1);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.lose_disk(0);
-    world.tree.wipe();
-    world.run(8 * SECOND);
+    world.ensemble().tree.wipe();
+    world.run(settled());
     assert_eq!(world.worker_of(1), Some(1));
     world.lose_disk(1);
     world.pass(11 * SECOND);
@@ -276,14 +281,14 @@ fn a_new_node_is_made_also_where_one_that_was_put_back_has_the_next_name() {
 fn who_takes_a_worker_id_over_and_yields_to_a_twin_passes_its_limit_on() {
     let mut yielded = 0;
     for seed in 0..20 {
-        let mut world = World::new(seed, &["a", "b", "c", "c"], 1);
+        let mut world = SimulatedWorld::new(seed, &["a", "b", "c", "c"], 1);
         (0..2).for_each(|at| world.start(at));
-        world.run(8 * SECOND);
+        world.run(settled());
         (0..2).for_each(|at| world.kill(at));
         world.pass(30 * HOUR);
         (2..4).for_each(|at| world.start(at));
         for at in [2, 3, 2] {
-            while !matches!(world.action(at), Action::Commit(_)) {
+            while !matches!(world.action(at), ClaimAction::Commit(_)) {
                 world.step(at, Fate::Answered);
             }
             if at == 3 {
@@ -293,7 +298,7 @@ fn who_takes_a_worker_id_over_and_yields_to_a_twin_passes_its_limit_on() {
         world.run(SECOND);
         let view = world.look("c");
         yielded += view.frees.len();
-        let left = |(_, free): &(_, view::Versioned<Result<Free, _>>)| {
+        let left = |(_, free): &(_, Found<FreeRecord>)| {
             free.value.as_ref().unwrap().not_before >= BEGIN + 12 * HOUR
         };
         assert!(view.frees.iter().all(left), "{:?}", view.frees);
@@ -304,10 +309,10 @@ fn who_takes_a_worker_id_over_and_yields_to_a_twin_passes_its_limit_on() {
 #[test]
 fn who_takes_a_worker_id_over_and_stops_before_its_use_passes_its_limit_on() {
     for give_back in [false, true] {
-        let mut world = World::new(1, &["a", "b", "c"], 0);
+        let mut world = SimulatedWorld::new(1, &["a", "b", "c"], 0);
         world.hosts[0].offset = 7_200_000;
         world.start(0);
-        world.run(8 * SECOND);
+        world.run(settled());
         let limit = world.look("a").entries[0].holder().unwrap().limit;
         world.kill(0);
         world.pass(30 * HOUR);
@@ -319,20 +324,20 @@ fn who_takes_a_worker_id_over_and_stops_before_its_use_passes_its_limit_on() {
         assert!(world.why(1).contains("is new"), "{}", world.why(1));
         world.stop(1, give_back);
         world.start(2);
-        world.run(8 * SECOND);
+        world.run(settled());
         assert!(world.next_of(2).unwrap() >= limit);
     }
 }
 
 #[test]
 fn a_worker_id_that_was_given_back_is_left_by_who_took_it_for_vacant() {
-    let mut world = World::new(1, &["a", "b"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 1023);
     world.start(0);
     world.run(SECOND);
-    let free = record::write(&Free { version: 1, not_before: 0 });
+    let free = FreeRecord { version: 1, not_before: 0 };
     let name = NodeName::new("a", 0);
-    assert!(world.tree.execute(&[Op::Create(view::free(&name), free)], 0, BEGIN));
-    world.run(20 * SECOND);
+    assert!(world.execute(&[RegistryWrite::Create(RegistryRecord::Free(name, free))]));
+    world.run(2 * settled());
     assert!(world.look("a").free.is_empty(), "taken from there");
     assert!(world.worker_of(0).is_some() && world.is_live(0));
 }
@@ -340,9 +345,9 @@ fn a_worker_id_that_was_given_back_is_left_by_who_took_it_for_vacant() {
 #[test]
 fn of_a_state_directory_that_was_copied_while_nobody_used_it_one_goes_on() {
     for seed in 0..50 {
-        let mut world = World::new(seed, &["a", "a"], 1023);
+        let mut world = SimulatedWorld::new(seed, &["a", "a"], 1023);
         world.start(0);
-        world.run(8 * SECOND);
+        world.run(settled());
         let ms = world.random.u64(0..5 * SECOND);
         world.run(ms);
         if seed % 2 == 0 {
@@ -364,26 +369,26 @@ fn of_a_state_directory_that_was_copied_while_nobody_used_it_one_goes_on() {
 
 #[test]
 fn a_new_worker_id_settles_in_one_session() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
-    world.run(2 * SECOND);
-    let copy = world.tree.clone();
-    world.run(2 * SECOND);
-    world.put_tree_back(Some(copy));
     world.run(4 * SECOND);
+    let copy = world.ensemble().tree.clone();
+    world.run(4 * SECOND);
+    world.put_tree_back(Some(copy));
+    world.run(8 * SECOND);
     assert_eq!(world.worker_of(0), None);
-    world.run(3 * SECOND);
+    world.run(5 * SECOND);
     assert_eq!(world.worker_of(0), Some(0));
 }
 
 #[test]
 fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
-    let mut world = World::new(1, &["a", "b"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
-    world.tree.wipe();
+    world.run(settled());
+    world.ensemble().tree.wipe();
     world.start(1);
-    while world.tree.names("forever").is_empty() {
+    while world.ensemble().tree.names(Folder::Owned).is_empty() {
         world.step(1, Fate::Answered);
     }
     while !world.is_live(0) {
@@ -396,30 +401,29 @@ fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
 
 #[test]
 fn a_java_leaf_of_this_address_is_joined_when_it_is_quiet_and_not_while_it_writes() {
-    let mut world = World::new(1, &["10.0.0.1:8080"], 1023);
-    let leaf = |timestamp: u64| {
-        format!(r#"{{"ip":"10.0.0.1","port":"8080","timestamp":{timestamp}}}"#).into_bytes()
-    };
-    for other in ["10.0.0.2:8080-", "10.0.0.1:8080-", "10.0.0.3:8080-"] {
-        world.tree.create_sequential(other, &leaf(BEGIN), BEGIN);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:8080"], 1023);
+    const ADDRESS: &str = "10.0.0.1:8080";
+    for address in ["10.0.0.2:8080", ADDRESS, "10.0.0.3:8080"] {
+        let leaf = java_record(address, BEGIN);
+        world.ensemble().tree.create_sequential(address, leaf, BEGIN);
     }
-    let path = "forever/10.0.0.1:8080-0000000001";
+    let report = |now| RegistryRecord::Leaf(NodeName::new(ADDRESS, 1), java_record(ADDRESS, now));
     world.start(0);
     for _ in 0..10 {
         let now = BEGIN + world.now;
-        assert!(world.tree.overwrite(path, &leaf(now), now));
+        assert!(world.ensemble().tree.overwrite(report(now), now));
         world.run(3 * SECOND);
         assert_eq!(world.worker_of(0), None);
     }
     assert!(world.why(0).contains("Java Leaf"), "{}", world.why(0));
-    let (now, quiet) = (world.now, quiet_ms(RULES.session_ms));
+    let (now, quiet) = (world.now, quiet_ms(rules().session_ms));
     world.run(quiet - 4 * SECOND);
     assert_eq!(world.worker_of(0), None, "{} ms", world.now - now);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(1), "{}", world.why(0));
     // It comes back beside us: there must be one of the two.
     let now = BEGIN + world.now;
-    assert!(world.tree.overwrite(path, &leaf(now), now));
+    assert!(world.ensemble().tree.overwrite(report(now), now));
     world.run(4 * SECOND);
     assert_eq!(world.worker_of(0), None);
     assert!(world.why(0).contains("Java Leaf"), "{}", world.why(0));
@@ -428,19 +432,19 @@ fn a_java_leaf_of_this_address_is_joined_when_it_is_quiet_and_not_while_it_write
 }
 
 /// A Java Leaf at the address has written the node of number 0, `ago` ms ago.
-fn javas_node(world: &mut World, ago: u64) {
+fn javas_node(world: &mut SimulatedWorld, ago: u64) {
     world.pass(ago);
-    let leaf = format!(r#"{{"ip":"10.0.0.1","port":"1","timestamp":{}}}"#, world.zk_now() - ago);
-    let path = view::forever(&NodeName::new("10.0.0.1:1", 0));
-    let at = world.zk_now() - ago;
-    if !world.tree.overwrite(&path, leaf.as_bytes(), at) {
-        world.tree.create_sequential("10.0.0.1:1-", leaf.as_bytes(), at).unwrap();
+    let (address, at) = ("10.0.0.1:1", world.zk_now() - ago);
+    let leaf = java_record(address, at);
+    let tree = &mut world.ensemble().tree;
+    if !tree.overwrite(RegistryRecord::Leaf(NodeName::new(address, 0), leaf.clone()), at) {
+        tree.create_sequential(address, leaf, at).unwrap();
     }
 }
 
 #[test]
 fn an_old_write_says_nothing_about_a_java_leaf_that_may_have_been_cut_off_since() {
-    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:1"], 1023);
     javas_node(&mut world, HOUR);
     world.start(0);
     world.run(20 * SECOND);
@@ -463,9 +467,9 @@ fn an_old_write_says_nothing_about_a_java_leaf_that_may_have_been_cut_off_since(
 
 #[test]
 fn whoever_has_seen_a_java_leaf_on_its_node_issues_nothing_without_zookeeper_in_no_later_life() {
-    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:1"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(0));
     javas_node(&mut world, 0);
     world.run(4 * SECOND);
@@ -493,9 +497,9 @@ fn whoever_has_seen_a_java_leaf_on_its_node_issues_nothing_without_zookeeper_in_
 
 #[test]
 fn an_empty_directory_makes_no_second_node_beside_a_java_leaf_where_a_leafd_once_was() {
-    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:1"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.lose_disk(0);
     world.pass(13 * HOUR);
     world.start(0);
@@ -503,19 +507,19 @@ fn an_empty_directory_makes_no_second_node_beside_a_java_leaf_where_a_leafd_once
         javas_node(&mut world, 0);
         world.run(3 * SECOND);
         assert_eq!(world.worker_of(0), None);
-        assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+        assert_eq!(world.ensemble().tree.names(Folder::Owned).len(), 1);
     }
     assert!(world.why(0).contains("being written"), "{}", world.why(0));
     world.run(40 * SECOND);
     assert_eq!(world.worker_of(0), Some(0), "{}", world.why(0));
-    assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+    assert_eq!(world.ensemble().tree.names(Folder::Owned).len(), 1);
 }
 
 #[test]
 fn whoever_settles_gives_way_to_a_java_leaf_that_had_just_started() {
-    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:1"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.lose_disk(0);
     world.pass(11 * SECOND);
     world.start(0);
@@ -527,35 +531,35 @@ fn whoever_settles_gives_way_to_a_java_leaf_that_had_just_started() {
         world.run(3 * SECOND);
         assert_eq!(world.worker_of(0), None, "{}", world.why(0));
     }
-    assert_eq!(world.tree.names(view::FOREVER).len(), 1);
+    assert_eq!(world.ensemble().tree.names(Folder::Owned).len(), 1);
 }
 
 #[test]
 fn what_a_lost_directory_may_still_issue_is_left_alone_when_its_java_leaf_is_gone() {
-    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:1"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.lose_disk(0);
     world.pass(11 * SECOND);
     javas_node(&mut world, 0);
     world.start(0);
     world.run(20 * SECOND);
-    assert_eq!((world.worker_of(0), world.tree.names(view::FOREVER).len()), (None, 1));
+    assert_eq!((world.worker_of(0), world.ensemble().tree.names(Folder::Owned).len()), (None, 1));
     world.run(40 * SECOND);
     assert_eq!(world.worker_of(0), Some(1), "the limit of the lost one has not passed");
 }
 
 #[test]
 fn an_own_write_that_comes_late_while_the_tree_is_read_is_not_taken_for_a_java_leafs() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     let mut view = world.look("a");
     view.entries[0].leaf.version -= 1;
     let now = world.now_of(0);
-    let claimant = &mut world.hosts[0].life.as_mut().unwrap().claimant;
-    claimant.stage = Stage::Looking { survey: false };
-    claimant.done(now, Outcome::Looked(Box::new(view)));
+    let claimant = &mut world.hosts[0].life.as_mut().unwrap().registrar.claimant;
+    claimant.stage = ClaimStage::Looking { survey: false };
+    claimant.done(now, ClaimOutcome::Looked(Box::new(view)));
     assert_eq!(claimant.effects(), []);
     world.run(SECOND);
     assert_eq!((world.worker_of(0), world.is_live(0)), (Some(0), true));
@@ -563,9 +567,9 @@ fn an_own_write_that_comes_late_while_the_tree_is_read_is_not_taken_for_a_java_l
 
 #[test]
 fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.kill(0);
     world.start(0);
     world.verdict = Verdict::Differs { mean_ms: 7000 };
@@ -573,7 +577,7 @@ fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
     assert_eq!(world.worker_of(0), None);
     assert!(world.why(0).contains("7000 ms"), "{}", world.why(0));
     // Nor does the worker file help when the others cannot be asked any more.
-    while !matches!(world.action(0), Action::AskPeers) {
+    while !matches!(world.action(0), ClaimAction::AskPeers) {
         world.pass(100);
         world.step(0, Fate::Answered);
     }
@@ -587,15 +591,16 @@ fn a_clock_that_differs_from_the_others_is_refused_until_it_is_right() {
 
 #[test]
 fn what_a_java_leaf_used_is_not_used_again_when_zookeeper_goes_away_after_the_claim() {
-    let mut world = World::new(1, &["10.0.0.1:8080"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:8080"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.kill(0);
     let now = world.zk_now();
-    let leaf = format!(r#"{{"ip":"10.0.0.1","port":"8080","timestamp":{}}}"#, now + HOUR);
-    assert!(world.tree.overwrite("forever/10.0.0.1:8080-0000000000", leaf.as_bytes(), now));
+    let address = "10.0.0.1:8080";
+    let report = RegistryRecord::Leaf(NodeName::new(address, 0), java_record(address, now + HOUR));
+    assert!(world.ensemble().tree.overwrite(report, now));
     world.start(0);
-    world.go(0, |action| matches!(action, Action::AskPeers));
+    world.go(0, |action| matches!(action, ClaimAction::AskPeers));
     world.hosts[0].cut_off = Some(world.now);
     world.run(10 * SECOND);
     assert_eq!(world.worker_of(0), None, "nothing before the first report");

@@ -4,12 +4,12 @@
 
 use std::collections::HashSet;
 
-use super::super::simulation::{Fate, HOUR, JavaLeaf, SECOND, World};
-use super::*;
+use super::super::simulation::{Fate, HOUR, SECOND, SimulatedJavaLeaf, SimulatedWorld};
+use crate::worker::peers::Verdict;
 
 const EIGHT: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-fn somebody_acts(world: &mut World) {
+fn somebody_acts(world: &mut SimulatedWorld) {
     let at = world.random.usize(..world.hosts.len());
     world.pass(20);
     world.step(at, Fate::Answered);
@@ -19,7 +19,7 @@ fn somebody_acts(world: &mut World) {
 }
 
 /// Whatever happens to hosts, their networks and their clocks.
-fn something_happens(world: &mut World) {
+fn something_happens(world: &mut SimulatedWorld) {
     let at = world.random.usize(..world.hosts.len());
     match world.random.u32(0..100) {
         0..5 => world.kill(at),
@@ -86,7 +86,7 @@ fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
             identities[1] = "a";
             identities[3] = "c";
         }
-        let mut world = World::new(seed, &identities, if seed % 3 == 0 { 4 } else { 50 });
+        let mut world = SimulatedWorld::new(seed, &identities, if seed % 3 == 0 { 4 } else { 50 });
         for _ in 0..3000 {
             something_happens(&mut world);
         }
@@ -100,7 +100,7 @@ fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
 fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetition() {
     let mut issued = 0;
     for seed in 0..WORLDS {
-        let mut world = World::new(seed, &EIGHT, if seed % 3 == 0 { 4 } else { 50 });
+        let mut world = SimulatedWorld::new(seed, &EIGHT, if seed % 3 == 0 { 4 } else { 50 });
         let mut copies = Vec::new();
         for _ in 0..400 {
             let at = world.random.usize(..EIGHT.len());
@@ -112,7 +112,7 @@ fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetit
                 4 => world.release(at),
                 5 => world.expire(at),
                 6..12 if world.hosts[at].life.is_none() => world.start(at),
-                12 => copies.push(world.tree.clone()),
+                12 => copies.push(world.ensemble().tree.clone()),
                 13 => {
                     let copy = world.random.usize(0..=copies.len());
                     let copy = copies.get(copy).cloned();
@@ -141,7 +141,7 @@ fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetit
 #[test]
 fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
     for seed in 0..40 {
-        let mut world = World::new(seed, &EIGHT, 1_000_000);
+        let mut world = SimulatedWorld::new(seed, &EIGHT, 1_000_000);
         for _ in 0..1000 {
             something_happens(&mut world);
         }
@@ -159,7 +159,7 @@ fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
 #[test]
 fn where_worker_ids_are_few_every_instance_gets_one_within_two_days() {
     for seed in 0..40 {
-        let mut world = World::new(seed, &EIGHT, 7);
+        let mut world = SimulatedWorld::new(seed, &EIGHT, 7);
         for _ in 0..1000 {
             something_happens(&mut world);
         }
@@ -178,8 +178,8 @@ fn where_worker_ids_are_few_every_instance_gets_one_within_two_days() {
 /// Java Leafs and leafds at the same addresses, as an operator may run them: a Java Leaf starts only
 /// where no leafd runs, after `leafd hand-back` or, as long as the ensemble is there, without.
 struct Mixed {
-    world: World,
-    javas: [Option<JavaLeaf>; 4],
+    world: SimulatedWorld,
+    javas: [Option<SimulatedJavaLeaf>; 4],
     /// The leafd of the address has been told, by hand-back or by the tree.
     is_told: [bool; 4],
 }
@@ -188,7 +188,7 @@ const ADDRESSES: [&str; 4] = ["10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1", "10.0.0.
 
 impl Mixed {
     fn new(seed: u64) -> Self {
-        let mut world = World::new(seed, &ADDRESSES, 1023);
+        let mut world = SimulatedWorld::new(seed, &ADDRESSES, 1023);
         world.rules.reclaim_after_ms = None;
         Self { world, javas: [const { None }; 4], is_told: [true; 4] }
     }
@@ -206,7 +206,7 @@ impl Mixed {
         }
         let hands_back = self.world.random.bool();
         if !hands_back || self.world.hand_back(at) {
-            self.javas[at] = JavaLeaf::start(&mut self.world, ADDRESSES[at]);
+            self.javas[at] = SimulatedJavaLeaf::start(&mut self.world, ADDRESSES[at]);
             self.is_told[at] = hands_back || self.javas[at].is_none();
             // Nobody starts both at one instant.
             if !self.is_told[at] {
@@ -255,7 +255,7 @@ impl Mixed {
             26 => self.run(40 * SECOND),
             // Its supervisor starts it again at once, whatever waits for its end.
             27..29 if self.javas[at].is_some() => {
-                self.javas[at] = JavaLeaf::start(&mut self.world, ADDRESSES[at]);
+                self.javas[at] = SimulatedJavaLeaf::start(&mut self.world, ADDRESSES[at]);
             }
             _ => {}
         }

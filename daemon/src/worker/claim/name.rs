@@ -1,4 +1,5 @@
-//! Names of nodes: an identity and the sequence that ZooKeeper gave it, which is the worker ID.
+//! The names of records: an identity, and the number that the registry gave it, which is the worker
+//! ID. The text is what Java Leaf has in ZooKeeper.
 
 use std::fmt;
 
@@ -13,24 +14,22 @@ const DIGITS: usize = 10;
 
 /// The name of a node below `forever`, `temporary` or `free`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeName {
+pub(crate) struct NodeName {
     sequence: u64,
     identity: String,
-    /// As it stands in the tree, should somebody have encoded it otherwise.
+    /// As the registry has it, should somebody have encoded it otherwise.
     text: String,
 }
 
 impl NodeName {
     /// The name that leafd gives.
-    #[must_use]
-    pub fn new(identity: &str, sequence: u64) -> Self {
+    pub(crate) fn new(identity: &str, sequence: u64) -> Self {
         let text = format!("{}{sequence:010}", prefix(identity));
         Self { sequence, identity: identity.to_owned(), text }
     }
 
     /// Reads a name; `None` when it is not one of these.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (identity, digits) = text.rsplit_once('-')?;
         if digits.len() != DIGITS || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
             return None;
@@ -42,20 +41,18 @@ impl NodeName {
     }
 
     /// The worker ID, if the layout has room for it.
-    #[must_use]
-    pub const fn sequence(&self) -> u64 {
+    pub(crate) const fn sequence(&self) -> u64 {
         self.sequence
     }
 
     /// Whose it is.
-    #[must_use]
-    pub fn identity(&self) -> &str {
+    pub(crate) fn identity(&self) -> &str {
         &self.identity
     }
 
     /// The name in the tree.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
+    #[cfg(test)]
+    fn as_str(&self) -> &str {
         &self.text
     }
 }
@@ -67,8 +64,7 @@ impl fmt::Display for NodeName {
 }
 
 /// What ZooKeeper appends a sequence to.
-#[must_use]
-pub fn prefix(identity: &str) -> String {
+pub(crate) fn prefix(identity: &str) -> String {
     format!("{}-", utf8_percent_encode(identity, ENCODED))
 }
 

@@ -1,6 +1,6 @@
-//! Whether a node is quiet, which alone says that no Java Leaf uses it any more. Quiet is observed,
-//! never inferred: the age of the last write proves nothing, since a Java Leaf issues on and writes
-//! nothing while it does not reach ZooKeeper. Plain values: times come in, no clock is read.
+//! Whether a node is quiet: nothing else shows that no Java Leaf uses it any more. Quiet is observed,
+//! never inferred. The age of the last write proves nothing, since a Java Leaf that does not reach
+//! ZooKeeper goes on issuing and writes nothing. Plain values: times come in, no clock is read.
 
 use std::collections::HashMap;
 
@@ -21,15 +21,14 @@ const RETRY_MS: u64 = 1000;
 /// For a busy host, a long garbage collection, a slow write.
 const MARGIN_MS: u64 = 5000;
 
-/// The most nodes that are watched at once. A node that was forgotten counts as not quiet.
+/// The most nodes that are watched at once. A node that was evicted counts as not quiet.
 const MOST_NODES: usize = 4096;
 
 /// A Java Leaf that runs and can reach ZooKeeper writes its node at least this often (ms), also
 /// right after an outage: a call that was under way fails, the next report comes, and the client
 /// connects. `session_ms` is the session timeout that the ensemble granted this leafd. An ensemble
 /// grants nobody less than its minimum, so Java Leaf's session can be as long.
-#[must_use]
-pub const fn quiet_ms(session_ms: u64) -> u64 {
+pub(crate) const fn quiet_ms(session_ms: u64) -> u64 {
     let session_ms = if session_ms > SESSION_TIMEOUT_MS { session_ms } else { SESSION_TIMEOUT_MS };
     // A call hangs until there is no connection for too long, or its server is found to be silent.
     let silent_ms = session_ms / 3 * 2;
@@ -38,60 +37,58 @@ pub const fn quiet_ms(session_ms: u64) -> u64 {
     hangs_ms + RETRY_MS + REPORT_MS + session_ms + MARGIN_MS
 }
 
-/// From where the tree was seen. Observations from two vantages do not add up: between them there
+/// From where the registry was seen. Observations from two vantages do not add up: between them there
 /// may have been an outage, in which Java Leaf could not write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Vantage {
+pub(crate) struct Vantage {
     /// The session.
-    pub session: i64,
-    /// How often it has lost its connection, or a call has failed.
-    pub disturbances: u64,
-    /// The ensemble's epoch: the upper half of its transaction numbers, which grows with each
-    /// election.
-    pub epoch: i64,
-    /// The session timeout that the ensemble granted (ms).
-    pub session_ms: u64,
+    pub(crate) session: i64,
+    /// How often the session has lost its connection, or a call has failed.
+    pub(crate) disturbances: u64,
+    /// Grows with each election of the registry's servers. In ZooKeeper: the upper half of its
+    /// transaction numbers.
+    pub(crate) epoch: i64,
+    /// The session timeout that the registry granted (ms).
+    pub(crate) session_ms: u64,
 }
 
 /// What distinguishes one write of a node from every other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
+pub(crate) struct WriteStamp {
     /// The transaction that made the node.
-    pub created: i64,
+    pub(crate) created: i64,
     /// The transaction that wrote its data last.
-    pub modified: i64,
+    pub(crate) modified: i64,
     /// How often its data was written.
-    pub version: i32,
+    pub(crate) version: i32,
 }
 
 /// How long a node has been seen unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quiet {
-    /// For so long (ms).
-    pub for_ms: u64,
-    /// It is quiet after so long (ms).
-    pub needed_ms: u64,
+pub(crate) struct Quiet {
+    /// In ms.
+    pub(crate) for_ms: u64,
+    /// The node counts as quiet after this (ms).
+    pub(crate) needed_ms: u64,
     /// Somebody wrote it while it was watched.
-    pub was_written: bool,
+    pub(crate) was_written: bool,
 }
 
 impl Quiet {
-    /// Nobody writes there.
-    #[must_use]
-    pub const fn is_enough(&self) -> bool {
+    /// Whether the node counts as quiet.
+    pub(crate) const fn is_enough(&self) -> bool {
         self.for_ms >= self.needed_ms
     }
 
-    /// Until it may be enough (ms).
-    #[must_use]
-    pub const fn left_ms(&self) -> u64 {
+    /// How much longer the node must be watched (ms).
+    pub(crate) const fn left_ms(&self) -> u64 {
         self.needed_ms.saturating_sub(self.for_ms)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Observation {
-    sight: Sight,
+    stamp: WriteStamp,
     /// The end of the reading that saw it first, and the beginning of the latest one (ms since the
     /// boot).
     first_ms: u64,
@@ -101,25 +98,25 @@ struct Observation {
 
 /// The nodes that are watched, from one vantage.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub(crate) struct QuietWatch {
     vantage: Vantage,
     nodes: HashMap<NodeName, Observation>,
 }
 
-impl Watch {
-    /// Everything begins again: what happened since is not known.
-    pub fn forget(&mut self) {
+impl QuietWatch {
+    /// Begins again with every node: what happened since is not known.
+    pub(crate) fn forget(&mut self) {
         self.nodes.clear();
     }
 
     /// A node was read from `vantage`, at some time between `began_ms` and `ended_ms` (ms since the
     /// boot).
-    pub fn see(
+    pub(crate) fn see(
         &mut self,
         vantage: Vantage,
         (began_ms, ended_ms): (u64, u64),
         name: &NodeName,
-        sight: Sight,
+        stamp: WriteStamp,
     ) -> Quiet {
         if self.vantage != vantage {
             self.vantage = vantage;
@@ -127,11 +124,11 @@ impl Watch {
         }
         let known = self.nodes.get(name).copied();
         let observation = match known {
-            Some(known) if known.sight == sight => {
+            Some(known) if known.stamp == stamp => {
                 Observation { last_ms: began_ms.max(known.last_ms), ..known }
             }
             known => Observation {
-                sight,
+                stamp,
                 first_ms: ended_ms,
                 last_ms: ended_ms,
                 was_written: known.is_some(),
@@ -162,15 +159,15 @@ mod tests {
     use super::*;
 
     const HERE: Vantage = Vantage { session: 1, disturbances: 0, epoch: 1, session_ms: 10_000 };
-    const NODE: Sight = Sight { created: 1, modified: 7, version: 3 };
+    const NODE: WriteStamp = WriteStamp { created: 1, modified: 7, version: 3 };
 
     fn name(number: u64) -> NodeName {
         NodeName::new("10.0.0.1:8080", number)
     }
 
     /// How long it has been quiet after readings at these times, each a second long.
-    fn quiet_after(readings: &[(u64, Vantage, Sight)]) -> Quiet {
-        let mut watch = Watch::default();
+    fn quiet_after(readings: &[(u64, Vantage, WriteStamp)]) -> Quiet {
+        let mut watch = QuietWatch::default();
         let mut last = None;
         for (at, vantage, sight) in readings {
             last = Some(watch.see(*vantage, (*at, at + 1000), &name(1), *sight));
@@ -206,10 +203,10 @@ mod tests {
     #[test]
     fn every_write_starts_it_again_and_is_told() {
         for sight in [
-            Sight { version: 4, ..NODE },
-            Sight { modified: 8, ..NODE },
+            WriteStamp { version: 4, ..NODE },
+            WriteStamp { modified: 8, ..NODE },
             // Made again in between, with the same number of writes.
-            Sight { created: 2, ..NODE },
+            WriteStamp { created: 2, ..NODE },
         ] {
             let quiet = quiet_after(&[(0, HERE, NODE), (60_000, HERE, sight)]);
             assert_eq!((quiet.for_ms, quiet.was_written), (0, true));
@@ -231,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_node_that_was_forgotten_for_others_is_not_quiet_and_memory_is_bounded() {
-        let mut watch = Watch::default();
+        let mut watch = QuietWatch::default();
         for number in 0..2 * MOST_NODES as u64 {
             watch.see(HERE, (number, number), &name(number), NODE);
         }

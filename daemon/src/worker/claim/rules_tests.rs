@@ -2,47 +2,52 @@
 //! notice that it is broken, because the next rule saves it.
 
 use super::super::name::NodeName;
-use super::super::record::{self, Holder};
-use super::super::simulation::{BEGIN, Fate, HOUR, RULES, SECOND, World};
+use super::super::plan;
+use super::super::record::{FleetRecord, HolderRecord};
+use super::super::simulation::{
+    BEGIN, Fate, HOUR, SECOND, SimulatedWorld, java_record, rules, settled,
+};
+use super::super::write::{Key, RegistryRecord};
 use super::*;
+use crate::worker::peers::Verdict;
 
 /// A host that serves, among `others` that do not run.
-fn serving(others: &[&str], max_worker: u64) -> World {
-    let mut world = World::new(1, &[&["a"], others].concat(), max_worker);
+fn serving(others: &[&str], max_worker: u64) -> SimulatedWorld {
+    let mut world = SimulatedWorld::new(1, &[&["a"], others].concat(), max_worker);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(0));
     world
 }
 
-fn claimant(world: &mut World, at: usize) -> &mut Claimant {
-    &mut world.hosts[at].life.as_mut().unwrap().claimant
+fn claimant(world: &mut SimulatedWorld, at: usize) -> &mut Claimant {
+    &mut world.hosts[at].life.as_mut().unwrap().registrar.claimant
 }
 
-fn holder(world: &World, identity: &str, worker: u64) -> Option<Holder> {
-    world.tree.holder(&NodeName::new(identity, worker))?.value.ok()
+fn holder(world: &SimulatedWorld, identity: &str, worker: u64) -> Option<HolderRecord> {
+    world.ensemble().tree.holder(&NodeName::new(identity, worker))?.value.ok()
 }
 
 /// A node of long ago, whose owner was called `nonce`.
-fn old_node(world: &mut World, identity: &str, worker: u64, phase: Phase) {
+fn old_node(world: &mut SimulatedWorld, identity: &str, worker: u64, phase: ClaimPhase) {
     let name = NodeName::new(identity, worker);
     let nonce = "nobody's".to_owned();
-    let holder = Holder { version: 1, nonce, phase, ceiling: 1, limit: 2, leaf_version: 0 };
-    let leaf = r#"{"ip":"10.0.0.1","port":"1","timestamp":1}"#;
+    let holder = HolderRecord { version: 1, nonce, phase, ceiling: 1, limit: 2, leaf_version: 0 };
+    let leaf = java_record("10.0.0.1:1", 1);
     let ops = [
-        Op::Create(view::forever(&name), leaf.into()),
-        Op::Create(view::holder(&name), record::write(&holder)),
+        RegistryWrite::Create(RegistryRecord::Leaf(name.clone(), leaf)),
+        RegistryWrite::Create(RegistryRecord::Holder(name, holder)),
     ];
-    assert!(world.tree.execute(&ops, 0, BEGIN));
+    assert!(world.execute(&ops));
 }
 
-fn memory() -> Memory {
+fn memory() -> RememberedClaim {
     let (worker, ceiling_ms, limit_ms, reported_boot_ms) = (0, BEGIN, 0, 0);
-    Memory { worker, ceiling_ms, limit_ms, reported_boot_ms }
+    RememberedClaim { worker, ceiling_ms, limit_ms, reported_boot_ms }
 }
 
-fn is_settlement(action: &Action) -> bool {
-    matches!(action, Action::Commit(ops) if matches!(&ops[..], [Op::Check(path, _), ..] if path == view::FLEET))
+fn is_settlement(action: &ClaimAction) -> bool {
+    matches!(action, ClaimAction::Commit(ops) if matches!(&ops[..], [RegistryWrite::Check(Key::Fleet, _), ..]))
 }
 
 #[test]
@@ -84,20 +89,20 @@ fn an_own_node_whose_state_is_lost_is_not_taken_before_a_day_has_passed() {
     world.lose_disk(0);
     world.pass(20 * HOUR);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(0), Some(1));
     world.lose_disk(0);
     world.pass(25 * HOUR);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     assert!(world.worker_of(0).is_some_and(|worker| worker < 2));
 }
 
 #[test]
 fn of_two_nodes_with_one_worker_id_none_is_taken_over() {
-    let mut world = World::new(1, &["a"], 0);
+    let mut world = SimulatedWorld::new(1, &["a"], 0);
     for other in ["x", "y"] {
-        old_node(&mut world, other, 0, Phase::Held);
+        old_node(&mut world, other, 0, ClaimPhase::Held);
     }
     world.pass(48 * HOUR);
     world.start(0);
@@ -108,9 +113,9 @@ fn of_two_nodes_with_one_worker_id_none_is_taken_over() {
 
 #[test]
 fn of_two_that_settle_with_one_worker_id_the_earlier_stays() {
-    let mut world = World::new(1, &["a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
     for other in ["x", "y"] {
-        old_node(&mut world, other, 0, Phase::Settling);
+        old_node(&mut world, other, 0, ClaimPhase::Settling);
     }
     let mut view = world.look("x");
     view.entries.extend(world.look("y").entries);
@@ -120,13 +125,13 @@ fn of_two_that_settle_with_one_worker_id_the_earlier_stays() {
 
 #[test]
 fn where_java_leaf_is_present_a_worker_id_without_a_node_is_not_taken() {
-    let mut world = World::new(1, &["a"], 1);
+    let mut world = SimulatedWorld::new(1, &["a"], 1);
     world.rules.reclaim_after_ms = None;
     for _ in 0..2 {
-        old_node(&mut world, "x", 0, Phase::Held);
+        old_node(&mut world, "x", 0, ClaimPhase::Held);
         let name = NodeName::new("x", 0);
-        let ops = [Op::Delete(view::holder(&name), 0), Op::Delete(view::forever(&name), 0)];
-        assert!(world.tree.execute(&ops, 0, BEGIN));
+        let ops = [Key::holder(&name), Key::leaf(&name)].map(|key| RegistryWrite::Delete(key, 0));
+        assert!(world.execute(&ops));
     }
     world.start(0);
     world.run(20 * SECOND);
@@ -166,7 +171,8 @@ fn an_own_claim_goes_on_above_the_ceiling_of_the_file_and_above_what_was_used_of
     let mut world = serving(&[], 1023);
     let ahead = BEGIN + HOUR;
     let view = world.look("a");
-    let memory = Memory { worker: 0, ceiling_ms: ahead, limit_ms: ahead + HOUR, ..memory() };
+    let memory =
+        RememberedClaim { worker: 0, ceiling_ms: ahead, limit_ms: ahead + HOUR, ..memory() };
     let me = claimant(&mut world, 0).me.clone();
     let claim = plan::take_again(&me, &view, &view.entries[0], Some(&memory), false);
     assert_eq!((claim.start_ms, claim.limit_ms >= ahead + HOUR), (ahead, true));
@@ -175,7 +181,8 @@ fn an_own_claim_goes_on_above_the_ceiling_of_the_file_and_above_what_was_used_of
     let now = world.now_of(0);
     let claimant = claimant(&mut world, 0);
     claimant.claim(now, Claim { start_ms: 0, ..claim });
-    let Stage::Committing { then: Then::Register(registered), .. } = &claimant.stage else {
+    let ClaimStage::Committing { then: AfterCommit::Register(registered), .. } = &claimant.stage
+    else {
         panic!("{:?}", claimant.stage);
     };
     assert_eq!(registered.start_ms, ahead);
@@ -205,7 +212,7 @@ fn a_limit_is_never_taken_back() {
     world.hosts[0].offset = 2 * HOUR as i64;
     // Ahead for a moment in which one ID is issued.
     world.issue(0);
-    world.go(0, |action| matches!(action, Action::Commit(_)));
+    world.go(0, |action| matches!(action, ClaimAction::Commit(_)));
     world.step(0, Fate::Answered);
     let before = holder(&world, "a", 0).unwrap().limit;
     assert!(before >= BEGIN + 14 * HOUR);
@@ -219,15 +226,15 @@ fn a_limit_is_never_taken_back() {
 }
 
 /// The time and the limit that the tree has for the first host.
-fn reported(world: &World) -> (u64, u64) {
+fn reported(world: &SimulatedWorld) -> (u64, u64) {
     let entry = world.look("a").entries.remove(0);
     (entry.leaf.value.as_ref().unwrap().timestamp, entry.holder().unwrap().limit)
 }
 
 /// So many reports are made, and nobody asks for IDs.
-fn unused(world: &mut World, reports: usize) {
+fn unused(world: &mut SimulatedWorld, reports: usize) {
     for _ in 0..reports {
-        world.go(0, |action| matches!(action, Action::Commit(_)));
+        world.go(0, |action| matches!(action, ClaimAction::Commit(_)));
         world.step(0, Fate::Answered);
     }
 }
@@ -235,10 +242,10 @@ fn unused(world: &mut World, reports: usize) {
 #[test]
 fn a_clock_ahead_that_nobody_uses_is_in_no_report_and_costs_no_time() {
     for is_used_before in [true, false] {
-        let mut world = World::new(1, &["a"], 1023);
+        let mut world = SimulatedWorld::new(1, &["a"], 1023);
         if is_used_before {
             world.start(0);
-            world.run(8 * SECOND);
+            world.run(settled());
         }
         world.hosts[0].offset = 2 * HOUR as i64;
         if !is_used_before {
@@ -249,11 +256,11 @@ fn a_clock_ahead_that_nobody_uses_is_in_no_report_and_costs_no_time() {
         assert_eq!(world.worker_of(0), Some(0));
         let (time, limit) = reported(&world);
         assert!(time <= world.zk_now() + 3 * SECOND, "{time}");
-        assert!(limit <= world.zk_now() + 3 * SECOND + RULES.fence_after_ms, "{limit}");
+        assert!(limit <= world.zk_now() + 3 * SECOND + rules().fence_after_ms, "{limit}");
         world.kill(0);
         world.hosts[0].offset = 0;
         world.start(0);
-        world.run(8 * SECOND);
+        world.run(settled());
         assert!(world.next_of(0).unwrap() <= world.zk_now() + SECOND);
     }
 }
@@ -263,24 +270,24 @@ fn reports_go_on_with_the_clock_while_nobody_uses_it() {
     let mut world = serving(&[], 1023);
     unused(&mut world, 20);
     let (time, limit) = reported(&world);
-    assert!(time + 4 * SECOND >= world.zk_now() && limit == time + RULES.fence_after_ms);
+    assert!(time + 4 * SECOND >= world.zk_now() && limit == time + rules().fence_after_ms);
 }
 
 #[test]
 fn a_request_past_the_limit_has_a_report_made_at_once_and_only_its_limit_is_raised() {
     let mut world = serving(&[], 1023);
-    world.go(0, |action| matches!(action, Action::Pause(_)));
+    world.go(0, |action| matches!(action, ClaimAction::Pause(_)));
     let before = reported(&world);
     world.hosts[0].offset = 13 * HOUR as i64;
-    assert!(matches!(world.action(0), Action::Pause(_)), "nobody has asked");
+    assert!(matches!(world.action(0), ClaimAction::Pause(_)), "nobody has asked");
     world.issue(0);
-    assert!(matches!(world.action(0), Action::Commit(_)));
+    assert!(matches!(world.action(0), ClaimAction::Commit(_)));
     world.step(0, Fate::Answered);
     let (time, limit) = reported(&world);
-    assert!(limit >= world.clock(0) + RULES.fence_after_ms && limit > before.1);
+    assert!(limit >= world.clock(0) + rules().fence_after_ms && limit > before.1);
     // Nothing was issued at that time yet.
     assert!(time <= world.zk_now() + 4 * SECOND);
-    assert!(matches!(world.action(0), Action::Pause(_)), "one is enough");
+    assert!(matches!(world.action(0), ClaimAction::Pause(_)), "one is enough");
     let issued = world.issued.len();
     world.issue(0);
     assert_eq!(world.issued.len(), issued + 1);
@@ -288,10 +295,10 @@ fn a_request_past_the_limit_has_a_report_made_at_once_and_only_its_limit_is_rais
 
 #[test]
 fn a_java_leafs_worker_id_begins_after_what_it_may_have_used_since_its_report() {
-    let mut world = World::new(1, &["10.0.0.1:1"], 1023);
+    let mut world = SimulatedWorld::new(1, &["10.0.0.1:1"], 1023);
     let timestamp = BEGIN + HOUR;
-    let leaf = format!(r#"{{"ip":"10.0.0.1","port":"1","timestamp":{timestamp}}}"#);
-    world.tree.create_sequential("10.0.0.1:1-", leaf.as_bytes(), BEGIN).unwrap();
+    let leaf = java_record("10.0.0.1:1", timestamp);
+    world.ensemble().tree.create_sequential("10.0.0.1:1", leaf, BEGIN).unwrap();
     world.pass(20 * SECOND);
     world.start(0);
     world.run(40 * SECOND);
@@ -301,13 +308,13 @@ fn a_java_leafs_worker_id_begins_after_what_it_may_have_used_since_its_report() 
 
 #[test]
 fn of_twins_that_register_at_once_the_one_that_registered_first_stays() {
-    let mut world = World::new(1, &["a", "a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a", "a"], 1023);
     (0..2).for_each(|at| world.start(at));
-    let claims = |action: &Action| matches!(action, Action::Commit(_));
+    let claims = |action: &ClaimAction| matches!(action, ClaimAction::Commit(_));
     (0..2).for_each(|at| world.go(at, claims));
     world.step(0, Fate::Answered);
     // It has looked again, and seen nobody, before the other one registers.
-    world.go(0, |action| matches!(action, Action::Pause(_)));
+    world.go(0, |action| matches!(action, ClaimAction::Pause(_)));
     world.step(1, Fate::Answered);
     world.run(20 * SECOND);
     assert_eq!([0, 1].map(|at| world.worker_of(at).is_some()), [true, false]);
@@ -315,9 +322,9 @@ fn of_twins_that_register_at_once_the_one_that_registered_first_stays() {
 
 #[test]
 fn who_waits_for_a_twin_does_not_serve_from_a_file_when_zookeeper_goes_away() {
-    let mut world = World::new(1, &["a", "a"], 1023);
+    let mut world = SimulatedWorld::new(1, &["a", "a"], 1023);
     world.start(0);
-    world.run(8 * SECOND);
+    world.run(settled());
     world.kill(0);
     world.copy_disk(0, 1);
     world.start(0);
@@ -336,7 +343,7 @@ fn a_worker_id_that_was_lost_is_not_used_again_when_zookeeper_goes_away() {
     world.run(15 * SECOND);
     assert_eq!(world.worker_of(0), Some(0));
     let (entry, zk_now) = (world.look("a").entries.remove(0), world.zk_now());
-    assert!(world.tree.execute(&plan::release(&entry, zk_now), 0, zk_now));
+    assert!(world.execute(&plan::release(&entry, zk_now)));
     world.heal();
     while world.worker_of(0).is_some() {
         world.pass(50);
@@ -361,7 +368,7 @@ fn a_worker_id_that_was_lost_is_not_used_again_when_zookeeper_goes_away() {
 fn a_worker_id_is_put_back_with_its_ceiling_and_its_limit() {
     let mut world = serving(&[], 1023);
     let before = holder(&world, "a", 0).unwrap();
-    world.tree.wipe();
+    world.ensemble().tree.wipe();
     while holder(&world, "a", 0).is_none() {
         world.pass(50);
         world.step(0, Fate::Answered);
@@ -374,10 +381,10 @@ fn a_worker_id_is_put_back_with_its_ceiling_and_its_limit() {
 fn after_its_limit_or_its_fence_a_worker_id_is_not_put_back() {
     // (how far the clock is ahead, hours without ZooKeeper, whether the host boots in between)
     for (offset, hours, boots) in [(0, 13, false), (2, 13, false), (-2, 13, true)] {
-        let mut world = World::new(1, &["b", "a"], 1023);
+        let mut world = SimulatedWorld::new(1, &["b", "a"], 1023);
         for at in 0..2 {
             world.start(at);
-            world.run(8 * SECOND);
+            world.run(settled());
         }
         assert_eq!(world.worker_of(1), Some(1));
         world.lose_disk(0);
@@ -390,7 +397,7 @@ fn after_its_limit_or_its_fence_a_worker_id_is_not_put_back() {
             world.start(1);
         }
         world.run(SECOND);
-        world.tree.wipe();
+        world.ensemble().tree.wipe();
         world.hosts[1].cut_off = None;
         world.run(10 * SECOND);
         assert!(holder(&world, "a", 1).is_none(), "{hours} h, clock {offset} h ahead");
@@ -401,9 +408,9 @@ fn after_its_limit_or_its_fence_a_worker_id_is_not_put_back() {
 fn whoever_comes_too_late_leaves_its_worker_id_to_who_has_it_now() {
     let mut world = serving(&["b"], 1023);
     world.kill(0);
-    world.tree.wipe();
+    world.ensemble().tree.wipe();
     world.start(1);
-    world.run(10 * SECOND);
+    world.run(settled());
     assert_eq!(world.worker_of(1), Some(0));
     let node = world.look("b").entries.remove(0).leaf.created;
     world.start(0);
@@ -417,21 +424,21 @@ fn whoever_comes_too_late_leaves_its_worker_id_to_who_has_it_now() {
 #[test]
 fn who_settles_does_not_do_so_when_a_worker_id_has_come_back_since_it_looked() {
     let mut world = serving(&["b"], 1023);
-    world.tree.wipe();
+    world.ensemble().tree.wipe();
     world.start(1);
     world.go(1, is_settlement);
-    world.go(0, |action| matches!(action, Action::Commit(ops) if ops.len() > 3));
+    world.go(0, |action| matches!(action, ClaimAction::Commit(ops) if ops.len() > 3));
     world.step(0, Fate::Answered);
     assert!(holder(&world, "a", 0).is_some());
     world.step(1, Fate::Answered);
-    assert_eq!(holder(&world, "b", 0).unwrap().phase, Phase::Settling);
+    assert_eq!(holder(&world, "b", 0).unwrap().phase, ClaimPhase::Settling);
 }
 
 #[test]
 fn whose_live_node_somebody_deletes_makes_another() {
     let mut world = serving(&[], 1023);
-    let path = view::temporary(&NodeName::new("a", 0));
-    assert!(world.tree.execute(&[Op::Delete(path, 0)], 0, world.zk_now()));
+    let key = Key::Live(NodeName::new("a", 0));
+    assert!(world.execute(&[RegistryWrite::Delete(key, 0)]));
     world.run(4 * SECOND);
     assert!(world.is_live(0) && world.worker_of(0) == Some(0));
 }
@@ -441,10 +448,10 @@ fn after_a_conflict_there_is_a_pause() {
     let mut world = serving(&[], 1023);
     let now = world.now_of(0);
     let claimant = claimant(&mut world, 0);
-    for stage in [Stage::Looking { survey: false }, Stage::Creating, Stage::Asking] {
+    for stage in [ClaimStage::Looking { survey: false }, ClaimStage::Creating, ClaimStage::Asking] {
         claimant.stage = stage;
-        claimant.done(now, Outcome::Conflict);
-        assert!(matches!(claimant.action(now), Action::Pause(_)));
+        claimant.done(now, ClaimOutcome::Conflict);
+        assert!(matches!(claimant.action(now), ClaimAction::Pause(_)));
     }
 }
 
@@ -452,28 +459,29 @@ fn after_a_conflict_there_is_a_pause() {
 fn without_zookeeper_a_file_serves_below_its_limit_and_before_its_fence() {
     let mut world = serving(&[], 1023);
     let (me, rules) = (claimant(&mut world, 0).me.clone(), world.rules);
-    let memory = Memory { worker: 7, limit_ms: BEGIN + HOUR, reported_boot_ms: HOUR, ..memory() };
-    let good = Now { boot_ms: HOUR, clock_ms: BEGIN, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
-    let serves = |memory: &Memory, now: Now| {
+    let memory =
+        RememberedClaim { worker: 7, limit_ms: BEGIN + HOUR, reported_boot_ms: HOUR, ..memory() };
+    let good = Moment { boot_ms: HOUR, clock_ms: BEGIN, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
+    let serves = |memory: &RememberedClaim, now: Moment| {
         let memory = Some(memory.clone());
         let mut claimant = Claimant::new(me.clone(), rules, memory, Standing::Own, 1);
-        claimant.done(now, Outcome::Failed("away".into()));
+        claimant.done(now, ClaimOutcome::Failed("away".into()));
         let effects = claimant.effects();
-        effects.iter().any(|effect| matches!(effect, Effect::Serve { .. }))
+        effects.iter().any(|effect| matches!(effect, ClaimEffect::Serve { .. }))
     };
     assert!(serves(&memory, good));
-    assert!(!serves(&Memory { limit_ms: 0, ..memory.clone() }, good), "lost");
-    assert!(!serves(&Memory { limit_ms: BEGIN, ..memory.clone() }, good), "clock");
-    let used = Memory { ceiling_ms: memory.limit_ms, ..memory.clone() };
+    assert!(!serves(&RememberedClaim { limit_ms: 0, ..memory.clone() }, good), "lost");
+    assert!(!serves(&RememberedClaim { limit_ms: BEGIN, ..memory.clone() }, good), "clock");
+    let used = RememberedClaim { ceiling_ms: memory.limit_ms, ..memory.clone() };
     assert!(!serves(&used, good), "ceiling");
-    assert!(!serves(&memory, Now { boot_ms: 13 * HOUR, ..good }), "fence");
+    assert!(!serves(&memory, Moment { boot_ms: 13 * HOUR, ..good }), "fence");
 }
 
 #[test]
 fn another_layout_is_refused_and_whoever_issues_already_goes_on() {
     let mut world = serving(&["b"], 1023);
-    let other = br#"{"version":1,"layout":"another"}"#;
-    assert!(world.tree.overwrite(view::FLEET, other, world.zk_now()));
+    let other = FleetRecord { version: 1, layout: "another".into() };
+    assert!(world.ensemble().tree.overwrite(RegistryRecord::Fleet(other), world.zk_now()));
     world.expire(0);
     world.start(1);
     world.run(20 * SECOND);

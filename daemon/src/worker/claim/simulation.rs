@@ -1,44 +1,61 @@
-//! A fleet in a simulation: hosts with disks, clocks and sessions around a tree in memory, in place
-//! of registrar, issuer and worker file; and one rule, that no worker ID is used twice with one
-//! time.
+//! A fleet in a simulation: hosts with disks, clocks and sessions around a registry in memory. Each
+//! host runs the production [`Registrar`] and the production order of readings; in place of issuer and
+//! worker file it has a few lines. One rule must hold: no worker ID is used twice with one time.
 
 mod hosts;
 mod java;
 mod mishaps;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 
 use fastrand::Rng;
 
-use self::hosts::{Disk, Host, Life};
-pub(crate) use self::java::JavaLeaf;
-use super::claimant::Claimant;
-use super::model::{Reading, Tree};
+use self::hosts::{SimulatedHost, SimulatedLife};
+pub(crate) use self::java::{SimulatedJavaLeaf, java_record};
+use super::instance::{ClaimRules, InstanceAddress};
+pub(crate) use super::model::{Folder, Tree};
+use super::model::{ModelSession, SharedSimulatedEnsemble, SimulatedEnsemble};
 use super::name::NodeName;
-use super::plan::{Me, Rules};
-use super::quiet::{Vantage, Watch};
-use super::record::Holder;
-use super::step::{Action, Memory, Now, Outcome};
-use super::view::{Op, View, Wanted};
-use crate::safety::REPORT_MS;
+use super::quiet::{QuietWatch, Vantage};
+use super::record::{HolderRecord, LeafRecord};
+use super::registrar::{LifeStart, Registrar, RegistrarSettings};
+use super::step::{ClaimAction, ClaimOutcome, Moment};
+use super::view::{RegistryView, Wanted};
+use super::write::RegistryWrite;
+use crate::config::Config;
+use crate::state::worker_file::WorkerRecord;
 use crate::worker::peers::Verdict;
+use crate::worker::registry::RegistrySession;
+use crate::worker::registry::reading::look;
+use crate::worker::registry::zookeeper::WORDS;
 
 pub(crate) const SECOND: u64 = 1000;
 pub(crate) const HOUR: u64 = 3600 * SECOND;
 pub(crate) const BEGIN: u64 = 1_700_000_000_000;
 
-pub(crate) const RULES: Rules = Rules {
-    reclaim_after_ms: Some(24 * HOUR),
-    fence_after_ms: 12 * HOUR,
-    session_ms: 10 * SECOND,
-    report_ms: REPORT_MS,
-    settle_ms: 5 * SECOND,
-};
+/// What the fleet agrees on.
+pub(super) const LAYOUT: &str = "layout";
+
+/// What worker files call the registry.
+pub(super) const REGISTRY: &str = "simulation";
+
+/// Those of the default configuration.
+pub(crate) fn rules() -> ClaimRules {
+    let Config { worker, zookeeper, .. } = Config::default();
+    ClaimRules::new(&worker, zookeeper.session_timeout, zookeeper.timeout, WORDS)
+}
+
+/// After this, a worker ID that was new at the beginning is in use.
+pub(crate) fn settled() -> u64 {
+    rules().settle_ms + 3 * SECOND
+}
 
 /// A write on its way.
 enum Call {
-    Commit(Vec<Op>),
-    Create(String, Vec<u8>),
+    Commit(Vec<RegistryWrite>),
+    Create(String, LeafRecord),
 }
 
 /// What becomes of a call.
@@ -49,67 +66,79 @@ pub(crate) enum Fate {
     Unheard,
     /// It never arrives.
     Lost,
-    /// It is executed later, when the caller has given it up, and its session.
+    /// It is executed later, after the caller has given up on it and on its session.
     Late,
 }
 
-pub(crate) struct World {
-    pub(crate) tree: Tree,
-    pub(crate) hosts: Vec<Host>,
+pub(crate) struct SimulatedWorld {
+    ensemble: SharedSimulatedEnsemble,
+    pub(crate) hosts: Vec<SimulatedHost>,
     pub(crate) now: u64,
     pub(crate) random: Rng,
-    pub(crate) rules: Rules,
+    pub(crate) rules: ClaimRules,
     max_worker: u64,
     numbers: u64,
     pub(crate) issued: HashMap<(u64, u64), usize>,
     /// Sessions that nobody keeps, and when they end.
     ending: Vec<(u64, u64)>,
-    ended: HashSet<u64>,
     late: Vec<(u64, u64, Call)>,
-    /// The ensemble's.
-    epoch: i64,
     /// Nobody reaches the ensemble.
     pub(crate) is_down: bool,
-    /// So many outages so far.
-    outages: u64,
     /// Of whoever administers.
-    watch: Watch,
+    watch: QuietWatch,
     /// The tree knows less than it did.
     is_put_back: bool,
     /// What the other instances say of the clock.
     pub(crate) verdict: Verdict,
 }
 
-impl World {
+impl SimulatedWorld {
     pub(crate) fn new(seed: u64, identities: &[&str], max_worker: u64) -> Self {
-        let host = |identity: &&str| Host {
+        let host = |identity: &&str| SimulatedHost {
             identity: (*identity).to_owned(),
-            disk: Disk::default(),
+            disk: WorkerRecord::fresh(),
             life: None,
             offset: 0,
             cut_off: None,
             frozen_until: 0,
             booted_at: 0,
         };
+        let rules = rules();
+        let ensemble = SimulatedEnsemble {
+            tree: Tree::new(LAYOUT),
+            now_ms: BEGIN,
+            epoch: 1,
+            outages: 0,
+            session_ms: rules.session_ms,
+            ended: Default::default(),
+        };
         Self {
-            tree: Tree::new("layout"),
+            ensemble: Arc::new(Mutex::new(ensemble)),
             hosts: identities.iter().map(host).collect(),
             now: 0,
             random: Rng::with_seed(seed),
-            rules: RULES,
+            rules,
             max_worker,
             numbers: 0,
             issued: HashMap::new(),
             ending: Vec::new(),
-            ended: HashSet::new(),
             late: Vec::new(),
-            epoch: 1,
             is_down: false,
-            outages: 0,
-            watch: Watch::default(),
+            watch: QuietWatch::default(),
             is_put_back: false,
             verdict: Verdict::NobodyAnswered,
         }
+    }
+
+    /// The servers, for a moment.
+    pub(crate) fn ensemble(&self) -> MutexGuard<'_, SimulatedEnsemble> {
+        self.ensemble.lock().unwrap()
+    }
+
+    /// Somebody who writes as an operator or a Java Leaf does, at this moment.
+    pub(crate) fn execute(&self, writes: &[RegistryWrite]) -> bool {
+        let now_ms = self.zk_now();
+        self.ensemble().tree.execute(writes, 0, now_ms)
     }
 
     fn number(&mut self) -> u64 {
@@ -121,9 +150,11 @@ impl World {
         BEGIN + self.now
     }
 
-    fn vantage(&self, session: i64) -> Vantage {
-        let (disturbances, session_ms) = (self.outages, self.rules.session_ms);
-        Vantage { session, disturbances, epoch: self.epoch, session_ms }
+    /// What an operator's leafd sees from.
+    fn vantage(&self) -> Vantage {
+        let session = ModelSession::new(self.ensemble.clone(), 0);
+        let epoch = self.ensemble().epoch;
+        session.vantage(epoch)
     }
 
     pub(crate) fn clock(&self, at: usize) -> u64 {
@@ -135,30 +166,23 @@ impl World {
         let seed = self.random.u64(..);
         let boot_ms = self.now - self.hosts[at].booted_at;
         let host = &mut self.hosts[at];
-        let memory = host.disk.worker.map(|worker| Memory {
-            worker,
-            ceiling_ms: host.disk.ceiling_ms,
-            limit_ms: host.disk.limit_ms,
-            reported_boot_ms: match host.disk.reported {
-                Some((boot, ms)) if boot == host.booted_at => ms.min(boot_ms),
-                _ => boot_ms,
-            },
-        });
-        let earlier = host.disk.nonces.clone();
-        let me = Me {
+        let address = InstanceAddress {
             identity: host.identity.clone(),
             leaf_ip: "10.0.0.1".into(),
             leaf_port: "1".into(),
-            peer_ip: "10.0.0.1".into(),
-            peer_port: 1,
-            nonce: nonce.clone(),
-            earlier,
-            layout: "layout".into(),
-            max_worker: self.max_worker,
+            ip: "10.0.0.1".into(),
+            port: 1,
         };
-        host.life = Some(Life {
-            claimant: Claimant::new(me, self.rules, memory, host.disk.standing, seed),
-            nonce,
+        let settings = RegistrarSettings {
+            registry: REGISTRY.to_owned(),
+            rules: self.rules,
+            layout: LAYOUT.to_owned(),
+            max_worker: self.max_worker,
+            give_back: false,
+        };
+        let start = LifeStart { nonce, boot: host.boot(), boot_ms, seed };
+        host.life = Some(SimulatedLife {
+            registrar: Registrar::new(settings, address, &host.disk, start),
             issuing: None,
             file: host.disk.clone(),
             has_begun: false,
@@ -168,12 +192,12 @@ impl World {
         });
     }
 
-    pub(crate) fn now_of(&self, at: usize) -> Now {
+    pub(crate) fn now_of(&self, at: usize) -> Moment {
         let host = &self.hosts[at];
         let issuing = host.life.as_ref().and_then(|life| life.issuing.as_ref());
         let (boot_ms, clock_ms) = (self.now - host.booted_at, self.clock(at));
         let is_awaited = issuing.is_some_and(|issuing| issuing.is_awaited);
-        Now {
+        Moment {
             boot_ms,
             clock_ms,
             ceiling_ms: issuing.map_or(0, |issuing| issuing.ceiling_ms),
@@ -187,22 +211,28 @@ impl World {
     }
 
     /// What one of this identity reads.
-    pub(crate) fn look(&self, identity: &str) -> View {
+    pub(crate) fn look(&self, identity: &str) -> RegistryView {
         let identity = identity.to_owned();
         let wanted = Wanted { identity, sequence: None, survey: false };
-        let mut reading = Reading::begin(&self.tree, wanted, Vantage::default(), self.zk_now());
-        while !reading.go_on(&self.tree) {}
-        reading.view()
+        let session = ModelSession::new(self.ensemble.clone(), 0);
+        let mut random = Rng::with_seed(0);
+        let mut reading = std::pin::pin!(look(&session, &wanted, &mut random));
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            if let Poll::Ready(view) = reading.as_mut().poll(&mut context) {
+                return view.unwrap();
+            }
+        }
     }
 
     /// What a host is about to do.
-    pub(crate) fn action(&mut self, at: usize) -> Action {
+    pub(crate) fn action(&mut self, at: usize) -> ClaimAction {
         let now = self.now_of(at);
-        self.hosts[at].life.as_mut().unwrap().claimant.action(now)
+        self.hosts[at].life.as_mut().unwrap().registrar.claimant.action(now)
     }
 
     /// One host alone acts, until it is about to do this.
-    pub(crate) fn go(&mut self, at: usize, is_it: impl Fn(&Action) -> bool) {
+    pub(crate) fn go(&mut self, at: usize, is_it: impl Fn(&ClaimAction) -> bool) {
         let begin = self.now;
         while !is_it(&self.action(at)) {
             assert!(self.now < begin + 60 * SECOND, "{:?}", self.action(at));
@@ -214,84 +244,80 @@ impl World {
     /// One action of one host, or the next piece of one.
     pub(crate) fn step(&mut self, at: usize, fate: Fate) {
         let now = self.now_of(at);
-        if self.is_frozen(at) || self.hosts[at].life.is_none() {
+        if self.is_frozen(at) {
             return;
         }
-        let action = {
-            let life = self.hosts[at].life.as_mut().unwrap();
-            life.reading.is_none().then(|| life.claimant.action(now))
-        };
-        self.hosts[at].take_effects(self.now);
-        if matches!(action, Some(Action::Pause(_))) {
+        let host = &mut self.hosts[at];
+        let Some(life) = &host.life else { return };
+        let action = if life.reading.is_some() { None } else { Some(host.next_action(now)) };
+        if matches!(action, Some(ClaimAction::Pause(_))) {
             return;
         }
-        if matches!(action, Some(Action::Commit(_) | Action::Create { .. })) {
-            self.hosts[at].leave_name();
-        }
-        let outcome = self.outcome(at, action, fate);
-        let life = self.hosts[at].life.as_mut().unwrap();
-        if let Some(outcome) = outcome {
+        let Some(outcome) = self.outcome(at, action, fate) else { return };
+        let host = &mut self.hosts[at];
+        if let Some(life) = &mut host.life {
             life.reading = None;
-            life.claimant.done(now, outcome);
+            life.registrar.done(now, outcome);
         }
-        self.hosts[at].take_effects(self.now);
+        host.obey(now);
     }
 
     /// Does it; `None` when it goes on.
-    fn outcome(&mut self, at: usize, action: Option<Action>, fate: Fate) -> Option<Outcome> {
-        let failed = |why: &str| Some(Outcome::Failed(why.to_owned()));
+    fn outcome(
+        &mut self,
+        at: usize,
+        action: Option<ClaimAction>,
+        fate: Fate,
+    ) -> Option<ClaimOutcome> {
+        let failed = |why: &str| Some(ClaimOutcome::Failed(why.to_owned()));
         let zk_now = self.zk_now();
         let fresh = self.number();
         if self.is_down || self.hosts[at].cut_off.is_some() || fate == Fate::Lost {
             return failed("cut off");
         }
-        let vantage = self.vantage(0);
-        let life = self.hosts[at].life.as_mut().unwrap();
-        if life.session.is_some_and(|session| self.ended.contains(&session)) {
+        let ensemble = self.ensemble.clone();
+        let host = &mut self.hosts[at];
+        let life = host.life.as_mut().unwrap();
+        if life.session.is_some_and(|session| ensemble.lock().unwrap().ended.contains(&session)) {
             life.session = None;
             return failed("the session has ended");
         }
         let Some(session) = life.session else {
             life.session = Some(fresh);
-            return Some(Outcome::NewSession);
+            return Some(ClaimOutcome::NewSession);
         };
-        if let (Fate::Late, Some(action @ (Action::Commit(_) | Action::Create { .. }))) =
-            (fate, &action)
+        if let (Fate::Late, Some(action)) = (fate, &action)
+            && action.is_write()
         {
             life.session = None;
-            self.send_late(session, action.clone());
+            let action = action.clone();
+            self.send_late(at, session, action);
             let at = self.now + self.random.u64(0..=self.rules.session_ms);
             self.ending.push((at, session));
             return failed("no answer");
         }
         let outcome = match action {
-            None => {
-                let reading = life.reading.as_mut()?;
-                if !reading.go_on(&self.tree) {
-                    return None;
+            None => life.read(false)?,
+            Some(ClaimAction::Look(wanted)) => {
+                let session = ModelSession::new(ensemble, session);
+                let mut random = Rng::with_seed(self.random.u64(..));
+                life.reading =
+                    Some(Box::pin(async move { look(&session, &wanted, &mut random).await }));
+                life.read(self.random.bool())?
+            }
+            Some(ClaimAction::Create(leaf)) => {
+                let tree = &mut ensemble.lock().unwrap().tree;
+                let created = tree.create_sequential(&host.identity, leaf, zk_now);
+                created.map_or(ClaimOutcome::Conflict, ClaimOutcome::Created)
+            }
+            Some(ClaimAction::Commit(writes)) => {
+                match ensemble.lock().unwrap().tree.execute(&writes, session, zk_now) {
+                    true => ClaimOutcome::Committed,
+                    false => ClaimOutcome::Conflict,
                 }
-                Outcome::Looked(Box::new(life.reading.take()?.view()))
             }
-            Some(Action::Look(wanted)) => {
-                let vantage = Vantage { session: i64::try_from(session).unwrap(), ..vantage };
-                let mut reading = Reading::begin(&self.tree, wanted, vantage, zk_now);
-                if self.random.bool() {
-                    life.reading = Some(reading);
-                    return None;
-                }
-                while !reading.go_on(&self.tree) {}
-                Outcome::Looked(Box::new(reading.view()))
-            }
-            Some(Action::Create { prefix, data }) => {
-                let created = self.tree.create_sequential(&prefix, &data, zk_now);
-                created.map_or(Outcome::Conflict, Outcome::Created)
-            }
-            Some(Action::Commit(ops)) => match self.tree.execute(&ops, session, zk_now) {
-                true => Outcome::Committed,
-                false => Outcome::Conflict,
-            },
-            Some(Action::AskPeers) => Outcome::Asked(self.verdict),
-            Some(Action::Pause(_)) => return None,
+            Some(ClaimAction::AskPeers) => ClaimOutcome::Asked(self.verdict),
+            Some(ClaimAction::Pause(_)) => return None,
         };
         if fate == Fate::Unheard { failed("no answer") } else { Some(outcome) }
     }
@@ -311,10 +337,11 @@ impl World {
     }
 
     /// What the tree says of a worker ID of a host, if it is of this state directory.
-    fn holder_of(&self, at: usize, worker: u64) -> Option<Holder> {
+    fn holder_of(&self, at: usize, worker: u64) -> Option<HolderRecord> {
         let host = &self.hosts[at];
-        let holder = self.tree.holder(&NodeName::new(&host.identity, worker))?.value.ok()?;
-        host.disk.nonces.contains(&holder.nonce).then_some(holder)
+        let name = NodeName::new(&host.identity, worker);
+        let holder = self.ensemble().tree.holder(&name)?.value.ok()?;
+        host.nonces().contains(&holder.nonce).then_some(holder)
     }
 
     pub(crate) fn record(&mut self, worker: u64, time: u64, at: usize) {
@@ -329,6 +356,9 @@ impl World {
     pub(crate) fn pass(&mut self, ms: u64) {
         self.now += ms;
         let (now, zk_now) = (self.now, self.zk_now());
+        let ensemble = self.ensemble.clone();
+        let mut ensemble = ensemble.lock().unwrap();
+        ensemble.now_ms = zk_now;
         for host in &self.hosts {
             let session = host.life.as_ref().and_then(|life| life.session);
             let Some((session, since)) = session.zip(host.cut_off) else { continue };
@@ -341,15 +371,16 @@ impl World {
         let due: Vec<_> = due;
         for (_, session, call) in due {
             match call {
-                _ if self.ended.contains(&session) => {}
-                Call::Commit(ops) => {
-                    self.tree.execute(&ops, session, zk_now);
+                _ if ensemble.ended.contains(&session) => {}
+                Call::Commit(writes) => {
+                    ensemble.tree.execute(&writes, session, zk_now);
                 }
-                Call::Create(prefix, data) => {
-                    self.tree.create_sequential(&prefix, &data, zk_now);
+                Call::Create(identity, leaf) => {
+                    ensemble.tree.create_sequential(&identity, leaf, zk_now);
                 }
             }
         }
+        drop(ensemble);
         for (at, session) in std::mem::take(&mut self.ending) {
             if at <= now {
                 self.end(session);
@@ -390,7 +421,7 @@ impl World {
     pub(crate) fn is_live(&self, at: usize) -> bool {
         let host = &self.hosts[at];
         let worker = self.worker_of(at);
-        let live = self.tree.names("temporary");
+        let live = self.ensemble().tree.names(Folder::Live);
         live.iter().any(|it| Some(it.sequence()) == worker && it.identity() == host.identity)
     }
 

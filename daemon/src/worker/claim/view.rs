@@ -1,157 +1,99 @@
-//! The tree as values: what was read of it, and what is to be written. Neither knows how it gets
-//! there, so that the claim can be tried against a tree in memory.
+//! What was read of a registry, as values. They do not know where they come from, so a test can make
+//! them up.
 
 use super::name::NodeName;
-use super::quiet::{Sight, Vantage};
-use super::record::{Fleet, Free, Holder, Leaf, Live};
+use super::quiet::{Vantage, WriteStamp};
+use super::record::{FleetRecord, FreeRecord, HolderRecord, LeafRecord, LiveRecord};
 
-/// Below it: a persistent node for each worker ID that was ever given, as Java Leaf has it.
-pub const FOREVER: &str = "forever";
-/// Below it: an ephemeral node for each instance that lives.
-pub const TEMPORARY: &str = "temporary";
-/// Below it: worker IDs that were given back.
-pub const FREE: &str = "free";
-/// What all agree on. Its version grows whenever a worker ID that was lost from the tree is put
-/// back into it.
-pub const FLEET: &str = "leafd";
-/// Written only to learn ZooKeeper's time.
-pub const CLOCK: &str = "leafd/clock";
-
-/// The path of a worker ID's node.
-#[must_use]
-pub fn forever(name: &NodeName) -> String {
-    format!("{FOREVER}/{name}")
-}
-
-/// The path of leafd's record of a worker ID.
-#[must_use]
-pub fn holder(name: &NodeName) -> String {
-    format!("{FOREVER}/{name}/{FLEET}")
-}
-
-/// The path of a live instance's node.
-#[must_use]
-pub fn temporary(name: &NodeName) -> String {
-    format!("{TEMPORARY}/{name}")
-}
-
-/// The path of a worker ID that was given back.
-#[must_use]
-pub fn free(name: &NodeName) -> String {
-    format!("{FREE}/{name}")
-}
-
-/// One write; several are executed together or not at all.
+/// A record with what the registry knows of it. A record that cannot be read is an error in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Op {
-    /// The node has this version.
-    Check(String, i32),
-    /// A persistent node.
-    Create(String, Vec<u8>),
-    /// A node that ends with the session.
-    CreateEphemeral(String, Vec<u8>),
-    /// New data; only if the node has this version, if one is given.
-    Set(String, Vec<u8>, Option<i32>),
-    /// No longer there; only if it has this version.
-    Delete(String, i32),
+pub(crate) struct Versioned<T> {
+    pub(crate) value: T,
+    /// Counts the writes since the record was made.
+    pub(crate) version: i32,
+    /// The transaction that made the record; grows with time.
+    pub(crate) created: i64,
+    /// The transaction that wrote it last.
+    pub(crate) modified: i64,
+    /// When it was written last, by the registry's clock (ms since 1970).
+    pub(crate) modified_ms: u64,
 }
 
-/// A node's data with what ZooKeeper knows of it.
+/// What is recorded of a worker ID that has an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Versioned<T> {
-    /// The data.
-    pub value: T,
-    /// Its version.
-    pub version: i32,
-    /// The transaction that made the node; grows with time.
-    pub created: i64,
-    /// The transaction that wrote the data last.
-    pub modified: i64,
-    /// When the data was written last, by ZooKeeper's clock (ms since 1970).
-    pub modified_ms: u64,
-}
-
-/// What is recorded of a worker ID. Data that cannot be read is an error in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The node.
-    pub name: NodeName,
+pub(crate) struct WorkerEntry {
+    pub(crate) name: NodeName,
     /// Java Leaf's record.
-    pub leaf: Versioned<Result<Leaf, String>>,
+    pub(crate) leaf: Versioned<Result<LeafRecord, String>>,
     /// leafd's record; none of a Java Leaf's worker ID.
-    pub holder: Option<Versioned<Result<Holder, String>>>,
+    pub(crate) holder: Option<Versioned<Result<HolderRecord, String>>>,
 }
 
-impl Entry {
+impl WorkerEntry {
     /// What tells the last write of Java Leaf's record from every other.
-    #[must_use]
-    pub const fn sight(&self) -> Sight {
+    pub(crate) const fn stamp(&self) -> WriteStamp {
         let Versioned { created, modified, version, .. } = self.leaf;
-        Sight { created, modified, version }
+        WriteStamp { created, modified, version }
     }
 
     /// leafd's record, if it is there and can be read.
-    #[must_use]
-    pub fn holder(&self) -> Option<&Holder> {
+    pub(crate) fn holder(&self) -> Option<&HolderRecord> {
         self.holder.as_ref()?.value.as_ref().ok()
     }
 }
 
-/// What was read of the tree, piece by piece: each is at least as new as the beginning of the
+/// What was read of a registry, piece by piece. Each piece is at least as new as the beginning of the
 /// reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct RegistryView {
     /// From where it was read.
-    pub vantage: Vantage,
-    /// ZooKeeper's clock at the beginning (ms since 1970).
-    pub now_ms: u64,
-    /// What all agree on.
-    pub fleet: Versioned<Result<Fleet, String>>,
+    pub(crate) vantage: Vantage,
+    /// The registry's clock at the beginning (ms since 1970).
+    pub(crate) now_ms: u64,
+    /// What all instances agree on.
+    pub(crate) fleet: Versioned<Result<FleetRecord, String>>,
     /// Every worker ID that has an owner.
-    pub nodes: Vec<NodeName>,
-    /// The sequence that the next new node gets.
-    pub next_sequence: u64,
+    pub(crate) nodes: Vec<NodeName>,
+    /// The number that the next new worker ID gets.
+    pub(crate) next_sequence: u64,
     /// Every instance that lives.
-    pub live: Vec<NodeName>,
+    pub(crate) live: Vec<NodeName>,
     /// Every worker ID that was given back.
-    pub free: Vec<NodeName>,
+    pub(crate) free: Vec<NodeName>,
     /// The records of `nodes`, as far as they were asked for.
-    pub entries: Vec<Entry>,
+    pub(crate) entries: Vec<WorkerEntry>,
     /// The records of `live`, as far as they were asked for.
-    pub lives: Vec<(NodeName, Versioned<Result<Live, String>>)>,
+    pub(crate) lives: Vec<(NodeName, Versioned<Result<LiveRecord, String>>)>,
     /// The records of some of `free`.
-    pub frees: Vec<(NodeName, Versioned<Result<Free, String>>)>,
+    pub(crate) frees: Vec<(NodeName, Versioned<Result<FreeRecord, String>>)>,
 }
 
-impl View {
+impl RegistryView {
     /// The record of a worker ID.
-    #[must_use]
-    pub fn entry(&self, name: &NodeName) -> Option<&Entry> {
+    pub(crate) fn entry(&self, name: &NodeName) -> Option<&WorkerEntry> {
         self.entries.iter().find(|entry| entry.name == *name)
     }
 
     /// Whether an instance lives under this name.
-    #[must_use]
-    pub fn is_live(&self, name: &NodeName) -> bool {
+    pub(crate) fn is_live(&self, name: &NodeName) -> bool {
         self.live.contains(name)
     }
 }
 
 /// Which records to read besides the names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// Worker IDs of this identity, and of this sequence if one is given.
-    pub identity: String,
-    /// See above.
-    pub sequence: Option<u64>,
-    /// Of every worker ID whose owner does not live.
-    pub survey: bool,
+pub(crate) struct Wanted {
+    /// Those of this identity.
+    pub(crate) identity: String,
+    /// Those of this worker ID, whoever has it.
+    pub(crate) sequence: Option<u64>,
+    /// Those of every worker ID whose owner does not live.
+    pub(crate) survey: bool,
 }
 
 impl Wanted {
     /// Whether the record of `name` is wanted; `is_live` says whether its owner lives.
-    #[must_use]
-    pub fn includes(&self, name: &NodeName, is_live: bool) -> bool {
+    pub(crate) fn includes(&self, name: &NodeName, is_live: bool) -> bool {
         name.identity() == self.identity
             || Some(name.sequence()) == self.sequence
             || self.survey && !is_live

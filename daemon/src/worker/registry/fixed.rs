@@ -1,5 +1,5 @@
-//! Whether a worker ID that an operator has fixed may be used, from what the disk remembers. A plain
-//! rule: it looks at values and says from which time on, or why not.
+//! A worker ID that the configuration fixes: from which time on leafd may use it, from what the disk
+//! remembers, or why not. A plain rule.
 
 use leaf_client::Layout;
 
@@ -9,7 +9,7 @@ use crate::state::dir::WorkerPast;
 ///
 /// # Errors
 /// When what the disk remembers cannot be trusted or belongs to other IDs. The text is for the operator.
-pub fn start_at(past: &WorkerPast, layout: Layout) -> Result<u64, String> {
+pub(crate) fn start_at(past: &WorkerPast, layout: Layout) -> Result<u64, String> {
     match past {
         WorkerPast::Lost { reason } => Err(format!(
             "{reason}. It held the time up to which snowflake IDs may have been issued, and \

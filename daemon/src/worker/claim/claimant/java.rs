@@ -1,10 +1,11 @@
-//! The claim beside a Java Leaf, which asks nobody and writes the node of its own address: when a
-//! node counts as its, when it may be taken over, and what has to outlast this life.
+//! The claim beside a Java Leaf, which asks nobody and writes the node of its own address: which nodes
+//! count as a Java Leaf's, when leafd may take one over, and what has to outlast this life.
 
+use super::super::instance::RegistryWords;
 use super::super::plan;
 use super::super::quiet::Quiet;
-use super::super::step::{Effect, Now};
-use super::super::view::{Entry, View};
+use super::super::step::{ClaimEffect, Moment};
+use super::super::view::{RegistryView, WorkerEntry};
 use super::Claimant;
 use crate::state::worker_file::Standing;
 
@@ -13,20 +14,23 @@ const HANDED_BACK: &str = "the node of this instance was handed back to Java Lea
      To use its worker ID again, keep Java Leaf stopped, stop leafd, run `leafd hand-back --undo`, \
      and start leafd";
 
-/// Why an instance does not go on in an outage as it would else.
-pub(super) const IN_DOUBT: &str = "the node of this instance was not as leafd had left it, and ZooKeeper \
-     went away before it could be read: a Java Leaf with the same address? IDs go on when ZooKeeper \
-     answers";
+/// Why an instance does not go on in an outage as it would otherwise.
+pub(super) fn in_doubt(registry: &str) -> String {
+    format!(
+        "the node of this instance was not as leafd had left it, and {registry} went away before it \
+         could be read: a Java Leaf with the same address? IDs go on when {registry} answers"
+    )
+}
 
 impl Claimant {
     /// How long a node of this identity has been quiet.
-    pub(super) fn quiet(&mut self, now: Now, view: &View, entry: &Entry) -> Quiet {
+    pub(super) fn quiet(&mut self, now: Moment, view: &RegistryView, entry: &WorkerEntry) -> Quiet {
         let times = (self.look_began, now.boot_ms);
-        self.watch.see(view.vantage, times, &entry.name, entry.sight())
+        self.watch.see(view.vantage, times, &entry.name, entry.stamp())
     }
 
-    /// Something that is not a leafd writes a node of this identity. That outlasts this life, unless
-    /// the worker file knows of no worker ID: then no life issues on its word anyway.
+    /// Something that is not a leafd writes a node of this identity. The worker file keeps that, unless
+    /// it knows of no worker ID: then no life issues on its word anyway.
     pub(super) fn contest(&mut self, why: &str) {
         let is_kept = self.memory.is_some() || self.standing == Standing::HandedBack;
         if is_kept && self.standing != Standing::Contested {
@@ -35,22 +39,22 @@ impl Claimant {
                 memory.limit_ms = 0;
             }
             self.serving = false;
-            self.effects.push(Effect::Contested { why: why.to_owned() });
+            self.effects.push(ClaimEffect::Contested { why: why.to_owned() });
         }
     }
 
-    /// Why nothing is claimed after a hand-back to Java Leaf. As long as that has not written a node
-    /// of this identity since, it may begin to at any moment, and make one where there is none.
-    pub(super) fn waits_for_java(&self, view: &View) -> Option<String> {
+    /// Why leafd claims nothing after a hand-back to Java Leaf. As long as Java Leaf has not written a
+    /// node of this identity since, it may do so at any moment, and make one where there is none.
+    pub(super) fn waits_for_java(&self, view: &RegistryView) -> Option<String> {
         let has_begun = plan::java_leafs(&self.me, view).next().is_some();
         (self.standing == Standing::HandedBack && !has_begun).then(|| HANDED_BACK.to_owned())
     }
 
     /// Why nothing of this identity may be used: a Java Leaf may be using another node of it.
-    pub(super) fn beside_java(&mut self, now: Now, view: &View) -> Option<String> {
+    pub(super) fn beside_java(&mut self, now: Moment, view: &RegistryView) -> Option<String> {
         let javas: Vec<_> = plan::java_leafs(&self.me, view).collect();
         let mut why = None;
-        // All of them, so that none is watched later than it could be.
+        // All of them, so that the watch over each begins as early as it can.
         for entry in javas {
             let quiet = self.quiet(now, view, entry);
             if !quiet.is_enough() {
@@ -60,9 +64,9 @@ impl Claimant {
         why
     }
 
-    /// Waits for a Java Leaf of this identity to end, or takes over what it has left. Says whether
-    /// there is one.
-    pub(super) fn joins_java(&mut self, now: Now, view: &View) -> bool {
+    /// Waits for a Java Leaf of this identity to end, or takes over the node that it has left. Returns
+    /// whether there is one.
+    pub(super) fn joins_java(&mut self, now: Moment, view: &RegistryView) -> bool {
         if let Some(why) = self.beside_java(now, view) {
             self.contest(&why);
             self.bar(now, why, false, 1000);
@@ -78,7 +82,7 @@ impl Claimant {
 }
 
 /// Why a node of this identity is not taken over yet.
-fn writes(entry: &Entry, quiet: Quiet) -> String {
+fn writes(entry: &WorkerEntry, quiet: Quiet) -> String {
     if !quiet.was_written {
         return watching(entry, quiet);
     }
@@ -90,7 +94,7 @@ fn writes(entry: &Entry, quiet: Quiet) -> String {
 }
 
 /// Why this instance's own node is not used. `serving`: IDs were being issued until now.
-pub(super) fn writes_ours(entry: &Entry, quiet: Quiet, serving: bool) -> String {
+pub(super) fn writes_ours(entry: &WorkerEntry, quiet: Quiet, serving: bool) -> String {
     if !quiet.was_written && !serving {
         return watching(entry, quiet);
     }
@@ -101,7 +105,7 @@ pub(super) fn writes_ours(entry: &Entry, quiet: Quiet, serving: bool) -> String 
     )
 }
 
-fn watching(entry: &Entry, quiet: Quiet) -> String {
+fn watching(entry: &WorkerEntry, quiet: Quiet) -> String {
     format!(
         "something that is not a leafd wrote the node {} last: a Java Leaf with this address? leafd \
          takes over when nothing has written the node for {} s more; if the Java Leaf still runs, \
@@ -111,14 +115,15 @@ fn watching(entry: &Entry, quiet: Quiet) -> String {
     )
 }
 
-/// Why there are no IDs while ZooKeeper cannot be reached and the worker file does not allow any.
-pub(super) const fn without_zookeeper(standing: Standing) -> &'static str {
+/// Why there are no IDs while the registry cannot be reached and the worker file does not allow any.
+pub(super) fn without_registry(standing: Standing, words: &RegistryWords) -> String {
     match standing {
-        Standing::Own => "no worker ID yet, ZooKeeper has to give one",
-        Standing::Contested => {
+        Standing::Own => words.no_worker_id.to_owned(),
+        Standing::Contested => format!(
             "something that is not a leafd wrote the node of this instance when it was seen last, \
-             so its worker ID is not used before ZooKeeper can be reached"
-        }
-        Standing::HandedBack => HANDED_BACK,
+             so its worker ID is not used before {} can be reached",
+            words.name
+        ),
+        Standing::HandedBack => HANDED_BACK.to_owned(),
     }
 }

@@ -1,26 +1,20 @@
-//! What stands in a simulation for registrar, issuer and worker file.
+//! A host of a simulation: the production registrar, and a model of issuer and worker file.
 
-use super::super::claimant::Claimant;
-use super::super::model::Reading;
-use super::super::step::Effect;
+use std::task::{Context, Poll, Waker};
+
+use futures_util::future::BoxFuture;
+
+use super::super::registrar::{IssuerOrder, Registrar, RegistrarTask};
+use super::super::step::{ClaimAction, ClaimOutcome, Moment};
+use super::super::view::RegistryView;
+use super::LAYOUT;
 use crate::snowflake::last_use::LastUse;
-use crate::state::worker_file::Standing;
-
-/// The worker file.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Disk {
-    pub(crate) worker: Option<u64>,
-    pub(crate) ceiling_ms: u64,
-    pub(crate) limit_ms: u64,
-    /// In which boot, and how long after it.
-    pub(crate) reported: Option<(u64, u64)>,
-    pub(crate) nonces: Vec<String>,
-    pub(crate) standing: Standing,
-}
+use crate::state::worker_file::{SharedClaim, WorkerRecord};
+use crate::worker::registry::RegistryError;
 
 /// What the sequencer knows.
 #[derive(Debug)]
-pub(crate) struct Issuing {
+pub(crate) struct SimulatedIssuing {
     pub(crate) worker: u64,
     pub(crate) next: u64,
     pub(crate) ceiling_ms: u64,
@@ -31,89 +25,137 @@ pub(crate) struct Issuing {
 }
 
 /// One life of one instance.
-pub(crate) struct Life {
-    pub(crate) claimant: Claimant,
-    pub(crate) nonce: String,
-    pub(crate) issuing: Option<Issuing>,
+pub(crate) struct SimulatedLife {
+    pub(crate) registrar: Registrar,
+    pub(super) issuing: Option<SimulatedIssuing>,
     /// What the next write of the worker file says.
-    pub(crate) file: Disk,
-    pub(crate) has_begun: bool,
-    pub(crate) session: Option<u64>,
-    pub(crate) reading: Option<Reading>,
+    pub(super) file: WorkerRecord,
+    pub(super) has_begun: bool,
+    pub(super) session: Option<u64>,
+    pub(super) reading: Option<BoxFuture<'static, Result<RegistryView, RegistryError>>>,
     pub(crate) why: String,
 }
 
-pub(crate) struct Host {
-    pub(crate) identity: String,
-    pub(crate) disk: Disk,
-    pub(crate) life: Option<Life>,
+pub(crate) struct SimulatedHost {
+    pub(super) identity: String,
+    /// The worker file.
+    pub(crate) disk: WorkerRecord,
+    pub(crate) life: Option<SimulatedLife>,
     /// How far its clock is ahead.
     pub(crate) offset: i64,
-    /// Since when it does not reach the tree.
+    /// Since when it does not reach the registry.
     pub(crate) cut_off: Option<u64>,
     /// It does nothing before this, and does not know.
-    pub(crate) frozen_until: u64,
-    pub(crate) booted_at: u64,
+    pub(super) frozen_until: u64,
+    pub(super) booted_at: u64,
 }
 
-impl Host {
-    pub(crate) fn leave_name(&mut self) {
-        let Some(life) = &mut self.life else { return };
-        if life.file.nonces.first() != Some(&life.nonce) {
-            life.file.nonces.insert(0, life.nonce.clone());
-            life.file.nonces.truncate(8);
-            self.disk = life.file.clone();
-            let in_use = life.issuing.as_ref().map_or(0, |issuing| issuing.ceiling_ms);
-            self.disk.ceiling_ms = self.disk.ceiling_ms.max(in_use);
+impl SimulatedLife {
+    /// The next piece of the reading, or all of it; `None` when it goes on.
+    pub(super) fn read(&mut self, all: bool) -> Option<ClaimOutcome> {
+        let reading = self.reading.as_mut()?;
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            match reading.as_mut().poll(&mut context) {
+                Poll::Ready(view) => return Some(ClaimOutcome::Looked(Box::new(view.unwrap()))),
+                Poll::Pending if all => {}
+                Poll::Pending => return None,
+            }
         }
     }
 
-    /// What the registrar does with the effects.
-    pub(crate) fn take_effects(&mut self, now: u64) {
-        let booted_at = self.booted_at;
-        let Some(life) = &mut self.life else { return };
-        for effect in life.claimant.effects() {
-            match effect {
-                Effect::Serve { worker, start_ms, limit_ms } => {
-                    let used =
-                        if life.file.worker == Some(worker) { life.file.ceiling_ms } else { 0 };
-                    let next = start_ms.max(used);
-                    assert!(life.issuing.is_none(), "begins while it issues");
-                    life.issuing = Some(Issuing {
-                        worker,
-                        next,
-                        ceiling_ms: next,
-                        limit_ms,
-                        last_use: LastUse { clock_ms: next, boot_ms: now - booted_at },
-                        is_awaited: false,
-                    });
-                    life.has_begun = true;
-                    (life.file.worker, life.file.ceiling_ms) = (Some(worker), next);
-                    (life.file.limit_ms, life.file.standing) = (limit_ms, Standing::Own);
+    fn suspend(&mut self) {
+        if let Some(issuing) = self.issuing.take() {
+            self.file.ceiling_ms = issuing.ceiling_ms;
+        }
+    }
+
+    /// As the issuer does what it is told.
+    fn tell(&mut self, order: IssuerOrder, identity: &str, boot_ms: u64) {
+        match order {
+            IssuerOrder::Begin { worker, start_ms, limit_ms, shared, .. } => {
+                let used = if self.file.worker == Some(worker) { self.file.ceiling_ms } else { 0 };
+                let next = start_ms.max(used);
+                assert!(self.issuing.is_none(), "begins while it issues");
+                self.issuing = Some(SimulatedIssuing {
+                    worker,
+                    next,
+                    ceiling_ms: next,
+                    limit_ms,
+                    last_use: LastUse { clock_ms: next, boot_ms },
+                    is_awaited: false,
+                });
+                self.has_begun = true;
+                self.file = WorkerRecord {
+                    worker: Some(worker),
+                    identity: identity.to_owned(),
+                    layout: LAYOUT.to_owned(),
+                    ceiling_ms: next,
+                    shared: Some(shared),
+                };
+            }
+            IssuerOrder::Reported { limit_ms, shared } => {
+                if let Some(issuing) = &mut self.issuing {
+                    issuing.limit_ms = limit_ms;
                 }
-                Effect::Reported { limit_ms } => {
-                    if let Some(issuing) = &mut life.issuing {
-                        issuing.limit_ms = limit_ms;
-                    }
-                    life.file.limit_ms = limit_ms;
-                    life.file.reported = Some((booted_at, now - booted_at));
+                self.file.shared = Some(shared);
+            }
+            IssuerOrder::Suspend { why, .. } => {
+                self.suspend();
+                self.why = why;
+            }
+            IssuerOrder::Hold { .. } => self.suspend(),
+            IssuerOrder::Trouble(_) | IssuerOrder::Fine | IssuerOrder::NotGivenBack(_) => {}
+        }
+    }
+
+    /// What is written into the worker file.
+    pub(super) fn record(&mut self, shared: SharedClaim) -> WorkerRecord {
+        self.file.shared = Some(shared);
+        let in_use = self.issuing.as_ref().map_or(0, |issuing| issuing.ceiling_ms);
+        WorkerRecord { ceiling_ms: self.file.ceiling_ms.max(in_use), ..self.file.clone() }
+    }
+}
+
+impl SimulatedHost {
+    /// The name of the present boot.
+    pub(super) fn boot(&self) -> String {
+        format!("the boot of {}", self.booted_at)
+    }
+
+    /// The names of the lives that the disk knows.
+    pub(crate) fn nonces(&self) -> &[String] {
+        self.disk.shared.as_ref().map_or(&[], |shared| &shared.nonces)
+    }
+
+    /// What the registrar wants to do next, after everything that comes before it.
+    pub(super) fn next_action(&mut self, now: Moment) -> ClaimAction {
+        loop {
+            let life = self.life.as_mut().unwrap();
+            match life.registrar.next(now) {
+                RegistrarTask::Tell(order) => life.tell(order, &self.identity, now.boot_ms),
+                RegistrarTask::Remember(shared) => {
+                    self.disk = life.record(shared);
+                    life.registrar.remembered(Ok(()));
                 }
-                Effect::Stop { why, .. } => {
-                    suspend(life);
-                    life.why = why;
+                RegistrarTask::Act(action) => return action,
+                other => panic!("{other:?} before the end"),
+            }
+        }
+    }
+
+    /// What follows from an outcome is done at once.
+    pub(super) fn obey(&mut self, now: Moment) {
+        while let Some(life) = &mut self.life
+            && !life.registrar.queue.is_empty()
+        {
+            match life.registrar.next(now) {
+                RegistrarTask::Tell(order) => life.tell(order, &self.identity, now.boot_ms),
+                RegistrarTask::Remember(shared) => {
+                    self.disk = life.record(shared);
+                    life.registrar.remembered(Ok(()));
                 }
-                Effect::Lost => {
-                    suspend(life);
-                    life.file.limit_ms = 0;
-                    self.disk = life.file.clone();
-                }
-                Effect::Contested { why } => {
-                    suspend(life);
-                    (life.file.limit_ms, life.file.standing) = (0, Standing::Contested);
-                    self.disk = life.file.clone();
-                    life.why = why;
-                }
-                Effect::Trouble(_) | Effect::Fine => {}
+                other => panic!("{other:?} in the queue"),
             }
         }
     }
@@ -138,11 +180,5 @@ impl Host {
         issuing.next = time + 1;
         issuing.last_use = LastUse { clock_ms: clock, boot_ms };
         Some((issuing.worker, time))
-    }
-}
-
-fn suspend(life: &mut Life) {
-    if let Some(issuing) = life.issuing.take() {
-        life.file.ceiling_ms = issuing.ceiling_ms;
     }
 }

@@ -2,14 +2,16 @@
 //! writes its time there every three seconds, leaves what leafd has below the node, and asks nobody.
 //! In an outage it issues and writes nothing, and its first write afterwards may come late.
 
-use super::super::name::{self, NodeName};
-use super::super::view;
-use super::{SECOND, World};
+use super::super::model::Folder;
+use super::super::name::NodeName;
+use super::super::record::LeafRecord;
+use super::super::write::RegistryRecord;
+use super::{SECOND, SimulatedWorld};
 
 /// After an outage a call may hang, its client has to connect, and the next report to come.
 const RETURNS: u64 = 20 * SECOND;
 
-pub(crate) struct JavaLeaf {
+pub(crate) struct SimulatedJavaLeaf {
     identity: String,
     worker: u64,
     last: u64,
@@ -18,28 +20,29 @@ pub(crate) struct JavaLeaf {
     outages: u64,
 }
 
-fn record(identity: &str, timestamp: u64) -> Vec<u8> {
+/// What a Java Leaf at this address writes.
+pub(crate) fn java_record(identity: &str, timestamp: u64) -> LeafRecord {
     let (ip, port) = identity.rsplit_once(':').unwrap();
-    format!(r#"{{"ip":"{ip}","port":"{port}","timestamp":{timestamp}}}"#).into_bytes()
+    LeafRecord { ip: ip.to_owned(), port: port.to_owned(), timestamp }
 }
 
-impl JavaLeaf {
+impl SimulatedJavaLeaf {
     /// `None` when its clock is behind what its node says, and without the ensemble: its file was
     /// removed.
-    pub(crate) fn start(world: &mut World, identity: &str) -> Option<Self> {
+    pub(crate) fn start(world: &mut SimulatedWorld, identity: &str) -> Option<Self> {
         if world.is_down {
             return None;
         }
         let now = world.zk_now();
-        let names = world.tree.names(view::FOREVER);
+        let names = world.ensemble().tree.names(Folder::Owned);
         let own = names.into_iter().rev().find(|name| name.identity() == identity);
         let worker = match own {
             None => {
-                let data = record(identity, now);
-                world.tree.create_sequential(&name::prefix(identity), &data, now)?.sequence()
+                let leaf = java_record(identity, now);
+                world.ensemble().tree.create_sequential(identity, leaf, now)?.sequence()
             }
             Some(own) => {
-                let leaf = world.tree.leaf(&own)?.value.unwrap();
+                let leaf = world.ensemble().tree.leaf(&own)?.value.unwrap();
                 if leaf.timestamp > now {
                     return None;
                 }
@@ -48,19 +51,22 @@ impl JavaLeaf {
         };
         // A start writes nothing but a new node.
         let (identity, report_at) = (identity.to_owned(), world.now + SECOND);
-        Some(Self { identity, worker, last: now, report_at, outages: world.outages })
+        let outages = world.ensemble().outages;
+        Some(Self { identity, worker, last: now, report_at, outages })
     }
 
     /// One ID, and a report when it is time.
-    pub(crate) fn act(&mut self, world: &mut World) {
+    pub(crate) fn act(&mut self, world: &mut SimulatedWorld) {
         let now = world.zk_now();
-        let path = view::forever(&NodeName::new(&self.identity, self.worker));
-        if self.outages != world.outages && !world.is_down {
-            self.outages = world.outages;
+        let outages = world.ensemble().outages;
+        if self.outages != outages && !world.is_down {
+            self.outages = outages;
             self.report_at = world.now + world.random.u64(0..RETURNS);
         }
         if world.now >= self.report_at && !world.is_down {
-            assert!(world.tree.overwrite(&path, &record(&self.identity, now), now));
+            let name = NodeName::new(&self.identity, self.worker);
+            let report = RegistryRecord::Leaf(name, java_record(&self.identity, now));
+            assert!(world.ensemble().tree.overwrite(report, now));
             self.report_at = world.now + 3 * SECOND;
         }
         self.last = now.max(self.last + 1);

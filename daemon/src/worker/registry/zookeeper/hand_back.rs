@@ -1,28 +1,29 @@
-//! Handing a node back to Java Leaf: what the tree has to say before that may start. Plain functions;
-//! the command that waits and tells is in `app`.
+//! Handing a node back to Java Leaf: what the tree has to say before Java Leaf may start. Plain
+//! functions; the command that waits and tells the operator is in `app`.
 //!
-//! Java Leaf compares nothing but the recorded time with its clock. So the record is never lowered:
-//! whoever wants to hand a node back waits until the clock has passed it.
+//! Java Leaf compares only the recorded time with its clock. So leafd never lowers the record: it waits
+//! until the clock has passed it.
 
 use crate::worker::claim::name::NodeName;
 use crate::worker::claim::plan;
-use crate::worker::claim::record::{self, Holder, Leaf};
-use crate::worker::claim::view::{self, Entry, Op, View};
+use crate::worker::claim::record::{HolderRecord, LeafRecord};
+use crate::worker::claim::view::{RegistryView, WorkerEntry};
+use crate::worker::claim::write::{RegistryRecord, RegistryWrite};
 
 /// What a state directory knows of the instance whose node is handed back.
 #[derive(Debug, Clone, Copy)]
-pub struct Giver<'a> {
+pub(crate) struct Giver<'a> {
     /// Its identity.
-    pub identity: &'a str,
+    pub(crate) identity: &'a str,
     /// The names under which its lives have registered.
-    pub nonces: &'a [String],
+    pub(crate) nonces: &'a [String],
     /// Nothing was issued at or past this (ms since 1970).
-    pub ceiling_ms: u64,
+    pub(crate) ceiling_ms: u64,
 }
 
 /// What there is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HandOver {
+pub(crate) enum HandOver {
     /// The tree has no node of this identity, so Java Leaf gets a new worker ID. A tree that has lost
     /// its data gives the old number again, so it waits as well.
     NoNode {
@@ -42,17 +43,17 @@ pub enum HandOver {
         /// The node.
         name: NodeName,
         /// To be written first, all or nothing.
-        ops: Vec<Op>,
+        ops: Vec<RegistryWrite>,
         /// The time that the node records, or up to which leafd has issued (ms since 1970).
         until_ms: u64,
     },
 }
 
-/// Decides it from a reading of the tree.
+/// Says what to do, from a reading of the tree.
 ///
 /// # Errors
 /// Why the node cannot be handed back, and what to do.
-pub fn hand_over(giver: &Giver<'_>, view: &View) -> Result<HandOver, String> {
+pub(crate) fn hand_over(giver: &Giver<'_>, view: &RegistryView) -> Result<HandOver, String> {
     let identity = giver.identity;
     let is_own = |nonce: &str| giver.nonces.iter().any(|own| own == nonce);
     let live = view.lives.iter().find(|(name, live)| {
@@ -64,7 +65,7 @@ pub fn hand_over(giver: &Giver<'_>, view: &View) -> Result<HandOver, String> {
             "a leafd with another state directory lives as {identity:?} (node {name}); stop it first"
         ));
     }
-    let of_identity = |entry: &&Entry| entry.name.identity() == identity;
+    let of_identity = |entry: &&WorkerEntry| entry.name.identity() == identity;
     let entries: Vec<_> = view.entries.iter().filter(of_identity).collect();
     let entry = match entries.as_slice() {
         [] => return Ok(HandOver::NoNode { until_ms: giver.ceiling_ms }),
@@ -93,22 +94,22 @@ pub fn hand_over(giver: &Giver<'_>, view: &View) -> Result<HandOver, String> {
     let until_ms = leaf.timestamp.max(ceiling);
     let leaf_version = entry.leaf.version + 1;
     // From here on this directory issues nothing without claiming the node again.
-    let holder = Holder { ceiling, limit: ceiling, leaf_version, ..holder.clone() };
-    let leaf = Leaf { timestamp: until_ms, ..leaf.clone() };
-    let mut ops: Vec<Op> = plan::without_live(view, &name).into_iter().collect();
+    let holder = HolderRecord { ceiling, limit: ceiling, leaf_version, ..holder.clone() };
+    let leaf = LeafRecord { timestamp: until_ms, ..leaf.clone() };
+    let mut ops: Vec<RegistryWrite> = plan::without_live(view, &name).into_iter().collect();
     ops.extend([
-        Op::Set(view::forever(&name), record::write(&leaf), Some(entry.leaf.version)),
-        Op::Set(view::holder(&name), record::write(&holder), Some(node.version)),
+        RegistryWrite::Set(RegistryRecord::Leaf(name.clone(), leaf), Some(entry.leaf.version)),
+        RegistryWrite::Set(RegistryRecord::Holder(name.clone(), holder), Some(node.version)),
     ]);
     Ok(HandOver::After { name, ops, until_ms })
 }
 
 /// A node that another state directory held, or this one before it lost its worker file.
 fn of_another(
-    entry: &Entry,
-    leaf: &Leaf,
-    holder: &Holder,
-    view: &View,
+    entry: &WorkerEntry,
+    leaf: &LeafRecord,
+    holder: &HolderRecord,
+    view: &RegistryView,
 ) -> Result<HandOver, String> {
     let name = entry.name.clone();
     if holder.limit > view.now_ms {
@@ -126,8 +127,8 @@ fn of_another(
     Ok(HandOver::After { name, ops: Vec::new(), until_ms })
 }
 
-fn ambiguous(identity: &str, entries: &[&Entry]) -> String {
-    let each = |entry: &&Entry| {
+fn ambiguous(identity: &str, entries: &[&WorkerEntry]) -> String {
+    let each = |entry: &&WorkerEntry| {
         format!("`leafctl worker release {} --owner {identity}`", entry.name.sequence())
     };
     format!(

@@ -1,93 +1,38 @@
-//! The calls to ZooKeeper: a session, the readings of the tree, the writes. Every call has a time
-//! limit, and no rule of the claim is here.
+//! A session with ZooKeeper: its calls, each with a time limit.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
 use zookeeper_client::{
-    Acl, Acls, Client, CreateMode, Error, MultiWriteError, SessionId, SessionState, Stat,
-    StateWatcher,
+    Acls, Client, CreateMode, Error, MultiWriteError, SessionState, Stat, StateWatcher,
 };
 
-use crate::worker::claim::name::NodeName;
-use crate::worker::claim::quiet::Vantage;
-use crate::worker::claim::record::{self, Fleet, Live};
-use crate::worker::claim::view::{self, Entry, Op, Versioned, View, Wanted};
-use crate::config::Ensemble;
+use super::access::ZooKeeperAccess;
+use super::tree;
 use crate::environment::Environment;
-use crate::secret::Secret;
+use crate::worker::claim::name::{self, NodeName};
+use crate::worker::claim::quiet::Vantage;
+use crate::worker::claim::record::{self, FleetRecord, FreeRecord, LeafRecord, LiveRecord};
+use crate::worker::claim::view::{Versioned, WorkerEntry};
+use crate::worker::claim::write::{Key, RegistryRecord, RegistryWrite};
+use crate::worker::registry::{
+    Answer, Found, FoundAt, RegistryClock, RegistryError, RegistrySession,
+};
 
-/// As many of the worker IDs that were given back are looked at.
-const MOST_FREE: usize = 32;
-
-/// As many records are asked for before the first has come.
+/// How many records are asked for before the first has come.
 const AT_ONCE: usize = 128;
 
-/// What a session is opened with.
-#[derive(Debug, Clone)]
-pub struct Access {
-    /// The servers and the chroot.
-    pub ensemble: Ensemble,
-    /// Java Leaf's `leaf.name`.
-    pub name: String,
-    /// `USER:PASSWORD`.
-    pub auth: Option<Secret>,
-    /// For the nodes that are made.
-    pub acls: Vec<Acl>,
-    /// After so long a session that is not heard of is over.
-    pub session_timeout: Duration,
-    /// After so long a call has failed.
-    pub timeout: Duration,
-    /// What the fleet has to agree on.
-    pub layout: String,
-}
-
-impl Access {
-    /// The tree: `/snowflake/<name>` below the chroot.
-    #[must_use]
-    pub fn root(&self) -> String {
-        format!("{}/snowflake/{}", self.ensemble.chroot, self.name)
-    }
-}
-
-/// Why a call did not do what it should.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// The tree is not as it was thought to be.
-    #[error("the tree has changed in between")]
-    Conflict,
-    /// No answer, or a refusal. A write may have been executed.
-    #[error("ZooKeeper at {servers}: {why}")]
-    Failed {
-        /// The servers.
-        servers: String,
-        /// What happened.
-        why: String,
-    },
-}
-
-/// What the servers' clock says.
-#[derive(Debug, Clone, Copy)]
-pub struct ServersClock {
-    /// Their time (ms since 1970).
-    pub now_ms: u64,
-    /// Their epoch, see [`Vantage`].
-    pub epoch: i64,
-}
-
-/// A session.
-#[derive(Debug, Clone)]
-pub struct Session {
+#[derive(Debug)]
+pub(crate) struct ZooKeeperSession {
     client: Client,
-    environment: Environment,
-    access: Access,
+    access: ZooKeeperAccess,
     root: String,
-    continuity: Arc<Continuity>,
+    continuity: Continuity,
 }
 
 /// What interrupts the observation of the tree within one session.
@@ -102,7 +47,7 @@ impl Continuity {
         self.disturbances.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often it was interrupted so far.
+    /// How often the observation was interrupted so far.
     fn disturbances(&self) -> u64 {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         // The client may have connected again by now, and nobody else would tell. Never put off
@@ -115,22 +60,26 @@ impl Continuity {
     }
 }
 
-fn failed(access: &Access, why: impl ToString) -> CallError {
-    CallError::Failed { servers: access.ensemble.servers.join(","), why: why.to_string() }
+fn failed(access: &ZooKeeperAccess, why: impl std::fmt::Display) -> RegistryError {
+    let servers = access.ensemble.servers.join(",");
+    RegistryError::Failed(format!("ZooKeeper at {servers}: {why}"))
 }
 
 fn no_answer(limit: Duration) -> String {
     format!("no answer within {limit:?}")
 }
 
-impl Session {
-    /// Opens one, and makes what the tree lacks.
+impl ZooKeeperSession {
+    /// Opens a session, and makes what the tree lacks.
     ///
     /// # Errors
     /// When no server answers in time, or they refuse.
-    pub async fn open(access: &Access, environment: &Environment) -> Result<Self, CallError> {
+    pub(crate) async fn open(
+        access: &ZooKeeperAccess,
+        environment: &Environment,
+    ) -> Result<Self, RegistryError> {
         let mut servers = access.ensemble.servers.clone();
-        // Not the whole fleet at the first one.
+        // Spreads the fleet over the servers.
         environment.random().shuffle(&mut servers);
         let idle = access.timeout.min(access.session_timeout * 2 / 5);
         let mut connector = Client::connector()
@@ -148,43 +97,30 @@ impl Session {
             .map_err(|_| failed(access, no_answer(limit)))?
             .map_err(|error| failed(access, explain(&error)))?;
         let states = Mutex::new(client.state_watcher());
-        let continuity = Arc::new(Continuity { states, disturbances: AtomicU64::new(0) });
-        let environment = environment.clone();
+        let continuity = Continuity { states, disturbances: AtomicU64::new(0) };
         let (access, root) = (access.clone(), access.root());
-        let this = Self { client, environment, access, root, continuity };
-        this.prepare().await?;
+        let this = Self { client, access, root, continuity };
+        this.make_folders().await?;
         Ok(this)
     }
 
-    /// Whether a server answers it at present. One that lost its connection is not waited for: an
-    /// ensemble that went back to older data refuses it for as long as it lasts, and a new one can
-    /// be had at once.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        self.client.state() == SessionState::SyncConnected
-    }
-
-    /// Its number.
-    #[must_use]
-    pub fn id(&self) -> SessionId {
-        self.client.session_id()
-    }
-
-    /// For how long the ensemble keeps it without hearing of it.
-    #[must_use]
-    pub fn timeout(&self) -> Duration {
-        self.client.session_timeout()
+    pub(super) fn log_opening(&self) {
+        let (session, timeout) = (self.client.session_id(), self.client.session_timeout());
+        tracing::info!(%session, ?timeout, "ZooKeeper session");
     }
 
     fn path(&self, below: &str) -> String {
         format!("{}/{below}", self.root)
     }
 
-    async fn call<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, CallError> {
+    async fn call<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, RegistryError> {
         let limit = self.access.timeout;
         let why = match tokio::time::timeout(limit, call).await {
             Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) if is_conflict(&error) => return Err(CallError::Conflict),
+            Ok(Err(error)) if is_conflict(&error) => return Err(RegistryError::Conflict),
             Ok(Err(error)) => explain(&error),
             Err(_) => no_answer(limit),
         };
@@ -196,7 +132,7 @@ impl Session {
     async fn find<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<Option<T>, CallError> {
+    ) -> Result<Option<T>, RegistryError> {
         let call = async {
             match call.await {
                 Err(Error::NoNode) => Ok(None),
@@ -207,18 +143,18 @@ impl Session {
     }
 
     /// Makes the folders of the tree, and what its instances must agree on.
-    async fn prepare(&self) -> Result<(), CallError> {
-        for folder in [view::FOREVER, view::TEMPORARY, view::FREE] {
+    async fn make_folders(&self) -> Result<(), RegistryError> {
+        for folder in [tree::FOREVER, tree::TEMPORARY, tree::FREE] {
             self.ensure(&self.path(folder), &[]).await?;
         }
-        let fleet = Fleet { version: record::VERSION, layout: self.access.layout.clone() };
-        self.ensure(&self.path(view::FLEET), &record::write(&fleet)).await?;
-        self.ensure(&self.path(view::CLOCK), &[]).await
+        let fleet = FleetRecord { version: record::VERSION, layout: self.access.layout.clone() };
+        self.ensure(&self.path(tree::LEAFD), &record::write(&fleet)).await?;
+        self.ensure(&self.path(tree::CLOCK), &[]).await
     }
 
     /// Makes a node and those above it, where they are missing.
-    async fn ensure(&self, path: &str, data: &[u8]) -> Result<(), CallError> {
-        // Looked at first: who may not write above the tree can still use it.
+    async fn ensure(&self, path: &str, data: &[u8]) -> Result<(), RegistryError> {
+        // A look comes first: an instance without the right to write above the tree can still use it.
         if self.call(self.client.check_stat(path)).await?.is_some() {
             return Ok(());
         }
@@ -236,100 +172,19 @@ impl Session {
         self.call(create).await
     }
 
-    /// Reads the tree.
-    ///
-    /// # Errors
-    /// When a call fails.
-    pub async fn look(&self, wanted: &Wanted) -> Result<View, CallError> {
-        match self.look_once(wanted).await {
-            // The tree was deleted.
-            Err(CallError::Conflict) => {
-                self.prepare().await?;
-                self.look_once(wanted).await
-            }
-            other => other,
-        }
-    }
-
-    async fn look_once(&self, wanted: &Wanted) -> Result<View, CallError> {
-        // A write goes to the leader and comes back: what is read after it is at least as new.
-        let clock = self.clock().await?;
-        // Before the names: a worker ID that returns afterwards changes its version.
-        let fleet = self.read(view::FLEET).await?.ok_or(CallError::Conflict)?;
-        let (nodes, stat) = self.names_and_stat(view::FOREVER).await?;
-        let (live, _) = self.names_and_stat(view::TEMPORARY).await?;
-        let (free, _) = self.names_and_stat(view::FREE).await?;
-        let of_interest = nodes.iter().filter(|name| {
-            // Few live instances are asked about, so this is not quadratic but for a survey.
-            let is_live = wanted.survey && live.binary_search(name).is_ok();
-            wanted.includes(name, is_live)
-        });
-        let entries = self.entries(of_interest).await?;
-        let own = live.iter().filter(|name| name.identity() == wanted.identity);
-        let lives = self.each(own, view::temporary).await?;
-        let mut some: Vec<_> = free.iter().collect();
-        self.environment.random().shuffle(&mut some);
-        some.sort_by_key(|name| name.identity() != wanted.identity);
-        let frees = self.each(some.into_iter().take(MOST_FREE), view::free).await?;
-        Ok(View {
-            vantage: self.vantage(clock.epoch),
-            now_ms: clock.now_ms,
-            fleet,
-            next_sequence: next_sequence(&stat),
-            entries,
-            lives,
-            frees,
-            nodes,
-            live,
-            free,
-        })
-    }
-
     /// The names below a folder in order, and the folder's state.
-    async fn names_and_stat(&self, folder: &str) -> Result<(Vec<NodeName>, Stat), CallError> {
+    async fn names_and_stat(&self, folder: &str) -> Result<(Vec<NodeName>, Stat), RegistryError> {
         let (names, stat) = self.call(self.client.get_children(&self.path(folder))).await?;
         let mut names: Vec<_> = names.iter().filter_map(|name| NodeName::parse(name)).collect();
         names.sort_unstable();
         Ok((names, stat))
     }
 
-    /// Every worker ID that has an owner, every live instance, and every one that was given back.
-    ///
-    /// # Errors
-    /// When a call fails.
-    pub async fn names(&self) -> Result<[Vec<NodeName>; 3], CallError> {
-        let (nodes, _) = self.names_and_stat(view::FOREVER).await?;
-        let (live, _) = self.names_and_stat(view::TEMPORARY).await?;
-        let (free, _) = self.names_and_stat(view::FREE).await?;
-        Ok([nodes, live, free])
-    }
-
-    /// ZooKeeper's time, by a write.
-    ///
-    /// # Errors
-    /// When the call fails.
-    pub async fn clock(&self) -> Result<ServersClock, CallError> {
-        let stat = self.call(self.client.set_data(&self.path(view::CLOCK), &[], None)).await?;
-        Ok(ServersClock { now_ms: ms(stat.mtime), epoch: stat.mzxid >> 32 })
-    }
-
-    /// From where everything was seen that was read since the clock told `epoch`. To be asked after
-    /// the reading, so that no interruption of it is missed.
-    #[must_use]
-    pub fn vantage(&self, epoch: i64) -> Vantage {
-        Vantage {
-            session: self.id().0,
-            disturbances: self.continuity.disturbances(),
-            epoch,
-            session_ms: u64::try_from(self.timeout().as_millis()).unwrap_or(u64::MAX),
-        }
-    }
-
     async fn read<T: DeserializeOwned>(
         &self,
-        below: &str,
-    ) -> Result<Option<Versioned<Result<T, String>>>, CallError> {
-        let found = self.find(self.client.get_data(&self.path(below))).await?;
+        key: &Key,
+    ) -> Result<Option<Found<T>>, RegistryError> {
+        let found = self.find(self.client.get_data(&self.path(&tree::path(key)))).await?;
         Ok(found.map(|(data, stat)| Versioned {
             value: record::read(&data),
             version: stat.version,
@@ -340,98 +195,86 @@ impl Session {
     }
 
     /// The records of nodes that are there.
-    ///
-    /// # Errors
-    /// When a call fails.
-    pub async fn each<'a, T: DeserializeOwned>(
+    async fn each<T: DeserializeOwned>(
         &self,
-        names: impl Iterator<Item = &'a NodeName>,
-        path: impl Fn(&NodeName) -> String,
-    ) -> Result<Vec<(NodeName, Versioned<Result<T, String>>)>, CallError> {
-        let names: Vec<_> = names.collect();
+        names: &[NodeName],
+        key: impl Fn(&NodeName) -> Key,
+    ) -> Result<FoundAt<T>, RegistryError> {
         let mut found = Vec::with_capacity(names.len());
         for names in names.chunks(AT_ONCE) {
             let reads = names.iter().map(|name| {
-                let path = path(name);
-                async move { self.read(&path).await }
+                let key = key(name);
+                async move { self.read(&key).await }
             });
             for (name, record) in names.iter().zip(join_all(reads).await) {
-                found.extend(record?.map(|record| ((*name).clone(), record)));
+                found.extend(record?.map(|record| (name.clone(), record)));
             }
         }
         Ok(found)
     }
 
-    /// The records of worker IDs that have an owner.
-    ///
-    /// # Errors
-    /// When a call fails.
-    pub async fn entries<'a>(
-        &self,
-        names: impl Iterator<Item = &'a NodeName>,
-    ) -> Result<Vec<Entry>, CallError> {
-        let leafs = self.each(names, view::forever).await?;
+    async fn entries_of(&self, names: &[NodeName]) -> Result<Vec<WorkerEntry>, RegistryError> {
+        let leafs = self.each(names, Key::leaf).await?;
         let mut entries = Vec::with_capacity(leafs.len());
         for leafs in leafs.chunks(AT_ONCE) {
             let reads = leafs.iter().map(|(name, _)| {
-                let path = view::holder(name);
-                async move { self.read(&path).await }
+                let key = Key::holder(name);
+                async move { self.read(&key).await }
             });
             for ((name, leaf), holder) in leafs.iter().zip(join_all(reads).await) {
-                entries.push(Entry { name: name.clone(), leaf: leaf.clone(), holder: holder? });
+                entries.push(WorkerEntry {
+                    name: name.clone(),
+                    leaf: leaf.clone(),
+                    holder: holder?,
+                });
             }
         }
         Ok(entries)
     }
 
-    /// Where the other live instances' clocks can be asked for, and under which names.
-    ///
-    /// # Errors
-    /// When a call fails.
-    pub async fn peers(&self, nonce: &str) -> Result<Vec<String>, CallError> {
-        let (live, _) = self.names_and_stat(view::TEMPORARY).await?;
-        let lives = self.each::<Live>(live.iter(), view::temporary).await?;
-        let others = lives.into_iter().filter_map(|(_, live)| live.value.ok());
-        let others = others.filter(|live| live.nonce != nonce && live.port != 0);
-        Ok(others.map(|live| join(&live.ip, live.port)).collect())
-    }
-
     /// Makes a node with a sequence below `forever`.
-    ///
-    /// # Errors
-    /// When the call fails; the node may have been made.
-    pub async fn create(&self, prefix: &str, data: &[u8]) -> Result<NodeName, CallError> {
-        let path = self.path(&format!("{}/{prefix}", view::FOREVER));
+    async fn create_node(
+        &self,
+        identity: &str,
+        leaf: &LeafRecord,
+    ) -> Result<NodeName, RegistryError> {
+        let prefix = name::prefix(identity);
+        let path = self.path(&format!("{}/{prefix}", tree::FOREVER));
         let options = CreateMode::PersistentSequential.with_acls(Acls::new(&self.access.acls));
-        let (_, sequence) = self.call(self.client.create(&path, data, &options)).await?;
+        let data = record::write(leaf);
+        let (_, sequence) = self.call(self.client.create(&path, &data, &options)).await?;
         let name = format!("{prefix}{sequence}");
         NodeName::parse(&name).ok_or_else(|| {
             failed(&self.access, format!("it made the node {name:?}, beyond all worker IDs"))
         })
     }
 
-    /// Writes, all or nothing.
-    ///
-    /// # Errors
-    /// [`CallError::Conflict`] when the tree is not as expected: nothing was written.
-    pub async fn commit(&self, ops: &[Op]) -> Result<(), CallError> {
+    async fn commit_all(&self, writes: &[RegistryWrite]) -> Result<(), RegistryError> {
         let acls = Acls::new(&self.access.acls);
+        let persistent = CreateMode::Persistent.with_acls(acls);
+        let ephemeral = CreateMode::Ephemeral.with_acls(acls);
+        let path = |key: &Key| self.path(&tree::path(key));
         let mut writer = self.client.new_multi_writer();
-        for op in ops {
-            let added = match op {
-                Op::Check(path, version) => writer.add_check_version(&self.path(path), *version),
-                Op::Create(path, data) => {
-                    let options = CreateMode::Persistent.with_acls(acls);
-                    writer.add_create(&self.path(path), data, &options)
+        for write in writes {
+            let added = match write {
+                RegistryWrite::Check(key, version) => {
+                    writer.add_check_version(&path(key), *version)
                 }
-                Op::CreateEphemeral(path, data) => {
-                    let options = CreateMode::Ephemeral.with_acls(acls);
-                    writer.add_create(&self.path(path), data, &options)
+                // A node can be made only where there is none.
+                RegistryWrite::Absent(key) => writer
+                    .add_create(&path(key), &[], &ephemeral)
+                    .and_then(|()| writer.add_delete(&path(key), Some(0))),
+                RegistryWrite::Create(record) => {
+                    let is_live = matches!(record, RegistryRecord::Live(..));
+                    let options = if is_live { &ephemeral } else { &persistent };
+                    writer.add_create(&path(&record.key()), &tree::bytes(record), options)
                 }
-                Op::Set(path, data, version) => {
-                    writer.add_set_data(&self.path(path), data, *version)
+                RegistryWrite::Set(record, version) => {
+                    writer.add_set_data(&path(&record.key()), &tree::bytes(record), *version)
                 }
-                Op::Delete(path, version) => writer.add_delete(&self.path(path), Some(*version)),
+                RegistryWrite::Delete(key, version) => {
+                    writer.add_delete(&path(key), Some(*version))
+                }
             };
             added.map_err(|error| failed(&self.access, explain(&error)))?;
         }
@@ -446,6 +289,74 @@ impl Session {
     }
 }
 
+impl RegistrySession for ZooKeeperSession {
+    fn is_connected(&self) -> bool {
+        self.client.state() == SessionState::SyncConnected
+    }
+
+    fn prepare(&self) -> Answer<'_, ()> {
+        Box::pin(self.make_folders())
+    }
+
+    fn clock(&self) -> Answer<'_, RegistryClock> {
+        Box::pin(async {
+            // A write goes to the leader and comes back: what is read after it is at least as new.
+            let written = self.client.set_data(&self.path(tree::CLOCK), &[], None);
+            let stat = self.call(written).await?;
+            Ok(RegistryClock { now_ms: ms(stat.mtime), epoch: stat.mzxid >> 32 })
+        })
+    }
+
+    fn vantage(&self, epoch: i64) -> Vantage {
+        let session_ms = self.client.session_timeout().as_millis();
+        Vantage {
+            session: self.client.session_id().0,
+            disturbances: self.continuity.disturbances(),
+            epoch,
+            session_ms: u64::try_from(session_ms).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn fleet(&self) -> Answer<'_, Option<Found<FleetRecord>>> {
+        Box::pin(self.read(&Key::Fleet))
+    }
+
+    fn owned(&self) -> Answer<'_, (Vec<NodeName>, u64)> {
+        Box::pin(async {
+            let (nodes, stat) = self.names_and_stat(tree::FOREVER).await?;
+            Ok((nodes, next_sequence(&stat)))
+        })
+    }
+
+    fn live(&self) -> Answer<'_, Vec<NodeName>> {
+        Box::pin(async { Ok(self.names_and_stat(tree::TEMPORARY).await?.0) })
+    }
+
+    fn free(&self) -> Answer<'_, Vec<NodeName>> {
+        Box::pin(async { Ok(self.names_and_stat(tree::FREE).await?.0) })
+    }
+
+    fn entries<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, Vec<WorkerEntry>> {
+        Box::pin(self.entries_of(names))
+    }
+
+    fn live_records<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, FoundAt<LiveRecord>> {
+        Box::pin(self.each(names, Key::live))
+    }
+
+    fn free_records<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, FoundAt<FreeRecord>> {
+        Box::pin(self.each(names, Key::free))
+    }
+
+    fn create<'a>(&'a self, identity: &'a str, leaf: &'a LeafRecord) -> Answer<'a, NodeName> {
+        Box::pin(self.create_node(identity, leaf))
+    }
+
+    fn commit<'a>(&'a self, writes: &'a [RegistryWrite]) -> Answer<'a, ()> {
+        Box::pin(self.commit_all(writes))
+    }
+}
+
 /// The sequence that the next node gets: so many were made, of which `num_children` are left.
 fn next_sequence(stat: &Stat) -> u64 {
     let made = (i64::from(stat.cversion) + i64::from(stat.num_children)) / 2;
@@ -454,10 +365,6 @@ fn next_sequence(stat: &Stat) -> u64 {
 
 fn ms(time: i64) -> u64 {
     u64::try_from(time).unwrap_or(0)
-}
-
-fn join(ip: &str, port: u16) -> String {
-    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
 const fn is_conflict(error: &Error) -> bool {

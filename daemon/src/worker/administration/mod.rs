@@ -1,16 +1,19 @@
-//! The worker IDs as people administer them: list, release.
+//! What an operator sees of the worker IDs, and does with them: list, release.
+
+mod shared;
+mod status;
 
 use leaf_client::wire::{ErrorCode, WireError, WorkerStatus};
 
-use super::administration::Registry;
+pub use shared::SharedWorkers;
 
-/// The registry of worker IDs, as far as it can be administered.
+/// The worker IDs, as far as this instance's registry knows of them.
 #[derive(Debug, Clone)]
 pub enum Workers {
-    /// The configuration has numbered this host.
+    /// The configuration numbers the hosts, so there is no list.
     Fixed,
-    /// ZooKeeper has.
-    ZooKeeper(Registry),
+    /// A registry that hosts share gives them.
+    Shared(SharedWorkers),
 }
 
 impl Workers {
@@ -20,23 +23,31 @@ impl Workers {
     ///
     /// # Errors
     /// When the registry keeps no list, or cannot be asked.
-    pub async fn list(&self, from: u64, limit: usize) -> Result<Vec<WorkerStatus>, WireError> {
+    pub(crate) async fn list(
+        &self,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<WorkerStatus>, WireError> {
         match self {
             Self::Fixed => Err(not_configured()),
-            Self::ZooKeeper(registry) => registry.list(from, limit).await,
+            Self::Shared(workers) => workers.list(from, limit).await,
         }
     }
 
-    /// Makes `worker` free for anybody, on an operator's word that `owner` is gone for good. Done
-    /// again, it changes nothing and is no error.
+    /// Makes `worker` free for anybody, on an operator's word that `owner` is gone for good. A second
+    /// release changes nothing and is no error.
     ///
     /// # Errors
     /// When there is no such worker ID, another owner has it, or its owner is live; when the
     /// registry keeps no list, or cannot be asked.
-    pub async fn release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, WireError> {
+    pub(crate) async fn release(
+        &self,
+        worker: u64,
+        owner: &str,
+    ) -> Result<WorkerStatus, WireError> {
         match self {
             Self::Fixed => Err(not_configured()),
-            Self::ZooKeeper(registry) => registry.release(worker, owner).await,
+            Self::Shared(workers) => workers.release(worker, owner).await,
         }
     }
 }

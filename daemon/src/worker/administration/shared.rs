@@ -1,110 +1,112 @@
-//! The worker IDs of a tree as people administer them: list, release.
+//! The worker IDs of a registry that hosts share: list, release.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use leaf_client::wire::{
-    ErrorCode, MAX_ADDRESS_CHARS, MAX_OWNER_CHARS, WireError, WorkerState, WorkerStatus,
-};
+use leaf_client::wire::{ErrorCode, WireError, WorkerStatus};
 
-use super::claim::name::NodeName;
-use super::claim::plan;
-use super::claim::quiet::{Quiet, Vantage, Watch};
-use super::claim::record::{Free, Phase};
-use super::registrar::SharedSession;
-use super::registry::zookeeper::session::{Access, CallError, Session};
-use super::claim::view::{self, Entry, Versioned};
+use super::status::{released, taken};
 use crate::environment::Environment;
 use crate::snowflake::issuer::Issuer;
+use crate::worker::claim::name::NodeName;
+use crate::worker::claim::plan;
+use crate::worker::claim::quiet::{Quiet, QuietWatch, Vantage};
+use crate::worker::claim::view::WorkerEntry;
+use crate::worker::registry::{RegistryConnection, RegistryError, RegistrySession};
 
-/// How often a release is tried when the tree changes meanwhile.
+/// How often a release is tried when the registry changes meanwhile.
 const TRIES: u32 = 3;
 
-/// The tree of this instance.
+/// The worker IDs of a registry, asked over the registrar's session.
 #[derive(Clone)]
-pub struct Registry {
-    session: SharedSession,
-    access: Access,
+pub struct SharedWorkers {
+    connection: RegistryConnection,
     issuer: Issuer,
     environment: Environment,
-    /// The nodes that a Java Leaf may write, since they were asked for.
-    watch: Arc<Mutex<Watch>>,
+    /// The nodes that a Java Leaf may write, since they were first asked for.
+    watch: Arc<Mutex<QuietWatch>>,
 }
 
-/// One reading of some nodes.
+/// One reading of some records.
 #[derive(Clone, Copy)]
-struct Reading {
+struct TimedReading {
     vantage: Vantage,
     /// When it began and ended (ms since the boot).
     times: (u64, u64),
 }
 
-impl std::fmt::Debug for Registry {
+impl std::fmt::Debug for SharedWorkers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registry").field("access", &self.access).finish_non_exhaustive()
+        f.debug_struct("SharedWorkers")
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
     }
 }
 
-impl From<CallError> for WireError {
-    fn from(error: CallError) -> Self {
+impl From<RegistryError> for WireError {
+    fn from(error: RegistryError) -> Self {
         Self::new(ErrorCode::RegistryUnavailable, error.to_string()).with_retry_after_ms(1000)
     }
 }
 
-impl Registry {
-    /// That of `session`, which may not be there yet.
-    #[must_use]
-    pub fn new(
-        session: SharedSession,
-        access: Access,
+/// Every worker ID that has an owner, every live instance, and every worker ID that was given back.
+async fn names(session: &dyn RegistrySession) -> Result<[Vec<NodeName>; 3], RegistryError> {
+    let (owned, _) = session.owned().await?;
+    Ok([owned, session.live().await?, session.free().await?])
+}
+
+impl SharedWorkers {
+    pub(crate) fn new(
+        connection: RegistryConnection,
         issuer: Issuer,
         environment: Environment,
     ) -> Self {
-        Self { session, access, issuer, environment, watch: Arc::default() }
+        Self { connection, issuer, environment, watch: Arc::default() }
     }
 
-    /// How long the node of `entry` has been quiet, if it is not one that leafd alone writes.
-    fn javas(&self, reading: Reading, entry: &Entry) -> Option<Quiet> {
+    /// How long the node of `entry` has been quiet, unless leafd alone writes it.
+    fn javas(&self, reading: TimedReading, entry: &WorkerEntry) -> Option<Quiet> {
         let is_javas = plan::is_written_by_others(entry) || entry.holder().is_none();
         let watch = || {
             let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
-            watch.see(reading.vantage, reading.times, &entry.name, entry.sight())
+            watch.see(reading.vantage, reading.times, &entry.name, entry.stamp())
         };
         is_javas.then(watch)
     }
 
-    fn session(&self) -> Result<Session, WireError> {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        session.filter(Session::is_connected).ok_or_else(|| {
-            let servers = self.access.ensemble.servers.join(",");
-            let text = format!("ZooKeeper at {servers} cannot be reached at present");
+    fn session(&self) -> Result<Arc<dyn RegistrySession>, WireError> {
+        self.connection.session().ok_or_else(|| {
+            let registry = self.connection.registry();
+            let (name, servers) = (registry.words().name, registry.servers().join(","));
+            let text = format!("{name} at {servers} cannot be reached at present");
             WireError::new(ErrorCode::RegistryUnavailable, text).with_retry_after_ms(1000)
         })
     }
 
-    /// At most `limit` worker IDs, ascending, from `from` on.
-    ///
-    /// # Errors
-    /// When ZooKeeper does not answer.
-    pub async fn list(&self, from: u64, limit: usize) -> Result<Vec<WorkerStatus>, WireError> {
+    /// See [`super::Workers::list`].
+    pub(super) async fn list(
+        &self,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<WorkerStatus>, WireError> {
         let session = self.session()?;
         let began_ms = self.environment.boot_ms();
         let clock = session.clock().await?;
         let now_ms = clock.now_ms;
-        let [nodes, live, free] = session.names().await?;
-        let mut page: Vec<_> = nodes.iter().chain(&free).collect();
+        let [nodes, live, free] = names(&*session).await?;
+        let mut page: Vec<_> = nodes.into_iter().chain(free).collect();
         page.retain(|name| name.sequence() >= from);
-        page.sort_unstable_by_key(|name| name.sequence());
+        page.sort_by_key(NodeName::sequence);
         page.truncate(limit);
-        let entries = session.entries(page.iter().copied()).await?;
+        let entries = session.entries(&page).await?;
         let entries: HashMap<_, _> = entries.iter().map(|entry| (&entry.name, entry)).collect();
-        let frees = session.each::<Free>(page.iter().copied(), view::free).await?;
+        let frees = session.free_records(&page).await?;
         let frees: HashMap<_, _> = frees.iter().map(|(name, free)| (name, free)).collect();
         let times = (began_ms, self.environment.boot_ms());
-        let reading = Reading { vantage: session.vantage(clock.epoch), times };
+        let reading = TimedReading { vantage: session.vantage(clock.epoch), times };
         let own = self.issuer.status();
         // A node that has gone since the names were read is left out.
-        let statuses = page.into_iter().filter_map(|name| {
+        let statuses = page.iter().filter_map(|name| {
             let mut status = match (entries.get(name), frees.get(name)) {
                 (Some(entry), _) => {
                     let javas = self.javas(reading, entry);
@@ -119,21 +121,21 @@ impl Registry {
         Ok(statuses.collect())
     }
 
-    /// Makes `worker` free for anybody, on an operator's word that `owner` is gone for good.
-    ///
-    /// # Errors
-    /// When there is no such worker ID, another owner has it, or its owner is live; when ZooKeeper
-    /// does not answer.
-    pub async fn release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, WireError> {
+    /// See [`super::Workers::release`].
+    pub(super) async fn release(
+        &self,
+        worker: u64,
+        owner: &str,
+    ) -> Result<WorkerStatus, WireError> {
         let session = self.session()?;
         for _ in 0..TRIES {
             let began_ms = self.environment.boot_ms();
             let clock = session.clock().await?;
             let now_ms = clock.now_ms;
-            let [nodes, live, free] = session.names().await?;
+            let [nodes, live, free] = names(&*session).await?;
             let has = |name: &&NodeName| name.sequence() == worker;
             if let Some(name) = free.iter().find(has) {
-                let found = session.each::<Free>([name].into_iter(), view::free).await?;
+                let found = session.free_records(std::slice::from_ref(name)).await?;
                 if let Some((_, free)) = found.first() {
                     is_of(name, owner)?;
                     return Ok(released(name, free, now_ms));
@@ -143,7 +145,7 @@ impl Registry {
             names.sort_by_key(|name| name.identity() != owner);
             let name = *names.first().ok_or_else(|| unknown(worker))?;
             is_of(name, owner)?;
-            let entries = session.entries([name].into_iter()).await?;
+            let entries = session.entries(std::slice::from_ref(name)).await?;
             let Some(entry) = entries.first() else { continue };
             if live.contains(name) {
                 let text =
@@ -151,13 +153,13 @@ impl Registry {
                 return Err(WireError::new(ErrorCode::WorkerInUse, text));
             }
             let times = (began_ms, self.environment.boot_ms());
-            let reading = Reading { vantage: session.vantage(clock.epoch), times };
+            let reading = TimedReading { vantage: session.vantage(clock.epoch), times };
             if let Some(quiet) = self.javas(reading, entry).filter(|quiet| !quiet.is_enough()) {
                 return Err(not_quiet(entry, quiet));
             }
             match session.commit(&plan::release(entry, now_ms)).await {
                 Ok(()) => tracing::info!(worker, owner, "worker ID released by an operator"),
-                Err(CallError::Conflict) => {}
+                Err(RegistryError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -180,12 +182,8 @@ fn is_of(name: &NodeName, owner: &str) -> Result<(), WireError> {
     Err(WireError::new(ErrorCode::WrongOwner, text))
 }
 
-fn short(text: &str, most: usize) -> String {
-    text.chars().take(most).collect()
-}
-
 /// Why a node that a Java Leaf may write is not released.
-fn not_quiet(entry: &Entry, quiet: Quiet) -> WireError {
+fn not_quiet(entry: &WorkerEntry, quiet: Quiet) -> WireError {
     let (worker, owner) = (entry.name.sequence(), entry.name.identity());
     let (needed, left) = (quiet.needed_ms.div_ceil(1000), quiet.left_ms().div_ceil(1000));
     let text = if quiet.was_written {
@@ -203,47 +201,4 @@ fn not_quiet(entry: &Entry, quiet: Quiet) -> WireError {
     };
     let retry_after_ms = u32::try_from(quiet.left_ms()).unwrap_or(u32::MAX);
     WireError::new(ErrorCode::WorkerInUse, text).with_retry_after_ms(retry_after_ms)
-}
-
-/// `javas`: how long the node has been quiet, where something that is not a leafd wrote it last.
-/// What has not been seen to be quiet counts as live.
-fn taken(entry: &Entry, has_live_node: bool, javas: Option<Quiet>, now_ms: u64) -> WorkerStatus {
-    let leaf = entry.leaf.value.as_ref().ok();
-    let address = leaf.map_or(String::new(), |leaf| format!("{}:{}", leaf.ip, leaf.port));
-    let age_ms = now_ms.saturating_sub(entry.leaf.modified_ms);
-    let holder = entry.holder().filter(|_| javas.is_none());
-    let state = match holder.map(|holder| holder.phase) {
-        Some(Phase::Held) => WorkerState::Held,
-        Some(Phase::Settling) => WorkerState::Settling,
-        None => WorkerState::JavaLeaf,
-    };
-    let may_be_written = javas.is_some_and(|quiet| !quiet.is_enough());
-    let ceiling = holder.map(|holder| holder.ceiling).or(leaf.map(|leaf| leaf.timestamp));
-    WorkerStatus {
-        worker: entry.name.sequence(),
-        owner: short(entry.name.identity(), MAX_OWNER_CHARS),
-        address: short(&address, MAX_ADDRESS_CHARS),
-        state,
-        live: has_live_node || may_be_written,
-        own: false,
-        reported_unix_ms: entry.leaf.modified_ms,
-        age_ms,
-        ceiling_unix_ms: ceiling.unwrap_or(0),
-        limit_unix_ms: holder.map(|holder| holder.limit).filter(|limit| *limit > 0),
-    }
-}
-
-fn released(name: &NodeName, free: &Versioned<Result<Free, String>>, now_ms: u64) -> WorkerStatus {
-    WorkerStatus {
-        worker: name.sequence(),
-        owner: short(name.identity(), MAX_OWNER_CHARS),
-        address: String::new(),
-        state: WorkerState::Released,
-        live: false,
-        own: false,
-        reported_unix_ms: free.modified_ms,
-        age_ms: now_ms.saturating_sub(free.modified_ms),
-        ceiling_unix_ms: free.value.as_ref().map_or(0, |free| free.not_before),
-        limit_unix_ms: None,
-    }
 }

@@ -1,30 +1,36 @@
 use leaf_client::Layout;
+use tokio::time::Instant;
 
 use super::*;
-use crate::config::Ensemble;
+use crate::config::Config;
 use crate::snowflake::issuer::Settings as IssuerSettings;
 use crate::state::dir::{ForeignPolicy, StateDir, StateError, WorkerPast};
 use crate::state::owner::Owner;
+use crate::state::worker_file::{SharedClaim, Standing};
 use crate::state::writer::Writer;
+use crate::worker::claim::registrar::MOST_NONCES;
+use crate::worker::registry::{SharedRegistry, WorkerSource, open};
 
-fn settings() -> Settings {
-    Settings {
-        access: Access {
-            // Nobody listens there.
-            ensemble: Ensemble::parse("127.0.0.1:1").unwrap(),
-            name: "leaf".into(),
-            auth: None,
-            acls: Vec::new(),
-            session_timeout: Duration::from_secs(10),
-            timeout: Duration::from_secs(1),
+/// ZooKeeper, at an address where nobody listens.
+fn registry(environment: &Environment) -> SharedRegistry {
+    let mut config = Config::default();
+    config.worker.registry = crate::config::Registry::ZooKeeper;
+    config.zookeeper.servers = Some("127.0.0.1:1".to_owned());
+    config.zookeeper.timeout = Duration::from_secs(1);
+    match open(&config, None, environment) {
+        Ok(WorkerSource::Shared(shared)) => shared,
+        _ => panic!("not shared"),
+    }
+}
+
+fn settings(shared: &SharedRegistry) -> ShellSettings {
+    ShellSettings {
+        registrar: RegistrarSettings {
+            registry: shared.registry.name(),
+            rules: shared.rules,
             layout: Layout::LEAF.to_string(),
-        },
-        rules: Rules {
-            reclaim_after_ms: Some(86_400_000),
-            fence_after_ms: 43_200_000,
-            session_ms: 10_000,
-            report_ms: 3000,
-            settle_ms: 10_000,
+            max_worker: Layout::LEAF.max_worker(),
+            give_back: false,
         },
         sequence: sequencer::Rules {
             layout: Layout::LEAF,
@@ -34,7 +40,6 @@ fn settings() -> Settings {
             start_wait_ms: 5000,
             random_start: 0,
         },
-        give_back: false,
         max_offset_ms: 5000,
     }
 }
@@ -56,24 +61,23 @@ async fn life(folder: &std::path::Path) -> bool {
     let (place, fatal) = (state.place(), CancellationToken::new());
     let writer =
         Writer::start(&environment, place, contents.generation, contents.journal, &fatal).unwrap();
-    let settings = settings();
+    let shared = registry(&environment);
     let of_issuer =
         IssuerSettings { registry: "zookeeper", ceiling_ahead_ms: 1000, layout: Layout::LEAF };
     let not_yet = WireError::new(ErrorCode::WorkerUnavailable, "not yet");
     let issuer =
         Issuer::start(of_issuer, not_yet, file.clone(), environment.clone(), writer, &fatal);
     let stop = CancellationToken::new();
-    let here = Place::remembered("a:1", 1);
-    let registrar = Registrar::new(
-        settings,
-        here,
+    let shell = RegistrarShell::new(
+        settings(&shared),
+        InstanceAddress::remembered("a:1", 1),
         &file,
         issuer.clone(),
         environment,
-        SharedSession::default(),
+        RegistryConnection::new(shared.registry),
         stop.clone(),
     );
-    let running = tokio::spawn(registrar.unwrap().run());
+    let running = tokio::spawn(shell.unwrap().run());
     while issuer.status().registry_error.is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
