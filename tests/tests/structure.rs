@@ -16,8 +16,8 @@ const FLOORS: [&[&str]; 13] = [
     &["log", "audit"],
     &["config"],
     &["store"],
-    &["state", "input", "environment"],
-    &["ids", "safety", "supervise", "patience", "secret", "rfc3339"],
+    &["state", "input"],
+    &["ids", "environment", "safety", "supervise", "patience", "secret", "rfc3339"],
     &["duration", "backoff", "frame", "stdout"],
 ];
 

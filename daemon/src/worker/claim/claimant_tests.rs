@@ -53,7 +53,7 @@ fn of_two_instances_with_one_identity_one_serves_and_the_other_says_so_until_it_
 }
 
 #[test]
-fn who_is_cut_off_goes_on_until_the_fence_and_returns_with_the_same_worker_id() {
+fn an_instance_that_is_cut_off_goes_on_until_the_fence_and_returns_with_its_worker_id() {
     let mut world = SimulatedWorld::new(1, &["a"], 1023);
     world.start(0);
     world.run(settled());
@@ -183,7 +183,7 @@ fn a_worker_id_that_was_given_back_is_anybodys() {
 }
 
 #[test]
-fn a_node_whose_making_nobody_heard_of_is_claimed_and_not_taken_for_a_java_leafs() {
+fn a_node_whose_creation_got_no_answer_is_claimed_and_not_taken_for_a_java_leafs() {
     let mut world = SimulatedWorld::new(1, &["a", "b"], 1023);
     world.start(0);
     while !matches!(world.action(0), ClaimAction::Create { .. }) {
@@ -240,7 +240,7 @@ fn a_tree_that_is_wiped_gets_its_worker_ids_back_and_newcomers_get_others() {
 }
 
 #[test]
-fn in_a_tree_that_is_put_back_the_limit_of_who_issues_is_never_below_what_it_was() {
+fn in_a_tree_that_is_put_back_no_instance_that_issues_lowers_its_limit() {
     let mut world = SimulatedWorld::new(1, &["a"], 1023);
     let holder = |world: &SimulatedWorld| world.look("a").entries[0].holder.clone().unwrap();
     let limit = |world: &SimulatedWorld| holder(world).value.unwrap().limit;
@@ -278,7 +278,7 @@ fn a_new_node_is_made_also_where_one_that_was_put_back_has_the_next_name() {
 }
 
 #[test]
-fn who_takes_a_worker_id_over_and_yields_to_a_twin_passes_its_limit_on() {
+fn an_instance_that_takes_over_a_worker_id_and_yields_to_a_twin_passes_the_limit_on() {
     let mut yielded = 0;
     for seed in 0..20 {
         let mut world = SimulatedWorld::new(seed, &["a", "b", "c", "c"], 1);
@@ -307,7 +307,7 @@ fn who_takes_a_worker_id_over_and_yields_to_a_twin_passes_its_limit_on() {
 }
 
 #[test]
-fn who_takes_a_worker_id_over_and_stops_before_its_use_passes_its_limit_on() {
+fn an_instance_that_takes_over_a_worker_id_and_stops_before_using_it_passes_the_limit_on() {
     for give_back in [false, true] {
         let mut world = SimulatedWorld::new(1, &["a", "b", "c"], 0);
         world.hosts[0].offset = 7_200_000;
@@ -330,7 +330,7 @@ fn who_takes_a_worker_id_over_and_stops_before_its_use_passes_its_limit_on() {
 }
 
 #[test]
-fn a_worker_id_that_was_given_back_is_left_by_who_took_it_for_vacant() {
+fn an_instance_that_took_a_worker_id_for_vacant_leaves_it_if_it_was_given_back() {
     let mut world = SimulatedWorld::new(1, &["a", "b"], 1023);
     world.start(0);
     world.run(SECOND);

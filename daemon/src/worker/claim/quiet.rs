@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_write_starts_it_again_and_is_told() {
+    fn every_write_restarts_the_wait_and_is_reported() {
         for sight in [
             WriteStamp { version: 4, ..NODE },
             WriteStamp { modified: 8, ..NODE },

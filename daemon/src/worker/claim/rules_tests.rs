@@ -321,7 +321,7 @@ fn of_twins_that_register_at_once_the_one_that_registered_first_stays() {
 }
 
 #[test]
-fn who_waits_for_a_twin_does_not_serve_from_a_file_when_zookeeper_goes_away() {
+fn an_instance_that_waits_for_a_twin_does_not_serve_from_its_file_when_zookeeper_goes_away() {
     let mut world = SimulatedWorld::new(1, &["a", "a"], 1023);
     world.start(0);
     world.run(settled());
@@ -405,7 +405,7 @@ fn after_its_limit_or_its_fence_a_worker_id_is_not_put_back() {
 }
 
 #[test]
-fn whoever_comes_too_late_leaves_its_worker_id_to_who_has_it_now() {
+fn an_owner_that_returns_too_late_leaves_its_worker_id_to_the_present_owner() {
     let mut world = serving(&["b"], 1023);
     world.kill(0);
     world.ensemble().tree.wipe();
@@ -422,7 +422,7 @@ fn whoever_comes_too_late_leaves_its_worker_id_to_who_has_it_now() {
 }
 
 #[test]
-fn who_settles_does_not_do_so_when_a_worker_id_has_come_back_since_it_looked() {
+fn a_worker_id_does_not_settle_if_a_lost_one_has_come_back_since_the_reading() {
     let mut world = serving(&["b"], 1023);
     world.ensemble().tree.wipe();
     world.start(1);
@@ -435,7 +435,7 @@ fn who_settles_does_not_do_so_when_a_worker_id_has_come_back_since_it_looked() {
 }
 
 #[test]
-fn whose_live_node_somebody_deletes_makes_another() {
+fn an_instance_makes_its_live_marker_again_if_somebody_deletes_it() {
     let mut world = serving(&[], 1023);
     let key = Key::Live(NodeName::new("a", 0));
     assert!(world.execute(&[RegistryWrite::Delete(key, 0)]));
