@@ -421,7 +421,7 @@ fn a_java_leaf_of_this_address_is_joined_when_it_is_quiet_and_not_while_it_write
     assert_eq!(world.worker_of(0), None, "{} ms", world.now - now);
     world.run(settled());
     assert_eq!(world.worker_of(0), Some(1), "{}", world.why(0));
-    // It comes back beside us: there must be one of the two.
+    // It comes back on the node that leafd has: only one of the two may issue.
     let now = BEGIN + world.now;
     assert!(world.ensemble().tree.overwrite(report(now), now));
     world.run(4 * SECOND);

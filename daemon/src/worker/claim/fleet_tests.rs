@@ -123,7 +123,7 @@ fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetit
                     world.run(ms);
                 }
                 15 => {
-                    // Who sleeps is not connected.
+                    // A host that sleeps is not connected.
                     world.run(10 * SECOND);
                     let hours = world.random.choice([1, 25]).unwrap();
                     world.pass(hours * HOUR);
@@ -215,7 +215,7 @@ impl Mixed {
         }
     }
 
-    /// Also beside a Java Leaf that runs, which it has to find out.
+    /// Even where a Java Leaf runs: leafd has to find that out.
     fn start_leafd(&mut self, at: usize) {
         if self.world.hosts[at].life.is_some() || !self.is_told[at] && self.world.is_down {
             return;

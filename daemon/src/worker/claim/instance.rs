@@ -1,4 +1,4 @@
-//! Who this instance is, in which registry, and the times that its claim goes by.
+//! What a claim knows of its instance and of its registry: address, names, times.
 
 use std::time::Duration;
 

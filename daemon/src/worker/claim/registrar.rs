@@ -1,7 +1,7 @@
-//! Everything about the claim that has an order: what the issuer is told, what must be on disk before
-//! it is in the registry, and what is written at the end. A plain state machine around the
-//! [`Claimant`]: [`Registrar::next`] says what to do, the shell does it and brings the outcome. The
-//! simulation of a fleet drives the same machine.
+//! The order of what a claim does outside of the registry: what must be on disk before a write, what the
+//! issuer hears and when, and what comes at the end. A plain state machine around the [`Claimant`]:
+//! [`Registrar::next`] says what to do, the shell does it and brings the outcome. The simulation of a
+//! fleet drives the same machine.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,8 @@ use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 /// How many earlier lives are remembered by name.
 pub(crate) const MOST_NONCES: usize = 8;
 
-/// Requests wait while this is being written: whoever is told why may rely on its being on disk.
+/// Requests wait during this write: a caller that hears why there are no IDs may rely on its being on
+/// disk.
 const RECORDING: &str = "that something else writes this instance's node is being recorded";
 
 #[derive(Debug, Clone)]
@@ -58,7 +59,7 @@ pub(crate) enum RegistrarTask {
     End,
 }
 
-/// What the issuer, or the log, is told.
+/// What the issuer and the log get to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IssuerOrder {
     /// Issue with this worker ID, from `start_ms` on and below `limit_ms` (ms since 1970).
@@ -308,6 +309,10 @@ impl Registrar {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "registrar_tests.rs"]
+mod tests;
 
 #[cfg(test)]
 #[path = "fleet_tests.rs"]

@@ -135,7 +135,7 @@ impl SimulatedWorld {
         self.ensemble.lock().unwrap()
     }
 
-    /// Somebody who writes as an operator or a Java Leaf does, at this moment.
+    /// Writes at this moment, as an operator or a Java Leaf does.
     pub(crate) fn execute(&self, writes: &[RegistryWrite]) -> bool {
         let now_ms = self.zk_now();
         self.ensemble().tree.execute(writes, 0, now_ms)
@@ -390,7 +390,7 @@ impl SimulatedWorld {
         }
     }
 
-    /// Every host acts and issues for so long.
+    /// Every host acts and issues during the next `ms`.
     pub(crate) fn run(&mut self, ms: u64) {
         let end = self.now + ms;
         while self.now < end {

@@ -1,5 +1,6 @@
-//! The claim beside a Java Leaf, which asks nobody and writes the node of its own address: which nodes
-//! count as a Java Leaf's, when leafd may take one over, and what has to outlast this life.
+//! The claim where a Java Leaf may run at the same address. Java Leaf asks nobody and writes the node of
+//! its address. So: which nodes count as a Java Leaf's, when leafd may take one over, and what has to
+//! outlast this life.
 
 use super::super::instance::RegistryWords;
 use super::super::plan;

@@ -70,7 +70,7 @@ impl SimulatedLife {
         }
     }
 
-    /// As the issuer does what it is told.
+    /// What the issuer does with an order.
     fn tell(&mut self, order: IssuerOrder, identity: &str, boot_ms: u64) {
         match order {
             IssuerOrder::Begin { worker, start_ms, limit_ms, shared, .. } => {

@@ -25,17 +25,16 @@ pub(crate) struct Giver<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HandOver {
     /// The tree has no node of this identity, so Java Leaf gets a new worker ID. A tree that has lost
-    /// its data gives the old number again, so it waits as well.
+    /// its data gives the old number again, so Java Leaf waits here too.
     NoNode {
-        /// As below.
+        /// Java Leaf may start when the clock has passed this (ms since 1970).
         until_ms: u64,
     },
-    /// Something that is not a leafd wrote it last. What that recorded may be earlier than what leafd
-    /// has issued before.
+    /// Something that is not a leafd wrote the node last. The time that it recorded may be earlier than
+    /// what leafd has issued before.
     IsJavas {
-        /// The node.
         name: NodeName,
-        /// As below.
+        /// Java Leaf may start when the clock has passed this (ms since 1970).
         until_ms: u64,
     },
     /// Java Leaf may start when the clock has passed `until_ms`.

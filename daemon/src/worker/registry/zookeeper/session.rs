@@ -357,7 +357,8 @@ impl RegistrySession for ZooKeeperSession {
     }
 }
 
-/// The sequence that the next node gets: so many were made, of which `num_children` are left.
+/// The sequence number that the next node gets: how many were made so far. `cversion` counts each
+/// creation and each deletion; `num_children` are left.
 fn next_sequence(stat: &Stat) -> u64 {
     let made = (i64::from(stat.cversion) + i64::from(stat.num_children)) / 2;
     u64::try_from(made).unwrap_or(0)
