@@ -2,6 +2,7 @@
 //! host runs the production [`Registrar`] and the production order of readings; in place of issuer and
 //! worker file it has a few lines. One rule must hold: no worker ID is used twice with one time.
 
+mod calls;
 mod hosts;
 mod java;
 mod mishaps;
@@ -12,6 +13,8 @@ use std::task::{Context, Poll, Waker};
 
 use fastrand::Rng;
 
+use self::calls::Call;
+pub(crate) use self::calls::Fate;
 use self::hosts::{SimulatedHost, SimulatedLife};
 pub(crate) use self::java::{SimulatedJavaLeaf, java_record};
 use super::instance::{ClaimRules, InstanceAddress};
@@ -19,9 +22,9 @@ pub(crate) use super::model::{Folder, Tree};
 use super::model::{ModelSession, SharedSimulatedEnsemble, SimulatedEnsemble};
 use super::name::NodeName;
 use super::quiet::{QuietWatch, Vantage};
-use super::record::{HolderRecord, LeafRecord};
+use super::record::HolderRecord;
 use super::registrar::{LifeStart, Registrar, RegistrarSettings};
-use super::step::{ClaimAction, ClaimOutcome, Moment};
+use super::step::{ClaimAction, Moment};
 use super::view::{RegistryView, Wanted};
 use super::write::RegistryWrite;
 use crate::config::Config;
@@ -50,24 +53,6 @@ pub(crate) fn rules() -> ClaimRules {
 /// After this, a worker ID that was new at the beginning is in use.
 pub(crate) fn settled() -> u64 {
     rules().settle_ms + 3 * SECOND
-}
-
-/// A write on its way.
-enum Call {
-    Commit(Vec<RegistryWrite>),
-    Create(String, LeafRecord),
-}
-
-/// What becomes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Answered,
-    /// It is executed, and nobody hears of it.
-    Unheard,
-    /// It never arrives.
-    Lost,
-    /// It is executed later, after the caller has given up on it and on its session.
-    Late,
 }
 
 pub(crate) struct SimulatedWorld {
@@ -239,87 +224,6 @@ impl SimulatedWorld {
             self.step(at, Fate::Answered);
             self.pass(50);
         }
-    }
-
-    /// One action of one host, or the next piece of one.
-    pub(crate) fn step(&mut self, at: usize, fate: Fate) {
-        let now = self.now_of(at);
-        if self.is_frozen(at) {
-            return;
-        }
-        let host = &mut self.hosts[at];
-        let Some(life) = &host.life else { return };
-        let action = if life.reading.is_some() { None } else { Some(host.next_action(now)) };
-        if matches!(action, Some(ClaimAction::Pause(_))) {
-            return;
-        }
-        let Some(outcome) = self.outcome(at, action, fate) else { return };
-        let host = &mut self.hosts[at];
-        if let Some(life) = &mut host.life {
-            life.reading = None;
-            life.registrar.done(now, outcome);
-        }
-        host.obey(now);
-    }
-
-    /// Does it; `None` when it goes on.
-    fn outcome(
-        &mut self,
-        at: usize,
-        action: Option<ClaimAction>,
-        fate: Fate,
-    ) -> Option<ClaimOutcome> {
-        let failed = |why: &str| Some(ClaimOutcome::Failed(why.to_owned()));
-        let zk_now = self.zk_now();
-        let fresh = self.number();
-        if self.is_down || self.hosts[at].cut_off.is_some() || fate == Fate::Lost {
-            return failed("cut off");
-        }
-        let ensemble = self.ensemble.clone();
-        let host = &mut self.hosts[at];
-        let life = host.life.as_mut().unwrap();
-        if life.session.is_some_and(|session| ensemble.lock().unwrap().ended.contains(&session)) {
-            life.session = None;
-            return failed("the session has ended");
-        }
-        let Some(session) = life.session else {
-            life.session = Some(fresh);
-            return Some(ClaimOutcome::NewSession);
-        };
-        if let (Fate::Late, Some(action)) = (fate, &action)
-            && action.is_write()
-        {
-            life.session = None;
-            let action = action.clone();
-            self.send_late(at, session, action);
-            let at = self.now + self.random.u64(0..=self.rules.session_ms);
-            self.ending.push((at, session));
-            return failed("no answer");
-        }
-        let outcome = match action {
-            None => life.read(false)?,
-            Some(ClaimAction::Look(wanted)) => {
-                let session = ModelSession::new(ensemble, session);
-                let mut random = Rng::with_seed(self.random.u64(..));
-                life.reading =
-                    Some(Box::pin(async move { look(&session, &wanted, &mut random).await }));
-                life.read(self.random.bool())?
-            }
-            Some(ClaimAction::Create(leaf)) => {
-                let tree = &mut ensemble.lock().unwrap().tree;
-                let created = tree.create_sequential(&host.identity, leaf, zk_now);
-                created.map_or(ClaimOutcome::Conflict, ClaimOutcome::Created)
-            }
-            Some(ClaimAction::Commit(writes)) => {
-                match ensemble.lock().unwrap().tree.execute(&writes, session, zk_now) {
-                    true => ClaimOutcome::Committed,
-                    false => ClaimOutcome::Conflict,
-                }
-            }
-            Some(ClaimAction::AskPeers) => ClaimOutcome::Asked(self.verdict),
-            Some(ClaimAction::Pause(_)) => return None,
-        };
-        if fate == Fate::Unheard { failed("no answer") } else { Some(outcome) }
     }
 
     /// One ID of one host, if it may.
