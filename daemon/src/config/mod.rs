@@ -10,6 +10,7 @@ mod load;
 pub mod log_level;
 mod password;
 mod registry;
+mod zookeeper;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub use access::{Access, AccessRule, Principal, Quota, TagQuota};
 pub use check::Problem;
 pub use load::{ConfigError, Loaded, load};
 pub use password::NoPassword;
-pub use registry::{Address as PeerAddress, Ensemble};
+pub use registry::Address as PeerAddress;
+pub use zookeeper::Ensemble;
 
 /// The default configuration with its comments.
 pub const DEFAULT: &str = include_str!("default.toml");

@@ -1,69 +1,10 @@
-//! The keys of a registry that hosts share: the ensemble's address, the peer listener's, and the
-//! times that have to fit together.
+//! The keys of worker IDs that every registry has: the peer listener's address, and the times that have
+//! to fit together. Each registry has its own section and its own file.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::acl;
 use super::check::{MS, Problems};
 use super::{Config, Problem, Registry};
-
-/// The port of a ZooKeeper server that is named without one.
-const PORT: u16 = 2181;
-
-/// Where the ensemble is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ensemble {
-    /// `HOST:PORT` of each server.
-    pub servers: Vec<String>,
-    /// The path that takes the place of the root; empty without one.
-    pub chroot: String,
-}
-
-impl Ensemble {
-    /// Reads `HOST:PORT,HOST:PORT/CHROOT`.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (list, chroot) = text.split_at(text.find('/').unwrap_or(text.len()));
-        let chroot = chroot.trim_end_matches('/');
-        if chroot.contains("//") || chroot.split('/').any(|part| part == "." || part == "..") {
-            return Err(format!("the chroot {chroot:?} is not a path of ZooKeeper's"));
-        }
-        let servers = list.split(',').map(server).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { servers, chroot: chroot.to_owned() })
-    }
-
-    /// As ZooKeeper's clients write it.
-    #[must_use]
-    pub fn connect_string(&self) -> String {
-        format!("{}{}", self.servers.join(","), self.chroot)
-    }
-}
-
-fn server(text: &str) -> Result<String, String> {
-    let wrong = || format!("{text:?} is not a server; write HOST:PORT, as in zk1:2181");
-    let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    let (host, port) = match bracketed {
-        Some((host, rest)) => {
-            host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong())?;
-            (format!("[{host}]"), rest.strip_prefix(':').or((rest.is_empty()).then_some("")))
-        }
-        None => match text.split_once(':') {
-            Some((host, port)) => (host.to_owned(), Some(port)),
-            None => (text.to_owned(), Some("")),
-        },
-    };
-    let port = match port.ok_or_else(wrong)? {
-        "" if !text.ends_with(':') => PORT,
-        port => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
-    };
-    let strange = |c: char| !(c.is_ascii_alphanumeric() || ".-_[]:".contains(c));
-    if host.is_empty() || host.contains(strange) {
-        return Err(wrong());
-    }
-    Ok(format!("{host}:{port}"))
-}
 
 /// An address to be found at, as far as it is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,22 +16,6 @@ pub struct Address {
 }
 
 impl Config {
-    /// The ensemble; none with fixed worker IDs.
-    ///
-    /// # Errors
-    /// When it is missing or cannot be meant.
-    pub fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
-        if self.worker.registry == Registry::Fixed {
-            return Ok(None);
-        }
-        let problem = |text| Problem { key: "zookeeper.servers", text };
-        let servers = self.zookeeper.servers.as_deref();
-        let servers = servers.ok_or_else(|| {
-            problem("is missing; write it as in zk1:2181,zk2:2181,zk3:2181".to_owned())
-        })?;
-        Ensemble::parse(servers).map(Some).map_err(problem)
-    }
-
     /// Where the peer listener is; none when there is none.
     ///
     /// # Errors
@@ -122,7 +47,7 @@ impl Config {
     }
 
     pub(super) fn check_registry(&self, problems: &mut Problems) {
-        let (worker, zookeeper) = (&self.worker, &self.zookeeper);
+        let worker = &self.worker;
         let (second, hour) = (1000 * MS, 3_600_000 * MS);
         problems.duration("worker.reclaim-after", worker.reclaim_after, 20 * second, 8760 * hour);
         // A host must have stopped for long before another one begins in its place.
@@ -130,32 +55,11 @@ impl Config {
         problems.duration("worker.fence-after", worker.fence_after, 10 * second, most);
         let offset = worker.max_clock_offset;
         problems.duration("worker.max-clock-offset", offset, 10 * MS, hour);
-        let session = zookeeper.session_timeout;
-        problems.duration("zookeeper.session-timeout", session, second, 600 * second);
-        problems.duration("zookeeper.timeout", zookeeper.timeout, 100 * MS, 10 * second);
-        let name = &zookeeper.name;
-        let strange = |c: char| c == '/' || c.is_control();
-        if name.is_empty() || name.contains(strange) || name == "." || name == ".." {
-            problems.add("zookeeper.name", format!("{name:?} cannot be part of a path"));
-        }
-        if let Err(why) = acl::parse(&zookeeper.acl) {
-            problems.add("zookeeper.acl", why);
-        }
-        if zookeeper.auth.is_some() && zookeeper.auth_file.is_some() {
-            let text = "is set, and so is zookeeper.auth-file; leave one";
-            problems.add("zookeeper.auth", text.into());
-        }
-        if zookeeper.auth.as_ref().is_some_and(|auth| !auth.expose().contains(':')) {
-            problems.add("zookeeper.auth", "*** is not USER:PASSWORD".into());
-        }
-        for problem in [
-            self.ensemble().err(),
-            self.peer_listen().err(),
-            self.peer_advertise().err(),
-            self.check_identity(),
-        ]
-        .into_iter()
-        .flatten()
+        self.check_zookeeper(problems);
+        for problem in
+            [self.peer_listen().err(), self.peer_advertise().err(), self.check_identity()]
+                .into_iter()
+                .flatten()
         {
             problems.add(problem.key, problem.text);
         }
@@ -164,25 +68,12 @@ impl Config {
                 format!("{} is set, and ZooKeeper gives the worker ID; leave it out", worker.id);
             problems.add("worker.id", text);
         }
-        if worker.registry == Registry::Fixed {
-            // Somebody means a shared registry, and would have got worker 0 on every host.
-            for (key, set) in [
-                ("zookeeper.servers", zookeeper.servers.is_some()),
-                ("zookeeper.auth", zookeeper.auth.is_some()),
-                ("zookeeper.auth-file", zookeeper.auth_file.is_some()),
-            ] {
-                if set {
-                    let text = "is set, and worker.registry is fixed; make it \"zookeeper\"";
-                    problems.add(key, text.into());
-                }
-            }
-        }
     }
 
     /// The address is the identity where none is configured, and must be the same at each start.
     fn check_identity(&self) -> Option<Problem> {
         let is_needed =
-            self.worker.registry == Registry::ZooKeeper
+            self.worker.registry.is_shared()
                 && self.worker.identity.is_none()
                 && self.peer.advertise.as_ref().is_none_or(|_| {
                     self.peer_advertise().is_ok_and(|address| address.port.is_none())
@@ -201,26 +92,6 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ensembles_are_read_as_zookeepers_clients_write_them() {
-        for (text, servers, chroot) in [
-            ("zk", &["zk:2181"][..], ""),
-            ("zk1:1,zk2:2", &["zk1:1", "zk2:2"], ""),
-            ("10.0.0.1:2181/a/b", &["10.0.0.1:2181"], "/a/b"),
-            ("[::1]:7,[fe80::1]/", &["[::1]:7", "[fe80::1]:2181"], ""),
-        ] {
-            let ensemble = Ensemble::parse(text).unwrap();
-            assert_eq!(ensemble.servers, servers);
-            assert_eq!(ensemble.chroot, chroot);
-        }
-        for text in [
-            "", ",", "a:", "a:0", "a:65536", "a b", "a:1,,b", "[x]:1", "[::1]x", "a/../b",
-            "::1:2181",
-        ] {
-            assert!(Ensemble::parse(text).is_err(), "{text}");
-        }
-    }
 
     fn problems(toml: &str) -> Vec<String> {
         let config: Config = toml::from_str(toml).unwrap();
