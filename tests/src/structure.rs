@@ -68,6 +68,16 @@ impl Structure {
         rooms
     }
 
+    /// What the files in one folder, and below it, use outside of it.
+    #[must_use]
+    pub fn used_below(&self, folder: &[&str]) -> BTreeSet<String> {
+        let is_in = |module: &Module| module.iter().zip(folder).filter(|(a, b)| a == b).count();
+        let is_in = |module: &Module| is_in(module) == folder.len();
+        let inside = self.uses.iter().filter(|(module, _)| is_in(module));
+        let used = inside.flat_map(|(_, used)| used).filter(|module| !is_in(module));
+        used.map(|module| module.join("::")).collect()
+    }
+
     fn reachable(&self, from: &Module) -> BTreeSet<Module> {
         let (mut seen, mut ahead) = (BTreeSet::new(), vec![from.clone()]);
         while let Some(module) = ahead.pop() {
@@ -240,6 +250,17 @@ mod tests {
             assert_eq!(circle.circles(), [["a", "b"]], "{uses}");
             assert_eq!(circle.rooms().len(), 2, "{uses}");
         }
+    }
+
+    #[test]
+    fn what_a_folder_uses_outside_of_it_is_known() {
+        let structure = structure(&[
+            ("lib.rs", "mod a; mod b;"),
+            ("a/mod.rs", "mod c; pub struct A;"),
+            ("a/c.rs", "use super::A; use crate::b::B;"),
+            ("b.rs", "pub struct B;"),
+        ]);
+        assert_eq!(structure.used_below(&["a"]), ["b".to_owned()].into());
     }
 
     #[test]

@@ -77,3 +77,15 @@ fn the_arrows_that_the_design_shows_are_those_of_the_code() {
         "docs/design.md shows other arrows than the code has:\n{arrows}"
     );
 }
+
+#[test]
+fn the_claim_of_a_worker_id_uses_no_particular_registry_and_no_shell() {
+    let [(_, daemon), ..] = crates();
+    let used = daemon.used_below(&["worker", "claim"]);
+    assert!(!used.is_empty());
+    let beyond: Vec<_> = used
+        .iter()
+        .filter(|module| module.starts_with("worker::") && *module != "worker::peers")
+        .collect();
+    assert!(beyond.is_empty(), "{beyond:#?}");
+}

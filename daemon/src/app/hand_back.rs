@@ -1,5 +1,6 @@
 //! `leafd hand-back`: hands the node of a stopped leafd back to Java Leaf, and waits until Java
-//! Leaf may start. `worker::zookeeper::hand_back` decides what to write and how long to wait.
+//! Leaf may start. `worker::registry::zookeeper::hand_back` decides what to write and how long to
+//! wait.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use super::adopt::is_ours;
 use super::failure::Failure;
 use super::owner::owner;
-use super::snowflake::access;
 use super::store::inodes;
 use super::{load, paths, print};
 use crate::config::{Config, Loaded};
@@ -19,12 +19,12 @@ use crate::safety::UNKNOWN_CEILING_MS;
 use crate::state::dir::{ForeignPolicy, StateContents, StateDir, WorkerPast};
 use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::state::writer::Writer;
-use crate::worker::zookeeper::address::javas_address;
-use crate::worker::zookeeper::hand_back::{Giver, HandOver, hand_over};
-use crate::worker::zookeeper::name::NodeName;
-use crate::worker::zookeeper::registrar::name_of;
-use crate::worker::zookeeper::session::{Access, CallError, Session};
-use crate::worker::zookeeper::view::Wanted;
+use crate::worker::address::javas_address;
+use crate::worker::claim::name::NodeName;
+use crate::worker::claim::view::Wanted;
+use crate::worker::registry::zookeeper::hand_back::{Giver, HandOver, hand_over};
+use crate::worker::registry::zookeeper::{ZooKeeperAccess, ZooKeeperSession};
+use crate::worker::registry::{RegistryError, RegistrySession, reading};
 
 /// Interval between two looks at the clocks.
 const LOOK: Duration = Duration::from_millis(500);
@@ -44,7 +44,8 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
             "there is no node to hand back: worker.registry is not \"zookeeper\"",
         ));
     };
-    let access = access(&config, ensemble)?;
+    let access = ZooKeeperAccess::new(&config, ensemble, paths::credentials().as_deref())
+        .map_err(Failure::config)?;
     let directory = paths::state_dir(&config);
     is_ours(&directory)?;
     let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
@@ -61,7 +62,7 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
 
 /// One execution of the command.
 struct Giving {
-    access: Access,
+    access: ZooKeeperAccess,
     identity: String,
     layout: String,
     file: WorkerRecord,
@@ -72,7 +73,7 @@ struct Giving {
 impl Giving {
     fn new(
         config: &Config,
-        access: Access,
+        access: ZooKeeperAccess,
         state: &StateDir,
         contents: StateContents,
     ) -> Result<Self, Failure> {
@@ -115,7 +116,7 @@ impl Giving {
     }
 
     async fn run(&mut self) -> Result<(), Failure> {
-        let session = Session::open(&self.access, &self.environment)
+        let session = ZooKeeperSession::open(&self.access, &self.environment)
             .await
             .map_err(|error| self.later(&error))?;
         let hand_over = self.look(&session).await?;
@@ -151,7 +152,7 @@ impl Giving {
             HandOver::After { until_ms: again, .. } if again <= until_ms => {}
             HandOver::IsJavas { .. } => {}
             HandOver::After { .. } | HandOver::NoNode { .. } => {
-                return Err(self.later(&CallError::Conflict));
+                return Err(self.later(&RegistryError::Conflict));
             }
         }
         let worker = name.sequence();
@@ -161,10 +162,12 @@ impl Giving {
         self.tell_what_to_check(&self.place_of(&name))
     }
 
-    async fn look(&self, session: &Session) -> Result<HandOver, Failure> {
+    async fn look(&self, session: &ZooKeeperSession) -> Result<HandOver, Failure> {
         let wanted = Wanted { identity: self.identity.clone(), sequence: None, survey: false };
-        let view = session.look(&wanted).await.map_err(|error| self.later(&error))?;
-        let registry = name_of(&self.access);
+        let mut random = self.environment.random();
+        let view = reading::look(session, &wanted, &mut random).await;
+        let view = view.map_err(|error| self.later(&error))?;
+        let registry = self.access.registry_name();
         let shared = self.file.shared.as_ref().filter(|shared| shared.registry == registry);
         let nonces = shared.map_or(&[][..], |shared| &shared.nonces);
         let giver = Giver { identity: &self.identity, nonces, ceiling_ms: self.file.ceiling_ms };
@@ -173,7 +176,7 @@ impl Giving {
 
     /// Records in the worker file that leafd must not issue on the strength of that file alone.
     async fn remember(&mut self, worker: Option<u64>, standing: Standing) -> Result<(), Failure> {
-        let registry = name_of(&self.access);
+        let registry = self.access.registry_name();
         let past = self.file.shared.take().filter(|shared| shared.registry == registry);
         let past = past.unwrap_or_default();
         self.file.shared = Some(SharedClaim { registry, limit_ms: 0, standing, ..past });
@@ -188,7 +191,7 @@ impl Giving {
 
     /// Waits until this host's clock and ZooKeeper's have passed `until_ms`. The recorded time
     /// cannot be lowered, because Java Leaf compares it only with its own clock.
-    async fn wait(&self, session: &Session, until_ms: u64) -> Result<(), Failure> {
+    async fn wait(&self, session: &ZooKeeperSession, until_ms: u64) -> Result<(), Failure> {
         let mut told: Option<Instant> = None;
         loop {
             let clock = session.clock().await.map_err(|error| self.later(&error))?;
@@ -221,7 +224,7 @@ impl Giving {
         ))
     }
 
-    fn later(&self, error: &CallError) -> Failure {
+    fn later(&self, error: &RegistryError) -> Failure {
         Failure::not_now(format!(
             "{error}. The node is not handed back yet, so do not start Java Leaf; run this again"
         ))

@@ -51,7 +51,7 @@ pub(super) fn database(config: &Config) -> PathBuf {
 }
 
 /// The directory of systemd's credentials, if systemd passes any.
-fn credentials() -> Option<PathBuf> {
+pub(super) fn credentials() -> Option<PathBuf> {
     std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
 }
 

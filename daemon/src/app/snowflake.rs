@@ -1,5 +1,5 @@
-//! Builds the snowflake side, with a worker ID from the configuration, or with one from ZooKeeper,
-//! which may come late.
+//! Builds the snowflake side, with a worker ID from the configuration, or with one that a
+//! shared registry gives, perhaps later.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,11 +10,10 @@ use tokio_util::task::TaskTracker;
 
 use super::failure::Failure;
 use super::paths;
-use crate::config::acl;
-use crate::config::{Config, Ensemble};
+use crate::config::Config;
 use crate::duration::ms;
 use crate::environment::Environment;
-use crate::safety::{REPORT_MS, UNKNOWN_CEILING_MS, settle_ms};
+use crate::safety::UNKNOWN_CEILING_MS;
 use crate::snowflake::issuer::{Issuer, IssuerSettings};
 use crate::snowflake::life::Begin;
 use crate::snowflake::sequencer::SequencerRules;
@@ -23,19 +22,20 @@ use crate::state::worker_file::WorkerRecord;
 use crate::state::writer::Writer;
 use crate::supervise;
 use crate::transport::peer::PeerListener;
-use crate::worker::admin::Workers;
-use crate::worker::claim::start_at;
-use crate::worker::zookeeper::address::{Place, place};
-use crate::worker::zookeeper::administration::Registry as ZooKeeper;
-use crate::worker::zookeeper::plan::Rules as ClaimRules;
-use crate::worker::zookeeper::registrar::{Registrar, Settings, SharedSession, name_of};
-use crate::worker::zookeeper::session::Access;
+use crate::worker::address;
+use crate::worker::administration::{SharedWorkers, Workers};
+use crate::worker::claim::instance::{InstanceAddress, RegistryWords};
+use crate::worker::claim::registrar::RegistrarSettings;
+use crate::worker::registry::fixed::start_at;
+use crate::worker::registry::{
+    self, RegistryConnection, SharedRegistry, WorkerRegistry, WorkerSource,
+};
+use crate::worker::shell::{RegistrarShell, ShellSettings};
 
 /// How long the search for this host's address may take, which has to resolve names.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// How long the last calls to ZooKeeper may take when leafd stops, whatever their timeout. They
-/// only report what the state directory has already.
+/// How long the registry last calls to ZooKeeper may take when leafd stops, whatever leafd only tells it what the state directory has already.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// The snowflake side.
@@ -46,6 +46,8 @@ pub(super) struct Snowflake {
     /// The registrar and the peer port.
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// How messages speak of the shared registry, if there is one.
+    words: Option<RegistryWords>,
 }
 
 impl Snowflake {
@@ -59,21 +61,21 @@ impl Snowflake {
         writer: Writer,
         fatal: &CancellationToken,
     ) -> Result<Self, Failure> {
-        let ensemble = config.ensemble()?;
-        if peer.is_some() && (ensemble.is_none() || !config.snowflake.enabled) {
+        let is_shared = config.worker.registry.is_shared();
+        if peer.is_some() && !(is_shared && config.snowflake.enabled) {
             tracing::warn!(
                 "the service manager passes a peer port, which is of use with worker.registry = \
                  \"zookeeper\" alone; it is closed"
             );
         }
         let settings = IssuerSettings {
-            registry: if ensemble.is_some() { "zookeeper" } else { "fixed" },
+            registry: config.worker.registry.name(),
             ceiling_ahead_ms: ms(config.snowflake.ceiling_ahead),
             layout: config.snowflake.layout,
         };
         let file = match past {
             WorkerPast::Known(record) => record.clone(),
-            WorkerPast::Lost { .. } if ensemble.is_some() => WorkerRecord {
+            WorkerPast::Lost { .. } if is_shared => WorkerRecord {
                 ceiling_ms: environment.unix_ms() + UNKNOWN_CEILING_MS,
                 ..WorkerRecord::fresh()
             },
@@ -95,11 +97,12 @@ impl Snowflake {
             workers: Workers::Fixed,
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            words: None,
         };
         let layout = config.snowflake.layout;
         let refused = match past {
             // The registry knows the instance by its name, and gives it another worker ID.
-            WorkerPast::Lost { .. } if ensemble.is_some() => None,
+            WorkerPast::Lost { .. } if is_shared => None,
             past => start_at(past, layout).err(),
         };
         if !config.snowflake.enabled {
@@ -108,17 +111,21 @@ impl Snowflake {
         } else if let Some(why) = refused {
             tracing::error!("no snowflake IDs: {why}");
             this.issuer.suspend(WireError::new(ErrorCode::WorkerUnavailable, why), false);
-        } else if let Some(ensemble) = ensemble {
-            this.issuer.suspend(not_yet, true);
-            this.register(config, ensemble, file, peer, fatal)?;
         } else {
-            this.begin_fixed(config, file.ceiling_ms);
+            let credentials = paths::credentials();
+            let source = registry::open(config, credentials.as_deref(), &this.environment);
+            match source.map_err(Failure::config)? {
+                WorkerSource::Fixed(worker) => this.begin_fixed(config, worker, file.ceiling_ms),
+                WorkerSource::Shared(shared) => {
+                    this.issuer.suspend(not_yet, true);
+                    this.register(config, shared, file, peer, fatal)?;
+                }
+            }
         }
         Ok(this)
     }
 
-    fn begin_fixed(&self, config: &Config, start_ms: u64) {
-        let worker = config.worker.id;
+    fn begin_fixed(&self, config: &Config, worker: u64, start_ms: u64) {
         if worker == 0 {
             tracing::warn!(
                 "snowflake worker ID 0, fixed: right for one host only; number your hosts with \
@@ -135,54 +142,57 @@ impl Snowflake {
         });
     }
 
-    /// Claims a worker ID in the background, however long it takes, and opens the peer port.
+    /// Claims a worker ID in the background, however long it takes, and tells other instances the
+    /// time.
     fn register(
         &mut self,
         config: &Config,
-        ensemble: Ensemble,
+        shared: SharedRegistry,
         file: WorkerRecord,
         peer: Option<TcpListener>,
         fatal: &CancellationToken,
     ) -> Result<(), Failure> {
         let port = self.listen(config, peer, fatal)?;
-        let access = access(config, ensemble)?;
+        let SharedRegistry { registry, rules: claim } = shared;
         let worker = &config.worker;
-        let settings = Settings {
-            access,
-            rules: ClaimRules {
-                reclaim_after_ms: (!worker.java_leaf).then(|| ms(worker.reclaim_after)),
-                fence_after_ms: ms(worker.fence_after),
-                session_ms: ms(config.zookeeper.session_timeout),
-                report_ms: REPORT_MS,
-                settle_ms: settle_ms(ms(config.zookeeper.timeout)),
+        let sequence = rules(config, 0);
+        let settings = ShellSettings {
+            registrar: RegistrarSettings {
+                registry: registry.name(),
+                rules: claim,
+                layout: sequence.layout.to_string(),
+                max_worker: sequence.layout.max_worker(),
+                give_back: worker.give_back,
             },
-            sequence: rules(config, 0),
-            give_back: worker.give_back,
+            sequence,
             max_offset_ms: ms(worker.max_clock_offset),
         };
-        let (session, environment) = (SharedSession::default(), self.environment.clone());
-        let registry = ZooKeeper::new(
-            session.clone(),
-            settings.access.clone(),
-            self.issuer.clone(),
-            environment.clone(),
-        );
-        self.workers = Workers::ZooKeeper(Box::new(registry));
-        let (issuer, stop) = (self.issuer.clone(), self.stop.clone());
+        self.words = Some(registry.words());
+        let connection = RegistryConnection::new(registry);
+        let (issuer, environment) = (self.issuer.clone(), self.environment.clone());
+        let workers = SharedWorkers::new(connection.clone(), issuer.clone(), environment.clone());
+        self.workers = Workers::Shared(workers);
+        let stop = self.stop.clone();
         let advertised = config.peer_advertise()?;
         let configured = worker.identity.clone();
         let run = async move {
             let search = async {
-                find_place(configured.as_deref(), advertised, port, &settings, &file, &issuer).await
+                let registry = connection.registry();
+                find_address(configured.as_deref(), advertised, port, registry, &file, &issuer)
+                    .await
             };
-            let place = tokio::select! {
-                () = stop.cancelled() => return,
-                place = search => place,
-            };
-            let made =
-                Registrar::new(settings, place, &file, issuer.clone(), environment, session, stop);
-            match made {
-                Ok(registrar) => registrar.run().await,
+            let Some(address) = stop.run_until_cancelled(search).await else { return };
+            let shell = RegistrarShell::new(
+                settings,
+                address,
+                &file,
+                issuer.clone(),
+                environment,
+                connection,
+                stop,
+            );
+            match shell {
+                Ok(shell) => shell.run().await,
                 Err(error) => {
                     let text = format!("no random bytes from /dev/urandom: {error}");
                     tracing::error!("no snowflake IDs: {text}");
@@ -223,53 +233,42 @@ impl Snowflake {
         let outcome = self.issuer.close().await;
         self.stop.cancel();
         self.tasks.close();
-        if tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await.is_err() {
-            tracing::warn!("ZooKeeper was not told of the end: no answer within {LAST_WORDS:?}");
+        let ended = tokio::time::timeout(LAST_WORDS, self.tasks.wait()).await;
+        if let (Err(_), Some(words)) = (ended, self.words) {
+            let text = (words.not_told_of_the_end)(&format!("no answer within {LAST_WORDS:?}"));
+            tracing::warn!("{text}");
         }
         outcome
     }
 }
 
-/// The ensemble, the tree, and leafd's rights in it.
-pub(super) fn access(config: &Config, ensemble: Ensemble) -> Result<Access, Failure> {
-    Ok(Access {
-        ensemble,
-        name: config.zookeeper.name.clone(),
-        auth: paths::zookeeper_auth(config)?,
-        acls: acl::parse(&config.zookeeper.acl).map_err(Failure::config)?,
-        session_timeout: config.zookeeper.session_timeout,
-        timeout: config.zookeeper.timeout,
-        layout: config.snowflake.layout.to_string(),
-    })
-}
-
-/// Looks for this instance's place until it finds it, or takes the one in the worker file.
-async fn find_place(
+/// Looks for address. The search goes on until it finds it, or until the one in the worker has it.
+async fn find_address(
     configured: Option<&str>,
     advertised: crate::config::PeerAddress,
     port: u16,
-    settings: &Settings,
+    registry: &dyn WorkerRegistry,
     file: &WorkerRecord,
     issuer: &Issuer,
-) -> Place {
-    let ensemble = &settings.access.ensemble;
+) -> InstanceAddress {
+    let (servers, words) = (registry.servers(), registry.words());
     let mut was_told = false;
     loop {
-        let found = tokio::time::timeout(SEARCH, place(configured, advertised, port, ensemble));
-        let why = match found.await {
-            Ok(Ok(place)) => return place,
+        let search = address::find(configured, advertised, port, servers, &words);
+        let why = match tokio::time::timeout(SEARCH, search).await {
+            Ok(Ok(address)) => return address,
             Ok(Err(why)) => why,
             Err(_) => {
-                let names = ensemble.servers.join(",");
-                format!("the names in zookeeper.servers are not resolved in time ({names})")
+                let (key, names) = (words.servers_key, servers.join(","));
+                format!("the names in {key} are not resolved in time ({names})")
             }
         };
         let remembered = configured.unwrap_or(&file.identity);
-        let registry = file.shared.as_ref().map(|shared| shared.registry.as_str());
-        let is_ours = registry == Some(name_of(&settings.access).as_str());
+        let claimed_in = file.shared.as_ref().map(|shared| shared.registry.as_str());
+        let is_ours = claimed_in == Some(registry.name().as_str());
         if is_ours && !remembered.is_empty() {
             tracing::warn!("{why}; taking the address of the worker file, {:?}", file.identity);
-            return Place::remembered(remembered, port);
+            return InstanceAddress::remembered(remembered, port);
         }
         if !std::mem::replace(&mut was_told, true) {
             tracing::error!("no snowflake IDs: {why}");

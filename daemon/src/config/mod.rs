@@ -11,6 +11,7 @@ mod password;
 mod registry;
 mod sections;
 mod values;
+mod zookeeper;
 
 use serde::Deserialize;
 
@@ -21,13 +22,14 @@ use access::{AccessSection, QuotaSection};
 pub(crate) use check::Problem;
 pub(crate) use load::{ConfigError, Loaded, load};
 pub(crate) use password::NoPassword;
-pub use registry::{Ensemble, PeerAddress};
-pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind};
+pub use registry::PeerAddress;
+pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use sections::{
     PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection,
-    StoreSection, WorkerSection, ZooKeeperSection,
+    StoreSection, ZooKeeperSection,
 };
 use values::AutoCreate;
+pub use zookeeper::Ensemble;
 
 /// The default configuration with its comments.
 pub const DEFAULT: &str = include_str!("default.toml");

@@ -132,6 +132,21 @@ pub(crate) enum RegistryKind {
     ZooKeeper,
 }
 
+impl RegistryKind {
+    /// The name in the configuration.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::ZooKeeper => "zookeeper",
+        }
+    }
+
+    /// Whether other hosts use the registry too, so that it gives this host a worker ID.
+    pub(crate) const fn is_shared(self) -> bool {
+        !matches!(self, Self::Fixed)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct ZooKeeperSection {

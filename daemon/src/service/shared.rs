@@ -15,7 +15,7 @@ use crate::access::ledger::Ledger;
 use crate::environment::Environment;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
-use crate::worker::admin::Workers;
+use crate::worker::administration::Workers;
 
 /// Answers the calls of every transport. Each transport opens a [`super::session::Session`] for a
 /// caller.

@@ -1,8 +1,12 @@
-//! Who this host is among those that issue snowflake IDs: whether the worker ID that an operator
-//! has fixed may be used ([`claim`]), or which one ZooKeeper gives ([`zookeeper`]), whether the
-//! clock agrees with the others' ([`peers`]), and what an operator may see and do ([`admin`]).
+//! Which worker ID this instance uses, and from which time on. [`claim`] decides how instances share
+//! a registry, [`shell`] executes what it decides, and [`registry`] has one folder for each place that
+//! worker IDs come from. [`peers`] compares the clocks; [`administration`] is what an operator sees
+//! and does. No request and no socket of an application enters here.
 
-pub mod admin;
-pub mod claim;
-pub mod peers;
-pub mod zookeeper;
+pub(crate) mod address;
+pub mod administration;
+pub(crate) mod claim;
+pub(crate) mod peers;
+mod registrar_log;
+pub(crate) mod registry;
+pub(crate) mod shell;

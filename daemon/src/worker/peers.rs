@@ -1,13 +1,13 @@
-//! Asks the daemons of the fleet for their time, over their peer ports, and says whether the own
-//! clock agrees with theirs. Leaf's published rule: the arithmetic mean of those that answer.
+//! Asks the other daemons of the fleet for their time, over their peer ports, and says whether this
+//! host's clock agrees with theirs. Leaf's published rule: the arithmetic mean of those that answer.
 //!
-//! An answer is off by at most half of its round trip, since nobody knows how the time was shared
-//! by the way there and the way back. So one that took longer than [`MAX_ROUND_TRIP`] does not
-//! count: it says more about the network, or about a host that is overloaded, than about a clock.
-//! Nothing else is left out: to tell an absurd answer from a right one takes a notion of the right
-//! time, and a host whose own clock is wrong would leave out just those that are right. So one peer
-//! with an absurd clock can move the mean far enough that IDs are refused, or that a difference is
-//! hidden. It cannot have an ID issued twice: the ceilings see to that, whatever the peers say.
+//! An answer is off by at most half of its round trip, since nobody knows how the two ways shared
+//! that time. An answer that took longer than [`MAX_ROUND_TRIP`] does not count: it says more about
+//! the network, or about an overloaded host, than about a clock. All other answers count. To tell an
+//! absurd answer from a right one, a host needs a notion of the right time, and a host whose own clock
+//! is wrong would reject exactly the right answers. So one peer with an absurd clock can move the mean
+//! far enough that leafd refuses IDs, or that it misses a difference. It cannot make leafd issue an ID
+//! twice: the ceilings prevent that, whatever the peers say.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,30 +25,30 @@ use crate::environment::Environment;
 use crate::frame::{ReadError, read_frame};
 
 /// Connections that are open at once, each of which holds a descriptor.
-pub const MAX_AT_ONCE: usize = 256;
+pub(crate) const MAX_AT_ONCE: usize = 256;
 
-/// An answer that took longer does not count. Half of it, by which an answer may be off, is a tenth
-/// of the threshold that is usual.
-pub const MAX_ROUND_TRIP: Duration = Duration::from_secs(1);
+/// An answer that took longer does not count. Half of it, by which an answer may be off, is a tenth of
+/// the default threshold.
+pub(crate) const MAX_ROUND_TRIP: Duration = Duration::from_secs(1);
 
 /// Bytes of one answer: `Time` has 20, and an error has a text.
 const MAX_RESPONSE: usize = 1024;
 
 /// What a peer answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PeerTime {
+pub(crate) struct PeerTime {
     /// Its address, as it was given.
-    pub peer: String,
-    /// How far its clock is ahead of the own one, in ms: negative when it is behind. Half of the
-    /// round trip is taken off.
-    pub offset_ms: i64,
+    pub(crate) peer: String,
+    /// How far its clock is ahead of this host's, in ms; negative when it is behind. Half of the round
+    /// trip is subtracted.
+    pub(crate) offset_ms: i64,
     /// How long the answer took.
-    pub round_trip: Duration,
+    pub(crate) round_trip: Duration,
 }
 
-/// What the fleet says about the own clock.
+/// What the fleet says about this host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// There is no answer that counts.
     NobodyAnswered,
     /// The mean differs by no more than the threshold.
@@ -64,8 +64,7 @@ pub enum Verdict {
 }
 
 /// The verdict of `times`, when up to `threshold_ms` of difference is allowed either way.
-#[must_use]
-pub fn verdict(times: &[PeerTime], threshold_ms: u64) -> Verdict {
+pub(crate) fn verdict(times: &[PeerTime], threshold_ms: u64) -> Verdict {
     match mean_offset_ms(times) {
         None => Verdict::NobodyAnswered,
         Some(mean_ms) if mean_ms.unsigned_abs() <= threshold_ms => Verdict::Agrees { mean_ms },
@@ -74,15 +73,14 @@ pub fn verdict(times: &[PeerTime], threshold_ms: u64) -> Verdict {
 }
 
 /// The mean of the offsets that count, in ms and towards 0; none when there are none.
-#[must_use]
-pub fn mean_offset_ms(times: &[PeerTime]) -> Option<i64> {
+pub(crate) fn mean_offset_ms(times: &[PeerTime]) -> Option<i64> {
     let counting = || times.iter().filter(|time| time.round_trip <= MAX_ROUND_TRIP);
     let sum: i128 = counting().map(|time| i128::from(time.offset_ms)).sum();
     let mean = sum.checked_div(i128::try_from(counting().count()).ok()?)?;
     i64::try_from(mean).ok()
 }
 
-/// How far `theirs` is ahead of the own clock, which stood at `sent_ms` when they were asked.
+/// How far `theirs_ms` is ahead of this host's clock, which read `sent_ms` when they were asked.
 fn offset_ms(theirs_ms: u64, sent_ms: u64, round_trip: Duration) -> i64 {
     let half = i128::try_from(round_trip.as_micros() / 2000).unwrap_or(i128::MAX);
     let offset = (i128::from(theirs_ms) - i128::from(sent_ms)).saturating_sub(half);
@@ -90,10 +88,10 @@ fn offset_ms(theirs_ms: u64, sent_ms: u64, round_trip: Duration) -> i64 {
     i64::try_from(offset).unwrap_or(least_or_most)
 }
 
-/// Asks all `peers` (`ip:port`, with brackets around an IPv6 address) for their time, within
-/// `limit`. The own address does not belong among them. Who does not answer, or nothing that makes
-/// sense, is not in the outcome, which has no order.
-pub async fn ask_all(
+/// Asks all `peers` (`ip:port`, with brackets around an IPv6 address) for their time, within `limit`.
+/// This host's own address must not be among them. A peer that gives no answer, or one that makes no
+/// sense, is missing from the outcome, which has no order.
+pub(crate) async fn ask_all(
     peers: Vec<String>,
     environment: Environment,
     limit: Duration,
@@ -108,7 +106,7 @@ async fn ask_some_at_once(
     at_once: usize,
 ) -> Vec<PeerTime> {
     let due = environment.now() + limit;
-    // Even if all are silent, everyone has its turn.
+    // Every peer gets its turn, even if all are silent.
     let turns = u32::try_from(peers.len().div_ceil(at_once)).unwrap_or(u32::MAX).max(1);
     let turn = limit / turns;
     let asked =
@@ -150,7 +148,7 @@ enum AskError {
 async fn ask(peer: &str, environment: &Environment) -> Result<(i64, Duration), AskError> {
     let address: SocketAddr = peer.parse().map_err(|_| AskError::NoAddress(peer.to_owned()))?;
     let mut stream = TcpStream::connect(address).await?;
-    // Without it the answer may be a little late, no more.
+    // Without it the answer may be a little late, nothing worse.
     let _ = stream.set_nodelay(true);
     let hello = Request { id: 1, call: Call::Hello { magic: MAGIC, version: VERSION } };
     match call(&mut stream, &hello).await? {

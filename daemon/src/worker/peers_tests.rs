@@ -68,7 +68,7 @@ fn peer_time(offset_ms: i64, round_trip_ms: u64) -> PeerTime {
 }
 
 #[tokio::test]
-async fn who_answers_is_counted_and_who_is_silent_refuses_or_talks_nonsense_is_not() {
+async fn peers_that_answer_count_and_peers_that_are_silent_refuse_or_talk_nonsense_do_not() {
     let (good, _good) = leafd(NOW_MS);
     let (ahead, _ahead) = leafd(NOW_MS + 7000);
     // The kernel takes the connection; nobody ever answers on it.
@@ -186,7 +186,7 @@ async fn a_fleet_of_1024_is_asked() {
 }
 
 #[tokio::test]
-async fn nobody_to_ask_and_nobody_who_answers_are_the_same() {
+async fn no_peers_and_no_answers_are_the_same() {
     assert_eq!(ask_all(Vec::new(), clock(NOW_MS), LIMIT).await, []);
     let (silent, _silent) = bind().await;
     let times = ask_all(vec![silent], clock(NOW_MS), Duration::from_millis(50)).await;
