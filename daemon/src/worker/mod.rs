@@ -4,7 +4,7 @@
 //! and does. No request and no socket of an application enters here.
 
 pub(crate) mod address;
-pub mod administration;
+pub(crate) mod administration;
 pub(crate) mod claim;
 pub(crate) mod peers;
 mod registrar_log;

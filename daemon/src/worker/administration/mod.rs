@@ -5,11 +5,11 @@ mod status;
 
 use leaf_client::wire::{ErrorCode, WireError, WorkerStatus};
 
-pub use shared::SharedWorkers;
+pub(crate) use shared::SharedWorkers;
 
 /// The worker IDs, as far as this instance's registry knows of them.
 #[derive(Debug, Clone)]
-pub enum Workers {
+pub(crate) enum Workers {
     /// The configuration numbers the hosts, so there is no list.
     Fixed,
     /// A registry that hosts share gives them.

@@ -19,7 +19,7 @@ const TRIES: u32 = 3;
 
 /// The worker IDs of a registry, asked over the registrar's session.
 #[derive(Clone)]
-pub struct SharedWorkers {
+pub(crate) struct SharedWorkers {
     connection: RegistryConnection,
     issuer: Issuer,
     environment: Environment,
