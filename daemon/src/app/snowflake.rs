@@ -229,7 +229,7 @@ impl Snowflake {
         Ok(port)
     }
 
-    /// Nothing is issued any more, and disk and registry are told exactly up to where it was.
+    /// Ends it: nothing is issued any more, and disk and registry learn exactly up to where it was.
     pub(super) async fn close(&self) -> Result<(), String> {
         let outcome = self.issuer.close().await;
         self.stop.cancel();

@@ -6,17 +6,17 @@ use std::net::{IpAddr, SocketAddr};
 use super::check::{MS, Problems};
 use super::{Config, Problem, Registry};
 
-/// An address to be found at, as far as it is configured.
+/// The address at which others find this host, as far as it is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Address {
-    /// The IP address.
+    /// None if leafd has to find it.
     pub ip: Option<IpAddr>,
-    /// The port.
+    /// None if it is the listener's.
     pub port: Option<u16>,
 }
 
 impl Config {
-    /// Where the peer listener is; none when there is none.
+    /// Where the peer listener is; none without a peer port.
     ///
     /// # Errors
     /// When it is not an address.
@@ -29,7 +29,7 @@ impl Config {
         text.parse().map(Some).map_err(|_| wrong())
     }
 
-    /// Where others find it, as far as that is configured.
+    /// Where others find the peer listener, as far as that is configured.
     ///
     /// # Errors
     /// When it is not an address.
@@ -70,7 +70,7 @@ impl Config {
         }
     }
 
-    /// The address is the identity where none is configured, and must be the same at each start.
+    /// Without a configured identity the address is the identity, so it must be the same at each start.
     fn check_identity(&self) -> Option<Problem> {
         let is_needed =
             self.worker.registry.is_shared()

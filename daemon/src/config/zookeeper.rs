@@ -65,7 +65,7 @@ impl Config {
     /// The ensemble; none with fixed worker IDs.
     ///
     /// # Errors
-    /// When it is missing or cannot be meant.
+    /// When it is missing or is not a list of servers.
     pub fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
         if self.worker.registry == Registry::Fixed {
             return Ok(None);
@@ -103,7 +103,7 @@ impl Config {
             problems.add(problem.key, problem.text);
         }
         if worker.registry == Registry::Fixed {
-            // Somebody means a shared registry, and would have got worker 0 on every host.
+            // Whoever writes this means a shared registry, and would get worker 0 on every host.
             for (key, set) in [
                 ("zookeeper.servers", zookeeper.servers.is_some()),
                 ("zookeeper.auth", zookeeper.auth.is_some()),
