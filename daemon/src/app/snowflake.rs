@@ -228,7 +228,7 @@ impl Snowflake {
         Ok(port)
     }
 
-    /// Stops issuing, and reports to disk and registry exactly how far it got.
+    /// Ends it: nothing issuing, and reports to disk and registry learn exactly how far it got.
     pub(super) async fn close(&self) -> Result<(), String> {
         let outcome = self.issuer.close().await;
         self.stop.cancel();
