@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// What leafd reads from a host. The default of every method is the real host, so a test replaces
 /// only what it needs.
-pub(crate) trait Host: Send + Sync {
+pub trait Host: Send + Sync {
     /// The wall clock, in milliseconds since 1970-01-01T00:00:00Z. A time before 1970 reads as 0.
     fn unix_ms(&self) -> u64 {
         unix_ms()
@@ -33,6 +33,7 @@ pub(crate) trait Host: Send + Sync {
     }
 
     /// The monotonic clock that timers go by.
+    #[allow(clippy::disallowed_methods, reason = "this is where the clock is read")]
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -52,6 +53,7 @@ pub(crate) trait Host: Send + Sync {
     }
 
     /// A seed for a generator that spreads load or skips IDs. Uniqueness never depends on it.
+    #[allow(clippy::disallowed_methods, reason = "this is where seeds are drawn")]
     fn seed(&self) -> u64 {
         fastrand::u64(..)
     }
@@ -65,11 +67,13 @@ pub(crate) trait Host: Send + Sync {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "this is where the clock is read")]
 fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+#[allow(clippy::disallowed_methods, reason = "this is where the clock is read")]
 fn boot_ms() -> u64 {
     // Linux has had this clock since 2.6.39, and reading it cannot fail.
     let Ok(time) = clock_gettime(ClockId::CLOCK_BOOTTIME) else { return 0 };
@@ -85,25 +89,25 @@ impl Host for System {}
 
 /// The host that leafd runs on, or one that a test makes up. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Environment {
+pub struct Environment {
     host: Arc<dyn Host>,
 }
 
 impl Environment {
     /// The host that this process runs on.
     #[must_use]
-    pub(crate) fn system() -> Self {
+    pub fn system() -> Self {
         Self::of(System)
     }
 
     /// A generator with a seed from the host. Uniqueness never depends on what it draws.
     #[must_use]
-    pub(crate) fn random(&self) -> fastrand::Rng {
+    pub fn random(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed())
     }
 
     /// A host that the caller defines.
-    pub(crate) fn of(host: impl Host + 'static) -> Self {
+    pub fn of(host: impl Host + 'static) -> Self {
         Self { host: Arc::new(host) }
     }
 }

@@ -1,5 +1,7 @@
 //! `leafd`: unique 64-bit IDs for the processes of one host.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests have the real clocks"))]
+
 mod access;
 pub mod app;
 pub mod audit;
@@ -7,7 +9,7 @@ mod backoff;
 pub mod cli;
 pub mod config;
 pub mod duration;
-mod environment;
+pub mod environment;
 mod frame;
 pub mod ids;
 mod input;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use leafd::environment::Environment;
 use leafd::ids::BizTag;
 use leafd::state::mark::Inodes;
 use leafd::store::LeaseAsk;
@@ -86,6 +87,12 @@ pub fn run<F: Future>(call: F) -> F::Output {
     RUNTIME.block_on(bounded).expect("the call ends")
 }
 
+/// Waits for what [`spawn`] started, however long that takes: hundreds of commits on a busy disk take
+/// minutes. Each call in it has a limit of its own.
+pub fn join<T>(calls: tokio::task::JoinHandle<T>) -> T {
+    RUNTIME.block_on(calls).expect("the calls do not panic")
+}
+
 /// Runs calls of a store in the background.
 pub fn spawn<F>(calls: F) -> tokio::task::JoinHandle<F::Output>
 where
@@ -128,7 +135,8 @@ pub fn open_at(server: ServerKind, url: &str, verify: bool, limits: StoreLimits)
 #[must_use]
 pub fn embedded(path: &Path, timeout: Duration, if_missing: IfMissing) -> Arc<dyn Store> {
     let path = path.to_owned();
-    let place = EmbeddedStore { path, timeout, if_missing, inodes: Inodes::Stable };
+    let (inodes, environment) = (Inodes::Stable, Environment::system());
+    let place = EmbeddedStore { path, timeout, if_missing, inodes, environment };
     open(StoreSource::Embedded(place), DatabaseGuard::unrecorded()).expect("a store")
 }
 

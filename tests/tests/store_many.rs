@@ -7,7 +7,7 @@ use leafd::store::LeaseAsk;
 use leafd::store::{Leased, NewTag, Store, StoreError};
 use leafd_tests::database::{Database, Extra, Kind};
 use leafd_tests::on_every_store;
-use leafd_tests::stores::{TestStore, run, span, spawn, tag};
+use leafd_tests::stores::{TestStore, join, run, span, spawn, tag};
 
 on_every_store! {
     many_hosts_on_one_row_get_every_id_once,
@@ -78,7 +78,7 @@ fn lease_from_many_hosts(bench: &TestStore, times: u64) {
         .flat_map(|store| (0..AT_ONCE).map(move |_| Arc::clone(&store)))
         .map(|store| spawn(lease_often(store, vec!["orders"], times)))
         .collect();
-    let done: Vec<_> = tasks.into_iter().flat_map(|task| run(task).unwrap()).collect();
+    let done: Vec<_> = tasks.into_iter().flat_map(join).collect();
     assert_eq!(done.len() as u64, times * (HOSTS * AT_ONCE) as u64);
     assert_exact(&done, "orders", 1, bench.max_id("orders"));
 }
@@ -129,7 +129,7 @@ fn no_id_is_leased_twice_while_rows_are_created_raised_and_changed(bench: &TestS
             done
         }));
     }
-    let done: Vec<_> = tasks.into_iter().flat_map(|task| run(task).unwrap()).collect();
+    let done: Vec<_> = tasks.into_iter().flat_map(join).collect();
     assert!(done.iter().any(|(_, done)| matches!(done, Done::Raised { .. })));
     for name in NAMES {
         assert_exact(&done, name, 1, bench.max_id(name));
@@ -163,7 +163,7 @@ fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestS
             })
         })
         .collect();
-    let made: usize = tasks.into_iter().map(|task| run(task).unwrap()).sum();
+    let made: usize = tasks.into_iter().map(join).sum();
     assert_eq!(made, TAGS);
     let rows = run(bench.open().page("", 1000)).unwrap();
     let end = i64::try_from(HOSTS).unwrap() * 10 + 1;

@@ -31,7 +31,8 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
         known.add(word).map_err(|error| Failure::config(format!("--above {error}")))?;
     }
     let (Loaded { config, .. }, _) = load(path)?;
-    let now_ms = Environment::system().unix_ms();
+    let environment = Environment::system();
+    let now_ms = environment.unix_ms();
     if let Some(why) = config.no_snowflakes_at(now_ms) {
         return Err(Failure::config(format!(
             "the clock is wrong, and adopt depends on it: {why}. Set the clock (NTP), then run this \
@@ -41,14 +42,14 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let directory = paths::state_dir(&config);
     let store = config.store_location()?;
     is_there_or_lost(&directory, store.is_embedded(), known.is_given(), is_lost)?;
-    let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
+    let state = StateDir::lock(&directory, &environment)?.with_inodes(inodes(&config));
     let here = owner(&config, &store);
     let database = paths::database(&config);
     let from = match store {
         StoreLocation::Shared(_) => LeasedFrom::Shared,
         StoreLocation::Embedded => {
             // The operator's numbers count, whatever the database says.
-            let place = embedded(&config, IfMissing::Refuse);
+            let place = embedded(&config, &environment, IfMissing::Refuse);
             let recorded = state.database(&here.store)?;
             let has_identity = recorded.is_some_and(|recorded| recorded.identity.is_some());
             let is_there =
@@ -58,34 +59,21 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     };
     let adopted = state.adopt(&here, now_ms + UNKNOWN_CEILING_MS, from, &known)?;
     for line in &adopted.done {
-        print(&format!(
-            "{line}
-"
-        ))?;
+        print(&format!("{line}\n"))?;
     }
     // No ranges are left, so leafd can lease from whichever database it finds next.
     state.forget_database()?;
-    print(&format!(
-        "taken over: {}
-",
-        directory.display()
-    ))?;
+    print(&format!("taken over: {}\n", directory.display()))?;
     // leafd does not create tables in a shared store, and leases move its rows.
     if from == LeasedFrom::Shared {
         return Ok(());
     }
     let if_missing = if adopted.ends_are_known { IfMissing::Create } else { IfMissing::Refuse };
-    let place = embedded(&config, if_missing);
+    let place = embedded(&config, &environment, if_missing);
     let path = place.path.display();
     match (take_database(&place, &adopted)?, if_missing) {
-        (true, _) => print(&format!(
-            "{path} is this host's now
-"
-        )),
-        (false, IfMissing::Create) => print(&format!(
-            "{path} was missing; created a new one
-"
-        )),
+        (true, _) => print(&format!("{path} is this host's now\n")),
+        (false, IfMissing::Create) => print(&format!("{path} was missing; created a new one\n")),
         (false, IfMissing::Refuse) => Err(Failure::no_ends(&place.path)),
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn build(
     peer: Option<TcpListener>,
     environment: &Environment,
 ) -> Result<Daemon, Failure> {
-    let state = StateDir::lock(&paths::state_dir(config))?.with_inodes(inodes(config));
+    let state = StateDir::lock(&paths::state_dir(config), environment)?.with_inodes(inodes(config));
     // Check these before touching the directory: a wrong configuration changes nothing.
     let location = config.store_location()?;
     paths::check_certificates(&location)?;

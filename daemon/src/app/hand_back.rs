@@ -48,7 +48,7 @@ pub fn hand_back(path: Option<&Path>, undo: bool) -> Result<(), Failure> {
         .map_err(Failure::config)?;
     let directory = paths::state_dir(&config);
     is_ours(&directory)?;
-    let state = StateDir::lock(&directory)?.with_inodes(inodes(&config));
+    let state = StateDir::lock(&directory, &Environment::system())?.with_inodes(inodes(&config));
     let here = owner(&config, &config.store_location()?);
     let contents = state.open(&here, ForeignPolicy::Refuse)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -5,6 +5,7 @@ use clap::builder::PossibleValue;
 
 use super::Failure;
 use super::print;
+use crate::environment::Environment;
 use crate::state::database::DatabaseIdentity;
 use crate::store::SCHEMAS;
 pub use crate::store::SchemaDialect;
@@ -25,8 +26,8 @@ impl ValueEnum for SchemaDialect {
 /// When standard output cannot be written.
 pub fn schema(dialect: Option<SchemaDialect>) -> Result<(), Failure> {
     let dialects = dialect.as_ref().map_or(&SCHEMAS[..], std::slice::from_ref);
-    let identity =
-        DatabaseIdentity::random().map_err(|error| Failure::system("no random bytes", &error))?;
+    let identity = DatabaseIdentity::random(&Environment::system())
+        .map_err(|error| Failure::system("no random bytes", &error))?;
     let texts = dialects
         .iter()
         .map(|dialect| format!("-- {}\n{}", dialect.title, dialect.statements(identity)));

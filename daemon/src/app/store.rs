@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::failure::Failure;
 use super::paths;
 use crate::config::Config;
+use crate::environment::Environment;
 use crate::ids::BizTag;
 use crate::secret::Secret;
 use crate::segment::other_database::{StateDirRecorder, drop_ranges, report_other_database};
@@ -57,7 +58,7 @@ pub(super) async fn open(
     let recorder = StateDirRecorder { writer: writer.clone(), place: here.store.clone() };
     let guard = DatabaseGuard::new(recorded, Arc::new(recorder));
     let is_embedded = location.is_embedded();
-    let source = source(config, location, password, nothing_leased);
+    let source = source(config, location, password, state.environment(), nothing_leased);
     let store = store::open(source, Arc::clone(&guard))
         .map_err(|error| Failure::config(format!("the store: {error}")))?;
     if is_embedded {
@@ -75,11 +76,12 @@ fn source(
     config: &Config,
     location: StoreLocation,
     password: Option<Secret>,
+    environment: &Environment,
     nothing_leased: bool,
 ) -> StoreSource {
     let StoreLocation::Shared(address) = location else {
         let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
-        return StoreSource::Embedded(embedded(config, if_missing));
+        return StoreSource::Embedded(embedded(config, environment, if_missing));
     };
     let limits =
         StoreLimits { timeout: config.store.timeout, connections: config.store.max_connections };
@@ -87,12 +89,17 @@ fn source(
 }
 
 /// The embedded store's file, and how to open it.
-pub(super) fn embedded(config: &Config, if_missing: IfMissing) -> EmbeddedStore {
+pub(super) fn embedded(
+    config: &Config,
+    environment: &Environment,
+    if_missing: IfMissing,
+) -> EmbeddedStore {
     EmbeddedStore {
         path: paths::database(config),
         timeout: config.store.timeout,
         if_missing,
         inodes: inodes(config),
+        environment: environment.clone(),
     }
 }
 

@@ -91,6 +91,7 @@ impl Manager {
     /// Reports that leafd begins to reload its configuration. Call [`Self::reloaded`] afterwards.
     pub(crate) fn reloading(&self) {
         // systemd wants the time of sending, to tell this reload from earlier ones.
+        #[allow(clippy::disallowed_methods, reason = "systemd compares this with its own clock")]
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
         let usec = now.map_or(0, |now| {
             i128::from(now.tv_sec()) * 1_000_000 + i128::from(now.tv_nsec()) / 1000

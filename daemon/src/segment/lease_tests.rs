@@ -142,7 +142,7 @@ impl Host {
 
     fn start_with_room(tags: usize, down: bool, max_tags: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let state = StateDir::lock(folder.path()).unwrap();
+        let state = StateDir::lock(folder.path(), &Environment::system()).unwrap();
         let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let fatal = CancellationToken::new();

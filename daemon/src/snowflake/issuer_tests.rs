@@ -26,7 +26,7 @@ impl Rig {
 
     fn with(environment: Environment) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let state = StateDir::lock(folder.path()).unwrap();
+        let state = StateDir::lock(folder.path(), &Environment::system()).unwrap();
         let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());

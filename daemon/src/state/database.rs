@@ -1,11 +1,12 @@
 //! Which database the ranges in the journal were leased from.
 
 use std::fmt;
-use std::io::Read as _;
 use std::str::FromStr;
 
 use super::mark::FileMark;
 use super::properties::{Damage, Properties};
+
+use crate::environment::Environment;
 
 /// The file's name in the state directory.
 pub(crate) const FILE: &str = "database.properties";
@@ -20,9 +21,9 @@ impl DatabaseIdentity {
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub(crate) fn random() -> std::io::Result<Self> {
+    pub(crate) fn random(environment: &Environment) -> std::io::Result<Self> {
         let mut bytes = [0; 16];
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        environment.fill_random(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))
     }
 
@@ -111,7 +112,8 @@ mod tests {
         {
             assert!(text.parse::<DatabaseIdentity>().is_err(), "{text}");
         }
-        assert_ne!(DatabaseIdentity::random().unwrap(), DatabaseIdentity::random().unwrap());
+        let drawn = || DatabaseIdentity::random(&Environment::system()).unwrap();
+        assert_ne!(drawn(), drawn());
     }
 
     #[test]

@@ -22,6 +22,8 @@ use super::mark::{FileMark, Inodes};
 use super::owner::{self, OwnerFile, StateOwner};
 use super::worker_file::{self, WorkerRecord};
 
+use crate::environment::Environment;
+
 pub(crate) use contents::StateContents;
 pub use contents::WorkerPast;
 pub(super) use contents::{NextFiles, floors_only};
@@ -49,6 +51,7 @@ pub(crate) struct StateDir {
     path: PathBuf,
     lock: DirLock,
     inodes: Inodes,
+    environment: Environment,
 }
 
 impl StateDir {
@@ -56,8 +59,9 @@ impl StateDir {
     ///
     /// # Errors
     /// When another process holds the lock, or the operating system refuses.
-    pub(crate) fn lock(path: &Path) -> Result<Self, StateError> {
-        Ok(Self { path: path.to_owned(), lock: lock::lock(path)?, inodes: Inodes::Stable })
+    pub(crate) fn lock(path: &Path, environment: &Environment) -> Result<Self, StateError> {
+        let (lock, environment) = (lock::lock(path)?, environment.clone());
+        Ok(Self { path: path.to_owned(), lock, inodes: Inodes::Stable, environment })
     }
 
     /// Whether inode numbers tell a copy from the original.
@@ -79,6 +83,10 @@ impl StateDir {
     #[must_use]
     pub(crate) fn place(&self) -> StatePlace {
         StatePlace { path: self.path.clone(), lock: Arc::clone(&self.lock) }
+    }
+
+    pub(crate) const fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -249,7 +257,8 @@ impl StateDir {
         if self.read(file)?.is_none() {
             return Ok(None);
         }
-        let target = set_aside(&self.path.join(file), why).map_err(self.io("set aside", file))?;
+        let target = set_aside(&self.path.join(file), why, self.environment.unix_ms())
+            .map_err(self.io("set aside", file))?;
         Ok(Some(format!("{file} is set aside as {}", target.display())))
     }
 
@@ -257,7 +266,8 @@ impl StateDir {
         if self.read(file)?.is_none() {
             return Ok(None);
         }
-        let target = keep_aside(&self.path.join(file), why).map_err(self.io("set aside", file))?;
+        let target = keep_aside(&self.path.join(file), why, self.environment.unix_ms())
+            .map_err(self.io("set aside", file))?;
         Ok(Some(format!("the old {file} is kept as {}", target.display())))
     }
 

@@ -28,7 +28,7 @@ const WORKER: WorkerRecord = WorkerRecord {
 /// A directory in which something was issued.
 fn used() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let state = StateDir::lock(dir.path()).unwrap();
+    let state = StateDir::lock(dir.path(), &Environment::system()).unwrap();
     let mut contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
     let left = [Range::new(101, 2001).unwrap()].into_iter().collect();
     let record = TagRecord { floor: 2001, used_s: 1, left };
@@ -72,13 +72,18 @@ fn adopt(
     from: LeasedFrom,
     words: &[&str],
 ) -> Result<Adopted, StateError> {
-    StateDir::lock(path).unwrap().adopt(&here(), not_before_ms, from, &above(words))
+    StateDir::lock(path, &Environment::system()).unwrap().adopt(
+        &here(),
+        not_before_ms,
+        from,
+        &above(words),
+    )
 }
 
 const SET_ASIDE: ForeignPolicy = ForeignPolicy::SetAside { fixed_worker: None };
 
 fn open(dir: &tempfile::TempDir, policy: ForeignPolicy) -> Result<StateContents, StateError> {
-    StateDir::lock(dir.path()).unwrap().open(&here(), policy)
+    StateDir::lock(dir.path(), &Environment::system()).unwrap().open(&here(), policy)
 }
 
 fn aside(dir: &tempfile::TempDir, why: &str) -> usize {
@@ -91,22 +96,25 @@ fn aside(dir: &tempfile::TempDir, why: &str) -> usize {
 #[test]
 fn a_second_process_learns_which_process_holds_the_directory() {
     let dir = tempfile::tempdir().unwrap();
-    let first = StateDir::lock(dir.path()).unwrap();
-    let error = StateDir::lock(dir.path()).unwrap_err().to_string();
+    let first = StateDir::lock(dir.path(), &Environment::system()).unwrap();
+    let error = StateDir::lock(dir.path(), &Environment::system()).unwrap_err().to_string();
     assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
     drop(first);
-    StateDir::lock(dir.path()).unwrap();
+    StateDir::lock(dir.path(), &Environment::system()).unwrap();
 }
 
 #[test]
 fn a_directory_stays_locked_for_as_long_as_its_writer_may_write() {
     let dir = tempfile::tempdir().unwrap();
-    let state = StateDir::lock(dir.path()).unwrap();
+    let state = StateDir::lock(dir.path(), &Environment::system()).unwrap();
     let place = state.place();
     drop(state);
-    assert!(matches!(StateDir::lock(dir.path()), Err(StateError::Locked { .. })));
+    assert!(matches!(
+        StateDir::lock(dir.path(), &Environment::system()),
+        Err(StateError::Locked { .. })
+    ));
     drop(place);
-    StateDir::lock(dir.path()).unwrap();
+    StateDir::lock(dir.path(), &Environment::system()).unwrap();
 }
 
 #[test]
@@ -212,7 +220,7 @@ fn a_worker_id_is_not_copied_with_its_directory_and_moves_with_it() {
         assert_eq!(aside(&copy, "damaged"), 1);
         let moved = dir.path().with_extension("moved");
         std::fs::rename(dir.path(), &moved).unwrap();
-        let state = StateDir::lock(&moved).unwrap();
+        let state = StateDir::lock(&moved, &Environment::system()).unwrap();
         let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
         assert_eq!(contents.worker, WorkerPast::Known(record));
         std::fs::rename(moved, dir.path()).unwrap();
@@ -329,14 +337,17 @@ fn the_error_names_the_setting_for_a_file_system_that_changes_inode_numbers() {
     replace_marked(&path, write).unwrap();
     let error = open(&dir, ForeignPolicy::Refuse).unwrap_err().to_string();
     assert!(error.contains("state.unstable-inodes"), "{error}");
-    let state = StateDir::lock(dir.path()).unwrap().with_inodes(Inodes::Unstable);
+    let state =
+        StateDir::lock(dir.path(), &Environment::system()).unwrap().with_inodes(Inodes::Unstable);
     let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
     assert_eq!(contents.journal.tags()[&tag("a")].left.total(), 1900);
     drop((contents, state));
     // A copy has another birth time, whatever its inode number.
     if own.has_time() {
         let copy = copy_of(dir.path());
-        let state = StateDir::lock(copy.path()).unwrap().with_inodes(Inodes::Unstable);
+        let state = StateDir::lock(copy.path(), &Environment::system())
+            .unwrap()
+            .with_inodes(Inodes::Unstable);
         let error = state.open(&here(), ForeignPolicy::Refuse).unwrap_err();
         assert!(matches!(error, StateError::Copied { .. }), "{error}");
         assert!(!error.to_string().contains("unstable-inodes"), "{error}");
@@ -402,7 +413,7 @@ fn after_a_lost_directory_is_adopted_no_tag_starts_below_what_the_operator_said_
     let adopted = adopt(&path, 70, gone, &["5000", "b=9000", "c=3"]).unwrap();
     assert_eq!((adopted.base, adopted.floors[&tag("b")]), (5001, 9001));
     for _start in 0..2 {
-        let state = StateDir::lock(&path).unwrap();
+        let state = StateDir::lock(&path, &Environment::system()).unwrap();
         let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
         assert_eq!((contents.base, contents.journal_is_whole), (5001, true));
         assert_eq!(contents.journal.tags()[&tag("b")].floor, 9001);
@@ -412,7 +423,7 @@ fn after_a_lost_directory_is_adopted_no_tag_starts_below_what_the_operator_said_
     }
     // The base survives a journal that is lost later.
     std::fs::remove_file(path.join(journal::FILE)).unwrap();
-    let state = StateDir::lock(&path).unwrap();
+    let state = StateDir::lock(&path, &Environment::system()).unwrap();
     assert_eq!(state.open(&here(), ForeignPolicy::Refuse).unwrap().base, 5001);
     drop(state);
     // A second word of the operator does not lower it.
@@ -453,7 +464,7 @@ fn adopt_refuses_text_and_numbers_that_leave_no_room_for_a_range() {
 #[test]
 fn a_copy_from_the_same_start_that_is_written_over_the_files_is_noticed() {
     let dir = used();
-    let state = StateDir::lock(dir.path()).unwrap();
+    let state = StateDir::lock(dir.path(), &Environment::system()).unwrap();
     let mut journal = state.open(&here(), ForeignPolicy::Refuse).unwrap().journal;
     let files = [journal::FILE, journal::MARK_FILE, worker_file::FILE, owner::FILE]
         .map(|file| dir.path().join(file));
@@ -548,7 +559,7 @@ fn another_hosts_directory_gives_no_snowflake_ids_with_the_same_fixed_worker_id(
 fn ranges_of_another_database_are_dropped_and_the_highest_ends_are_kept() {
     let dir = used();
     let moved = StateOwner { store: "another".into(), ..here() };
-    let state = StateDir::lock(dir.path()).unwrap();
+    let state = StateDir::lock(dir.path(), &Environment::system()).unwrap();
     let contents = state.open(&moved, ForeignPolicy::Refuse).unwrap();
     let record = &contents.journal.tags()[&tag("a")];
     assert_eq!((record.floor, record.left.total()), (2001, 0));
@@ -580,9 +591,11 @@ fn a_crash_while_foreign_state_is_set_aside_does_not_make_the_directory_new() {
     for moved in 1..=files.len() {
         let dir = used();
         for file in &files[..moved] {
-            set_aside(&dir.path().join(file), "foreign").unwrap();
+            set_aside(&dir.path().join(file), "foreign", 0).unwrap();
         }
-        let opened = StateDir::lock(dir.path()).unwrap().open(&here(), ForeignPolicy::Refuse);
+        let opened = StateDir::lock(dir.path(), &Environment::system())
+            .unwrap()
+            .open(&here(), ForeignPolicy::Refuse);
         match opened {
             Err(StateError::Foreign { .. }) => {}
             Ok(contents) => {
@@ -600,7 +613,7 @@ fn a_crash_while_adopting_keeps_the_highest_ends() {
     std::fs::write(dir.path().join(owner::FILE), owned_by(&foreign)).unwrap();
     // The power failed after the copies and the new journal were made.
     for file in [journal::FILE, worker_file::FILE, owner::FILE] {
-        keep_aside(&dir.path().join(file), "adopted").unwrap();
+        keep_aside(&dir.path().join(file), "adopted", 0).unwrap();
     }
     let floors = HashMap::from([(tag("a"), 2001)]);
     let header = JournalHeader { generation: 1, base: 0 };
@@ -636,16 +649,19 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_drops_the_ranges() {
 #[test]
 fn no_second_process_starts_after_somebody_removed_the_lock_file() {
     let dir = tempfile::tempdir().unwrap();
-    let _first = StateDir::lock(dir.path()).unwrap();
+    let _first = StateDir::lock(dir.path(), &Environment::system()).unwrap();
     std::fs::remove_file(dir.path().join(LOCK_FILE)).unwrap();
-    assert!(matches!(StateDir::lock(dir.path()), Err(StateError::Locked { .. })));
+    assert!(matches!(
+        StateDir::lock(dir.path(), &Environment::system()),
+        Err(StateError::Locked { .. })
+    ));
 }
 
 #[test]
 fn leafd_does_not_write_to_a_directory_that_replaced_its_own() {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("state");
-    let place = StateDir::lock(&path).unwrap().place();
+    let place = StateDir::lock(&path, &Environment::system()).unwrap().place();
     assert!(place.check().is_ok());
     std::fs::rename(&path, parent.path().join("moved")).unwrap();
     assert!(place.check().is_err());

@@ -4,7 +4,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::unistd::syncfs;
 
@@ -103,8 +102,8 @@ fn is_on(path: &Path, device: u64) -> bool {
 ///
 /// # Errors
 /// When the file cannot be renamed.
-pub(crate) fn set_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
-    let target = name_aside(path, why)?;
+pub(crate) fn set_aside(path: &Path, why: &str, now_ms: u64) -> io::Result<PathBuf> {
+    let target = name_aside(path, why, now_ms)?;
     std::fs::rename(path, &target)?;
     sync_parent(path)?;
     Ok(target)
@@ -115,16 +114,16 @@ pub(crate) fn set_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// When the file cannot be linked.
-pub(crate) fn keep_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
-    let target = name_aside(path, why)?;
+pub(crate) fn keep_aside(path: &Path, why: &str, now_ms: u64) -> io::Result<PathBuf> {
+    let target = name_aside(path, why, now_ms)?;
     std::fs::hard_link(path, &target)?;
     sync_parent(path)?;
     Ok(target)
 }
 
 /// A name that no file has yet.
-fn name_aside(path: &Path, why: &str) -> io::Result<PathBuf> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+fn name_aside(path: &Path, why: &str, now_ms: u64) -> io::Result<PathBuf> {
+    let now = now_ms / 1000;
     for attempt in 0..1000_u32 {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{why}-{now}-{attempt}"));
@@ -157,7 +156,7 @@ mod tests {
         let mut names = Vec::new();
         for content in ["one", "two"] {
             std::fs::write(&path, content).unwrap();
-            names.push(set_aside(&path, "damaged").unwrap());
+            names.push(set_aside(&path, "damaged", 0).unwrap());
         }
         assert!(!path.exists());
         assert_eq!(std::fs::read_to_string(&names[0]).unwrap(), "one");

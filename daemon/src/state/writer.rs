@@ -200,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn the_later_of_two_worker_records_stays_in_whichever_order_callers_wait() {
         let folder = tempfile::tempdir().unwrap();
-        let state = StateDir::lock(folder.path()).unwrap();
+        let state = StateDir::lock(folder.path(), &Environment::system()).unwrap();
         let here = StateOwner::here(Some("m"), "", None);
         let contents = state.open(&here, ForeignPolicy::Refuse).unwrap();
         let (place, fatal) = (state.place(), CancellationToken::new());

@@ -245,8 +245,7 @@ mod tests {
     #[tokio::test]
     async fn a_database_that_was_replaced_for_a_while_is_used_again_and_ranges_are_not_dropped_repeatedly()
      {
-        let [ours, other] =
-            [DatabaseIdentity::random(), DatabaseIdentity::random()].map(|made| made.ok());
+        let [ours, other] = [1, 2].map(DatabaseIdentity::of_number).map(Some);
         let recorded = RecordedDatabase { identity: ours, file: None };
         let guard = DatabaseGuard::unrecorded();
         guard.state().recorded = recorded;

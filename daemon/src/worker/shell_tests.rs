@@ -49,7 +49,7 @@ fn settings(shared: &SharedRegistry) -> ShellSettings {
 async fn life(folder: &std::path::Path) -> bool {
     // The thread that writes for the life before holds the lock until it has ended.
     let state = loop {
-        match StateDir::lock(folder) {
+        match StateDir::lock(folder, &Environment::system()) {
             Ok(state) => break state,
             Err(StateError::Locked { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
             Err(error) => panic!("{error}"),
@@ -116,7 +116,7 @@ async fn lives_that_never_reach_zookeeper_serve_from_the_file_and_leave_the_name
         shared: Some(claim.clone()),
     };
     let path = {
-        let state = StateDir::lock(folder.path()).unwrap();
+        let state = StateDir::lock(folder.path(), &Environment::system()).unwrap();
         state.open(&StateOwner::here(Some("m"), "", None), ForeignPolicy::Refuse).unwrap();
         state.place().worker_file()
     };

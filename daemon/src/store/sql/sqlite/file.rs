@@ -10,6 +10,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 
 use super::tables::{IDENTITY, SQLITE};
+use crate::environment::Environment;
 use crate::state::database::DatabaseIdentity;
 use crate::state::mark::{FileMark, Inodes};
 
@@ -33,6 +34,8 @@ pub struct EmbeddedStore {
     pub if_missing: IfMissing,
     /// Whether the inode number tells the file from a copy.
     pub inodes: Inodes,
+    /// Gives a new database its random identity.
+    pub environment: Environment,
 }
 
 pub(super) fn options(place: &EmbeddedStore) -> SqliteConnectOptions {
@@ -61,8 +64,13 @@ pub(crate) async fn take_over(place: &EmbeddedStore) -> Result<bool, String> {
         let mut connection = options(place).create_if_missing(may_create).connect().await?;
         let (has_rows, _) = has_tables(&mut connection).await?;
         if has_rows || may_create {
-            make(&mut connection, DatabaseIdentity::random()?, mark_of(&place.path)?, "REPLACE")
-                .await?;
+            make(
+                &mut connection,
+                DatabaseIdentity::random(&place.environment)?,
+                mark_of(&place.path)?,
+                "REPLACE",
+            )
+            .await?;
             if !checkpoint(&mut connection).await? {
                 return Err(sqlx::Error::Protocol("another process reads it".into()));
             }

@@ -96,7 +96,13 @@ impl Sqlite {
             }
             None => {
                 // Another process may be faster.
-                make(connection, DatabaseIdentity::random()?, mark, "INSERT OR IGNORE").await?;
+                make(
+                    connection,
+                    DatabaseIdentity::random(&self.place.environment)?,
+                    mark,
+                    "INSERT OR IGNORE",
+                )
+                .await?;
                 written_identity(connection).await?.ok_or(sqlx::Error::RowNotFound)?
             }
         };
@@ -226,6 +232,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::environment::Environment;
     use crate::ids::BizTag;
     use crate::state::mark::Inodes;
     use crate::store::{LeaseAsk, NewTag, StoreError};
@@ -239,7 +246,13 @@ mod tests {
 
     fn place(dir: &tempfile::TempDir, if_missing: IfMissing) -> EmbeddedStore {
         let path = dir.path().join("leafd.db");
-        EmbeddedStore { path, timeout: SECOND, if_missing, inodes: Inodes::Stable }
+        EmbeddedStore {
+            path,
+            timeout: SECOND,
+            if_missing,
+            inodes: Inodes::Stable,
+            environment: Environment::system(),
+        }
     }
 
     fn opened(place: EmbeddedStore) -> Arc<dyn Store> {
