@@ -27,11 +27,11 @@ const DESCRIPTORS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
 enum Unreadable {
     #[error("it is {0}, and leafd reads regular files only; name a regular file")]
     Kind(&'static str),
-    #[error("it has more than {0} bytes; is it the right file?")]
+    #[error("it is larger than {0} bytes; is it the right file?")]
     Size(u64),
     #[error(
-        "it was not read to its end within {0:?}; look at the file system that it is on, or at the \
-         program that writes it"
+        "reading it took longer than {0:?}; check the file system that it is on, or the program that \
+         writes it"
     )]
     Time(Duration),
     #[error(
@@ -195,10 +195,10 @@ mod tests {
         assert_eq!(read_text(&path, 10).unwrap(), "0123456789");
         assert!(is_file_or_absent(&path).is_ok() && can_be_read_again(&path).is_ok());
         std::fs::write(&path, "0123456789a").unwrap();
-        assert!(refusal(&path).contains("more than 10 bytes"));
+        assert!(refusal(&path).contains("larger than 10 bytes"));
         // Larger than any memory.
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(refusal(&path).contains("more than 10 bytes"));
+        assert!(refusal(&path).contains("larger than 10 bytes"));
         std::fs::write(&path, [0xff]).unwrap();
         assert!(refusal(&path).contains("UTF-8"));
     }
@@ -229,6 +229,6 @@ mod tests {
         let (reader, mut writer) = io::pipe().unwrap();
         let path = format!("/dev/fd/{}", reader.as_raw_fd());
         writer.write_all(b"0123456789abc").unwrap();
-        assert!(refusal(Path::new(&path)).contains("more than 10 bytes"));
+        assert!(refusal(Path::new(&path)).contains("larger than 10 bytes"));
     }
 }

@@ -312,7 +312,8 @@ pub struct TagStatus {
     pub row_step: u64,
     /// The step of the next lease, adapted to the load.
     pub step: u64,
-    /// `max_id` in the tag's row when it was last read.
+    /// `max_id` in the tag's row when it was last read, or this host's high-water mark where that is
+    /// higher.
     pub max_id: u64,
     /// The description in the tag's row.
     pub description: String,

@@ -81,7 +81,7 @@ impl Ledger {
         now: Duration,
     ) -> Result<Visit, Arc<User>> {
         let user = lock(&self.users).get(uid, |user| user.is_at_rest(now));
-        // Check and addition accept loop step: transports admit callers on different threads.
+        // Check and addition in one step: transports admit callers on different threads.
         let added = user.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             most.is_none_or(|most| open < most).then_some(open + 1)
         });

@@ -1,6 +1,6 @@
 //! How many descriptors leafd needs besides the connections of the Unix socket.
 
-use crate::config::{Config, RegistryKind};
+use crate::config::Config;
 use crate::transport::peer;
 use crate::transport::unix::linger::MAX_LINGERING;
 use crate::worker::peers::MAX_AT_ONCE;
@@ -12,9 +12,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 /// The descriptors that the connections of the Unix socket must not take. Does not change at a
 /// reload.
 pub(super) fn other_descriptors(config: &Config) -> u64 {
-    let peers = match config.worker.registry {
-        RegistryKind::Fixed => 0,
-        RegistryKind::ZooKeeper => peer::MAX_CONNECTIONS + MAX_AT_ONCE,
-    };
+    let shared = config.worker.registry.is_shared();
+    let peers = if shared { peer::MAX_CONNECTIONS + MAX_AT_ONCE } else { 0 };
     OTHER_DESCRIPTORS + MAX_LINGERING as u64 + peers as u64
 }

@@ -19,7 +19,7 @@ use crate::transport::lifecycle::Transports;
 
 /// The keys that a reload puts in force, besides those of the transports
 /// ([`crate::transport::lifecycle::Transport::reloaded_keys`]). A dot at the end means the whole
-/// section. Of `[segment]`, only the other rest is part of each tag's state.
+/// section. Of `[segment]`, only the waits: the rest is part of each tag's state.
 const RELOADED: [&str; 7] = [
     "access.",
     "quota.",
@@ -127,7 +127,7 @@ impl Reloader {
     }
 }
 
-/// What policy lets callers sets for requests.
+/// The policy that `config` sets for requests.
 pub(super) fn policy(config: &Config) -> Result<Policy, Failure> {
     let limits = RequestLimits {
         max_in_flight: config.socket.max_in_flight,

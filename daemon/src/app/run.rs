@@ -90,7 +90,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The socket that the service manager has passed, passed, else leafd's own.
+/// The socket that the service manager has passed, or else leafd's own.
 fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Failure> {
     let Some(listener) = inherited else {
         let (mode, group) = (config.socket.mode, config.socket.group.as_deref());

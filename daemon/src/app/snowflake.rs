@@ -35,7 +35,8 @@ use crate::worker::shell::{RegistrarShell, ShellSettings};
 /// How long the search for this host's address may take, which has to resolve names.
 const SEARCH: Duration = Duration::from_secs(2);
 
-/// How long the registry last calls to ZooKeeper may take when leafd stops, whatever leafd only tells it what the state directory has already.
+/// How long the last calls to the registry may take when leafd stops, whatever their timeout. They
+/// only report what the state directory has already.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// The snowflake side.
@@ -228,7 +229,7 @@ impl Snowflake {
         Ok(port)
     }
 
-    /// Ends it: nothing issuing, and reports to disk and registry learn exactly how far it got.
+    /// Stops issuing, and reports to disk and registry exactly how far it got.
     pub(super) async fn close(&self) -> Result<(), String> {
         let outcome = self.issuer.close().await;
         self.stop.cancel();
@@ -242,7 +243,7 @@ impl Snowflake {
     }
 }
 
-/// Looks for address. The search goes on until it finds it, or until the one in the worker has it.
+/// Looks for this instance's address until it finds it, or takes the one in the worker file.
 async fn find_address(
     configured: Option<&str>,
     advertised: crate::config::PeerAddress,

@@ -27,8 +27,8 @@ pub(super) async fn stop(
     };
     // A disk or a store that hangs must not hold up the end.
     let outcome = timeout(grace * 2 + LAST_WRITE, orderly).await;
-    let outcome = outcome.unwrap_or_else(|_| Err("the disk or the store has not answered".into()));
+    let outcome = outcome.unwrap_or_else(|_| Err("the disk or the store does not answer".into()));
     outcome.map_err(|error| {
-        Failure::state("the last state could not be written; nothing will be repeated", &error)
+        Failure::state("cannot write the last state; no ID will come twice", &error)
     })
 }
