@@ -73,19 +73,13 @@ fn something_happens(world: &mut SimulatedWorld) {
     }
 }
 
-/// How many worlds to simulate: a quarter, or all of them with `tests/run --long`, which are enough to
-/// find each of the mistakes that were put into the rules on purpose.
-fn worlds(all: u64) -> u64 {
-    let is_long = std::env::var_os("LEAF_TESTS_LONG").is_some_and(|value| !value.is_empty());
-    if is_long { all } else { all / 4 }
-}
-
+/// Enough to find each of the mistakes that were put into the rules on purpose.
 const WORLDS: u64 = 120;
 
 #[test]
 fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
     let mut issued = 0;
-    for seed in 0..worlds(WORLDS) {
+    for seed in 0..WORLDS {
         // In some worlds identities are used twice by mistake, and worker IDs are few.
         let mut identities = EIGHT;
         if seed % 2 == 0 {
@@ -98,14 +92,14 @@ fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
         }
         issued += world.issued.len();
     }
-    println!("{} worlds, {issued} IDs, no duplicate", worlds(WORLDS));
-    assert!(issued > 250 * worlds(WORLDS) as usize);
+    println!("{WORLDS} worlds, {issued} IDs, no duplicate");
+    assert!(issued > 250 * WORLDS as usize);
 }
 
 #[test]
 fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetition() {
     let mut issued = 0;
-    for seed in 0..worlds(WORLDS) {
+    for seed in 0..WORLDS {
         let mut world = SimulatedWorld::new(seed, &EIGHT, if seed % 3 == 0 { 4 } else { 50 });
         let mut copies = Vec::new();
         for _ in 0..400 {
@@ -141,12 +135,12 @@ fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetit
         issued += world.issued.len();
     }
     println!("{issued} IDs in trees that were put back, no duplicate");
-    assert!(issued > 80 * worlds(WORLDS) as usize);
+    assert!(issued > 80 * WORLDS as usize);
 }
 
 #[test]
 fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
-    for seed in 0..worlds(40) {
+    for seed in 0..40 {
         let mut world = SimulatedWorld::new(seed, &EIGHT, 1_000_000);
         for _ in 0..1000 {
             something_happens(&mut world);
@@ -164,7 +158,7 @@ fn after_all_faults_every_instance_with_an_identity_of_its_own_serves_again() {
 
 #[test]
 fn where_worker_ids_are_few_every_instance_gets_one_within_two_days() {
-    for seed in 0..worlds(40) {
+    for seed in 0..40 {
         let mut world = SimulatedWorld::new(seed, &EIGHT, 7);
         for _ in 0..1000 {
             something_happens(&mut world);
@@ -273,7 +267,7 @@ impl Mixed {
 #[test]
 fn java_leafs_and_leafds_take_turns_at_their_addresses_in_outages_too_without_a_repetition() {
     let mut turns = [0, 0, 0];
-    for seed in 0..worlds(WORLDS / 2) {
+    for seed in 0..WORLDS / 2 {
         let mut mixed = Mixed::new(seed);
         for _ in 0..200 {
             mixed.something_happens();
@@ -284,6 +278,6 @@ fn java_leafs_and_leafds_take_turns_at_their_addresses_in_outages_too_without_a_
         }
     }
     println!("{turns:?}");
-    let least = 15 * worlds(WORLDS / 2) as usize;
+    let least = 15 * (WORLDS / 2) as usize;
     assert!(turns.iter().all(|turns| *turns > least), "{turns:?}");
 }
