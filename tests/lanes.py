@@ -50,7 +50,7 @@ THREADS = 2
 # capability.
 QUICK = {
     "access": "a_user_given_by_name_or_number",
-    "audit": "postgres::ranges_that_two_hosts_leased",
+    "audit": "postgres::an_audit_finds",
     "clock": "a_clock_set_back_by_3_ms",
     "configuration": "the_printed_default_configuration",
     "database_restart": "mariadb::a_restart_without_the_database",
