@@ -1,6 +1,6 @@
 //! Whose state directory this is, and what to do with one of another host.
 
-use crate::config::{Config, RegistryKind};
+use crate::config::Config;
 use crate::state::dir::ForeignPolicy;
 use crate::state::owner::StateOwner;
 use crate::store::{StoreAddress, StoreLocation};
@@ -18,9 +18,7 @@ pub(super) fn foreign_policy(config: &Config, store: &StoreLocation) -> ForeignP
     if store.is_embedded() {
         return ForeignPolicy::Refuse;
     }
-    let fixed_worker = match config.worker.registry {
-        RegistryKind::Fixed => config.snowflake.enabled.then_some(config.worker.id),
-        RegistryKind::ZooKeeper => None,
-    };
+    let is_fixed = config.snowflake.enabled && !config.worker.registry.is_shared();
+    let fixed_worker = is_fixed.then_some(config.worker.id);
     ForeignPolicy::SetAside { fixed_worker }
 }

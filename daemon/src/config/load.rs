@@ -153,6 +153,34 @@ mod tests {
         assert_eq!(load(None, []).unwrap().config, Config::default());
     }
 
+    /// The keys that serde would accept instead of an unknown one.
+    fn keys_beside(unknown: &str) -> Vec<String> {
+        let error = toml::from_str::<Config>(unknown).unwrap_err();
+        let (_, expected) = error.message().split_once("expected ").unwrap();
+        expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_key_is_in_the_printed_default_configuration() {
+        let mut keys = 0;
+        for section in keys_beside("unknown-key = 1") {
+            let from = DEFAULT.find(&format!("\n[{section}]\n"));
+            let from = from.unwrap_or_else(|| panic!("default.toml has no section [{section}]"));
+            let text = DEFAULT.get(from + 1..).unwrap();
+            let text = text.split("\n[").next().unwrap();
+            for key in keys_beside(&format!("[{section}]\nunknown-key = 1")) {
+                let is_there = text.lines().any(|line| {
+                    let line = line.trim_start_matches(['#', ' ']);
+                    line.strip_prefix(&*key).is_some_and(|rest| rest.starts_with(" = "))
+                        || line.starts_with(&format!("[[{section}.{key}]]"))
+                });
+                assert!(is_there, "default.toml does not have {section}.{key}");
+                keys += 1;
+            }
+        }
+        assert!(keys > 40, "{keys}");
+    }
+
     #[test]
     fn the_environment_can_set_every_key() {
         let defaults: toml::Table = DEFAULT.parse().unwrap();

@@ -57,12 +57,12 @@ fn server(text: &str) -> Result<String, String> {
 }
 
 impl Config {
-    /// The ensemble; `None` with a fixed worker ID.
+    /// The ensemble; `None` with another registry.
     ///
     /// # Errors
     /// When `zookeeper.servers` is missing or invalid.
     pub(crate) fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
-        if self.worker.registry == RegistryKind::Fixed {
+        if self.worker.registry != RegistryKind::ZooKeeper {
             return Ok(None);
         }
         let problem = |text| Problem { key: "zookeeper.servers", text };
@@ -97,16 +97,19 @@ impl Config {
         if let Err(problem) = self.ensemble() {
             problems.add(problem.key, problem.text);
         }
-        if worker.registry == RegistryKind::Fixed {
-            // The operator means a shared registry, but would get worker ID 0 on every host.
+        if worker.registry != RegistryKind::ZooKeeper {
+            // The operator means ZooKeeper, but would get worker ID 0 on every host, for example.
             for (key, set) in [
                 ("zookeeper.servers", zookeeper.servers.is_some()),
                 ("zookeeper.auth", zookeeper.auth.is_some()),
                 ("zookeeper.auth-file", zookeeper.auth_file.is_some()),
             ] {
                 if set {
-                    let text = "is set, but worker.registry is fixed; set it to \"zookeeper\"";
-                    problems.add(key, text.into());
+                    let registry = worker.registry.name();
+                    let text = format!(
+                        "is set, but worker.registry is {registry}; set it to \"zookeeper\""
+                    );
+                    problems.add(key, text);
                 }
             }
         }
