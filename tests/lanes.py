@@ -4,6 +4,10 @@
 Most tests wait: for a session to end, a lease to run out, a server to start. So there are twice as
 many lanes as cores, and each program runs some of its tests at a time. The output of each program
 goes to two files of its own; when a program fails, both are printed.
+
+What failed beside other programs runs again, alone and several times. If it passes each time, the run
+passes, and its end names the test: such a test mistakes a busy machine for a fault, which is a defect of
+the test. A failure that mentions a duplicate is never excused.
 """
 
 import argparse
@@ -84,6 +88,12 @@ LIMIT_MINUTES_LONG = 600
 # How many of the lines that a passing program printed are shown.
 FIGURES = 4
 
+# How often a test that failed beside others has to pass alone.
+ALONE = 3
+# More failures than this are no accident.
+MOST_EXCUSED = 5
+NEVER_EXCUSED = re.compile(r"panicked at .*\n.*(duplicate|twice|overlap)", re.I)
+
 RESULT = re.compile(r"test (\S+)(?: - should panic)? \.\.\. (.*)")
 CHATTER = re.compile(r"running \d+ tests?$|test result: |failures:$|successes:$|    \S+$|$")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -125,14 +135,16 @@ class Program:
 class Run:
     """A program that runs, or has run."""
 
-    def __init__(self, program, logs, quick):
+    def __init__(self, program, logs, quick=False, alone=None):
         self.program = program
         self.tests = program.tests
-        arguments = ["--nocapture", "--test-threads", str(program.threads)]
-        if quick and program.kind == "test":
-            self.tests = program.quick_tests()
+        self.threads = 1 if alone else program.threads
+        arguments = ["--nocapture", "--test-threads", str(self.threads)]
+        if alone or (quick and program.kind == "test"):
+            self.tests = alone or program.quick_tests()
             arguments += ["--exact", *self.tests]
-        self.out, self.err = (logs / f"{program.name}.{suffix}" for suffix in ("out", "err"))
+        name = f"{program.name}.alone" if alone else program.name
+        self.out, self.err = (logs / f"{name}.{suffix}" for suffix in ("out", "err"))
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(
                 [program.path, *arguments],
@@ -170,12 +182,21 @@ class Run:
         """How long each test took: (seconds, name). The test harness starts a test as soon as
         another one ends, in the order of its list, so the n-th start is the n-th free place."""
         ends = sorted(end for _, end in self.results.values())
-        starts = [self.began] * self.program.threads + ends
+        starts = [self.began] * self.threads + ends
         started = dict(zip(self.tests, starts))
         return [
             (end - started[test], f"{self.program.name}: {test}")
             for test, (_, end) in self.results.items()
         ]
+
+    def excusable(self):
+        """The tests that failed, if all tests ended and no failure mentions a duplicate."""
+        if self.process.returncode != 101 or self.hangs or len(self.results) != len(self.tests):
+            return []
+        text = "".join(path.read_text(errors="replace") for path in (self.out, self.err))
+        if NEVER_EXCUSED.search(text):
+            return []
+        return [test for test, (result, _) in self.results.items() if "FAILED" in result]
 
     def failures(self):
         """What failed: a line each."""
@@ -295,16 +316,17 @@ def tell(number, total, run):
     sys.stdout.flush()
 
 
-def go(programs, lanes, logs, quick):
-    """Runs all programs. Returns the runs."""
+def go(programs, lanes, logs, quick=False, alone=None):
+    """Runs all programs, or of some programs only these tests. Returns the runs."""
     waiting, running, done = lanes_of(programs), [], []
+    start = lambda program: Run(program, logs, quick, (alone or {}).get(program.name))
     long = bool(os.environ.get("LEAF_TESTS_LONG"))
     limit = 60 * (LIMIT_MINUTES_LONG if long else LIMIT_MINUTES)
     try:
         while waiting or running:
             while waiting and len(running) < lanes:
                 first, *later = waiting.popleft()
-                running.append((Run(first, logs, quick), later))
+                running.append((start(first), later))
             time.sleep(0.05)
             for lane in list(running):
                 run, later = lane
@@ -318,13 +340,34 @@ def go(programs, lanes, logs, quick):
                     done.append(run)
                     tell(len(done), len(programs), run)
                     if later:
-                        running.append((Run(later[0], logs, quick), later[1:]))
+                        running.append((start(later[0]), later[1:]))
     finally:
         if running:
             for number in SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
             stop([run.process for run, _ in running])
     return done
+
+
+def one_by_one(failed, logs):
+    """Runs again what failed beside others, and nothing beside it. Returns the runs it excuses."""
+    if sum(len(run.failures()) for run in failed) > MOST_EXCUSED:
+        return []
+    excused = []
+    for run in failed:
+        tests = run.excusable()
+        passed = 0
+        while tests and passed < ALONE:
+            print(f"\nAgain, alone ({passed + 1} of {ALONE}): {run.program.name}: {' '.join(tests)}")
+            # A lane has nothing else to run.
+            program = run.program
+            again = go([program], 1, logs, alone={program.name: tests})
+            if again[0].failures():
+                break
+            passed += 1
+        if passed == ALONE:
+            excused.append(run)
+    return excused
 
 
 def summary(done, seconds, lanes):
@@ -377,6 +420,7 @@ def main():
         logs.mkdir(exist_ok=True)
         began = time.monotonic()
         done = go(programs, options.lanes, logs, options.quick)
+        excused = one_by_one([run for run in done if run.failures()], logs)
     except Interrupted as interrupted:
         number = interrupted.args[0]
         print(f"\n!! Ended by {signal.Signals(number).name}.", file=sys.stderr)
@@ -384,7 +428,12 @@ def main():
     summary(done, time.monotonic() - began, options.lanes)
     for note in options.note:
         print(f"\n!! {note}")
-    failed = [line for run in done for line in run.failures()]
+    for run in excused:
+        print(
+            f"\n!! Failed beside others, passed {ALONE} times alone: a defect of the test.",
+            *run.failures(), sep="\n   ",
+        )
+    failed = [line for run in done if run not in excused for line in run.failures()]
     if failed:
         print(f"\n!! {len(failed)} failed:", *failed, sep="\n   ")
         sys.exit(1)
