@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 
 use super::messages::{BufferView, LeaseFailure};
@@ -227,11 +228,13 @@ impl Segments {
 /// Logs a failure once for each reason.
 fn log_failure(tag: &Tag, view: &BufferView, failure: &LeaseFailure) {
     match failure {
-        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::error!(tag = tag.name().as_str(), "the row cannot be used: {why}");
+        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(failure) => {
+            let error = failure.code();
+            tracing::error!(tag = tag.name().as_str(), %error, "the row cannot be used: {why}");
         }
-        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::warn!(tag = tag.name().as_str(), "a lease failed and will be retried: {why}");
+        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(failure) => {
+            let (tag, error) = (tag.name().as_str(), failure.code());
+            tracing::warn!(tag, %error, "a lease failed and will be retried: {why}");
         }
         // An unknown name concerns only its callers; a tag that is gone, the operator too.
         LeaseFailure::UnknownTag if view.remaining > 0 => log_gone(tag, view.remaining),
@@ -248,6 +251,7 @@ pub(super) fn log_gone(tag: &Tag, dropped: u64) {
     tracing::warn!(
         tag = tag.name().as_str(),
         dropped,
+        error = %ErrorCode::UnknownTag,
         "the tag is gone from the store; leafd no longer serves it"
     );
 }
