@@ -12,6 +12,7 @@ use super::messages::{BufferView, LeaseFailure};
 use super::service::{Segments, lock};
 use super::table::{Lane, TableFull};
 use super::tag::Tag;
+use crate::actor::{AuditEntry, AuditOutcome};
 use crate::state::lease_log::LeaseLogEntry;
 use crate::store::{Lease, LeaseAsk};
 use crate::store::{Leased, NewTag, StoreError};
@@ -208,12 +209,7 @@ impl Segments {
                 let first = ask.floor.max(1);
                 let new = NewTag::new(first, settings.default_step, "");
                 match self.create_row(tag.name(), new).await {
-                    Ok(made) => tracing::info!(
-                        tag = tag.name().as_str(),
-                        step = settings.default_step,
-                        first = made.first,
-                        "created the tag on its first use (segment.auto-create)"
-                    ),
+                    Ok(made) => log_created(tag, settings.default_step, made.first),
                     // Another host was faster.
                     Err(StoreError::Exists) => {}
                     Err(error) => return Err(error),
@@ -223,6 +219,24 @@ impl Segments {
             outcome => outcome,
         }
     }
+}
+
+/// leafd created the tag because somebody asked for its IDs (`segment.auto-create`).
+fn log_created(tag: &Tag, step: u64, first: u64) {
+    let name = tag.name().as_str();
+    let actor = tag.lock().actor;
+    let Some(actor) = actor else {
+        // A tag in use whose row has gone, and which leafd leases ahead for.
+        return tracing::info!(tag = name, step, first, "created a tag again that was in use");
+    };
+    let new = format!("step {step}, first {first}");
+    let entry = AuditEntry {
+        action: "tag-create-on-use",
+        tag: Some(name),
+        new: Some(&new),
+        ..AuditEntry::default()
+    };
+    actor.log(&entry, &AuditOutcome::Done);
 }
 
 /// Logs a failure once for each reason.

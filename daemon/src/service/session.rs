@@ -18,7 +18,6 @@ use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BadTag, BizTag, Runs};
 use crate::segment::request::SegmentOutcome;
-use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
 use crate::snowflake::issuer::SnowflakeOutcome;
 
@@ -202,8 +201,8 @@ impl Session {
         let allowance = allowance.as_ref();
         // Before the name gets an entry in memory, which a refused request must not cause.
         self.check_in_flight(responder)?;
-        let asker = Asker(self.visitor.grant().uid());
-        match self.service.segments.request(name, asker, count, deadline) {
+        let actor = self.visitor.principal().actor();
+        match self.service.segments.request(name, actor, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);
                 responder.reply(ids(runs));
@@ -262,15 +261,27 @@ impl Session {
         call: &Call<'_>,
         responder: &mut impl Responder,
     ) -> Result<(), WireError> {
-        // Everybody who may connect may see the status.
-        if !matches!(call, Call::Status) {
-            self.visitor.grant().administer().inspect_err(|refused| self.note(refused))?;
-        }
-        self.check_in_flight(responder)?;
+        self.check_administration(call, responder).inspect_err(|refused| {
+            self.note(refused);
+            self.visitor.audit_refusal(&self.service, call, refused);
+        })?;
         let queues = Arc::clone(self.queues.get_or_insert_default());
         let in_flight = self.service.in_flight.add(self.user());
-        responder.reply_later(administrate(Arc::clone(&self.service), in_flight, queues, call));
+        let (service, actor) = (Arc::clone(&self.service), self.visitor.principal().actor());
+        responder.reply_later(administrate(service, in_flight, queues, actor, call));
         Ok(())
+    }
+
+    fn check_administration(
+        &self,
+        call: &Call<'_>,
+        responder: &impl Responder,
+    ) -> Result<(), WireError> {
+        // Everybody who may connect may see the status.
+        if !matches!(call, Call::Status) {
+            self.visitor.grant().administer()?;
+        }
+        self.check_in_flight(responder)
     }
 
     /// The tag of this name, if the caller may get IDs of it.
