@@ -94,7 +94,7 @@ fn the_audit_says_who_changed_what_and_whom_a_rule_refused_even_at_level_error()
             0,
             json!({ "message": "tag-create refused", "action": "tag-create", "tag": "orders",
             "new": "step 5, first 7", "outcome": "203 TagExists",
-            "reason": "tag \"orders\": the tag exists already" }),
+            "reason": "tag \"orders\": the store has this tag already" }),
         ),
         by(
             UNKNOWN,

@@ -1,5 +1,7 @@
 //! What the log, the status and leafctl say of trouble, and what the status counts.
 
+use std::time::Duration;
+
 use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::Home;
 use serde_json::Value;
@@ -71,23 +73,62 @@ fn the_status_counts_requests_for_ids_and_not_those_who_watch() {
 }
 
 #[test]
-fn the_status_counts_the_tags_that_it_lists() {
+fn the_status_counts_the_tags_that_it_lists_even_while_a_deleted_one_is_looked_up() {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::new(folder.path()).with("SEGMENT_REFRESH", "1s");
+    let home = Home::new(folder.path()).with("SEGMENT_REFRESH", "1s").with("SEGMENT_WAIT", "100ms");
     let _daemon = home.start();
-    assert_eq!(home.run("leafctl", &["next", "orders"]).0, Some(0));
-    // leafd sees the row at a refresh, and can lease nothing of it.
-    home.sql("insert into leaf_alloc (biz_tag, max_id, step) values ('bad', 7, 0)");
-    assert_eq!(home.run("leafctl", &["next", "bad"]).0, Some(69));
-    wait_until(&home, "the row that cannot be used is listed", || {
+    let agrees = || {
         let status = status(&home);
         let listed = status["tags"].as_array().unwrap();
         assert_eq!(status["segments"]["tags"].as_u64().unwrap(), listed.len() as u64, "{status}");
-        listed.len() == 2
-    });
-    let tags = status(&home)["tags"].clone();
-    let error = tags[0]["lease_error"].as_str().unwrap().to_owned();
-    assert!(error.starts_with("307 BadRow: "), "{tags}");
+        listed.len()
+    };
+    for tag in ["deleted", "orders"] {
+        assert_eq!(home.run("leafctl", &["next", tag]).0, Some(0));
+    }
+    assert_eq!(agrees(), 2);
+    assert_eq!(home.run("leafctl", &["tag", "delete", "deleted", "--yes"]).0, Some(0));
+    assert_eq!(agrees(), 1);
+    // After a refresh, leafd only remembers where the tag ended.
+    std::thread::sleep(Duration::from_secs(3));
+    home.break_store();
+    assert_eq!(home.run("leafctl", &["next", "deleted"]).0, Some(69));
+    agrees();
+    home.repair_store();
+}
+
+#[test]
+fn a_tag_whose_row_cannot_be_used_has_the_number_and_the_name_of_the_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    assert_eq!(home.run("leafctl", &["next", "orders"]).0, Some(0));
+    home.sql("update leaf_alloc set step = 0");
+    let (code, _, errors) = home.run("leafctl", &["next", "orders", "-n", "5000"]);
+    assert_eq!(code, Some(69));
+    assert!(errors.contains("leafd refused: 307 BadRow: "), "{errors}");
+    let error = status(&home)["tags"][0]["lease_error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("307 BadRow: "), "{error}");
+    let ended = daemon.stop();
+    let is_told =
+        |line: &str| line.contains("the row cannot be used: ") && line.contains("error=307 BadRow");
+    assert!(ended.log().lines().any(is_told), "{ended}");
+}
+
+#[test]
+fn a_deleted_tag_is_no_warning_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SEGMENT_REFRESH", "1s");
+    let daemon = home.start();
+    assert_eq!(home.run("leafctl", &["next", "orders"]).0, Some(0));
+    assert_eq!(home.run("leafctl", &["tag", "delete", "orders", "--yes"]).0, Some(0));
+    daemon.stop();
+    let daemon = home.start();
+    // The refresh at the start has compared it with the rows when a request is answered.
+    assert_eq!(home.run("leafctl", &["next", "users"]).0, Some(0));
+    std::thread::sleep(Duration::from_secs(2));
+    let ended = daemon.stop();
+    assert_eq!(ended.count("the tag is gone"), 0, "{ended}");
 }
 
 #[test]

@@ -58,7 +58,10 @@ impl Segments {
                 self.keep_as_tag(tag);
             }
             Err(failure) => {
-                log_failure(tag, &state.buffer.view(), &failure);
+                // An outage of the store is in the log already, once for all tags.
+                if self.store_down().is_none() {
+                    log_failure(tag, &state.buffer.view(), &failure);
+                }
                 let removed = failure == LeaseFailure::UnknownTag && state.lane.is_none();
                 state.buffer.lease_failed(now, failure);
                 drop(state);

@@ -154,8 +154,10 @@ impl Segments {
 
 fn add(totals: &mut SegmentTotals, tags: &[Arc<Tag>]) {
     for tag in tags {
-        let counts = tag.lock().buffer.counts();
-        totals.tags += u64::from(counts.is_known());
+        let state = tag.lock();
+        let (counts, is_known) = (state.buffer.counts(), state.is_known());
+        drop(state);
+        totals.tags += u64::from(is_known);
         totals.waiting += counts.waiting;
         totals.issued += counts.issued;
         totals.leases += counts.leases;

@@ -122,10 +122,15 @@ impl Segments {
         drop(health);
         self.0.open.send_replace(open);
         if news {
+            let store = self.0.store.describe();
+            // The line names the store once.
+            let why = error.strip_prefix(&store).and_then(|rest| rest.strip_prefix(": "));
+            let why = why.unwrap_or(error);
+            let error = ErrorCode::StoreUnavailable;
             tracing::warn!(
-                store = self.0.store.describe(),
-                error = %ErrorCode::StoreUnavailable,
-                "the store fails; IDs come from memory as long as it has them: {error}"
+                store,
+                %error,
+                "the store fails; IDs come from memory as long as it has them: {why}"
             );
         }
     }

@@ -90,10 +90,9 @@ impl Tag {
         self.lock().lane.clone()
     }
 
-    /// See [`super::messages::BufferCounts::is_known`]. Also if memory is drained, which is when
-    /// operators look for the tag.
+    /// See [`TagState::is_known`].
     pub(super) fn is_known(&self) -> bool {
-        self.lock().buffer.counts().is_known()
+        self.lock().is_known()
     }
 
     /// Wakes the tasks of a lookup that nobody waits for any more: it need not queue for the store.
@@ -141,6 +140,14 @@ impl TableEntry for Tag {
 }
 
 impl TagState {
+    /// Whether this is a tag, of which this host knows a high-water mark and, as far as it knows, the
+    /// store has the row. Also if memory is drained, which is when operators look for the tag. The
+    /// status counts and lists these tags.
+    pub(super) fn is_known(&self) -> bool {
+        let counts = self.buffer.counts();
+        self.lane.is_none() && !counts.absent && counts.high_water_mark > 0
+    }
+
     /// Whether this is a lookup that nobody waits for.
     pub(super) fn is_abandoned(&self) -> bool {
         self.lane.is_some() && !self.buffer.is_waited_for()

@@ -111,6 +111,8 @@ fn word_beginnings(line: &str) -> impl Iterator<Item = &str> {
 /// Whether `text` begins as `phrase` does, in which `…` stands for anything.
 fn fits_at_the_beginning(text: &str, phrase: &str) -> bool {
     let (text, phrase) = (text.to_lowercase(), phrase.to_lowercase());
+    // A reason that ends the line has no colon behind it.
+    let phrase = phrase.trim_end_matches(['…', ' ', ':', ';', ',']);
     let mut rest = text.as_str();
     for (nth, part) in phrase.split('…').enumerate() {
         let part = part.trim();
