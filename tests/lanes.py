@@ -55,10 +55,12 @@ THREADS = 2
 QUICK = {
     "access": "a_user_given_by_name_or_number",
     "audit": "postgres::an_audit_finds",
+    "audit_trail": "the_audit_says_who",
     "clock": "a_clock_set_back_by_3_ms",
     "configuration": "the_printed_default_configuration",
     "database_restart": "mariadb::a_restart_without_the_database",
     "documentation": "",
+    "explain": "the_number_and_the_name",
     "hostile": "every_malformed_request",
     "java_leaf": "a_step_changed_in_the_row",
     "kubernetes": "",

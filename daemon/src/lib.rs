@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests have the real clocks"))]
 
 mod access;
+mod actor;
 pub mod app;
 pub mod audit;
 mod backoff;

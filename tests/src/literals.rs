@@ -36,8 +36,19 @@ pub fn logged(folder: &Path) -> Vec<Logged> {
 /// Every string literal in the Rust files below `folder`, except in tests.
 #[must_use]
 pub fn texts(folder: &Path) -> Vec<String> {
-    let tokens = tokens_of(folder).into_iter().flat_map(|(_, tokens)| tokens);
-    let texts = tokens.filter_map(|token| match token {
+    only_texts(tokens_of(folder).into_iter().flat_map(|(_, tokens)| tokens))
+}
+
+/// Every string literal in one Rust file, except in its tests.
+#[must_use]
+pub fn texts_of(file: &Path) -> Vec<String> {
+    let source = std::fs::read_to_string(file);
+    let source = source.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    only_texts(tokens_before_tests(&source))
+}
+
+fn only_texts(tokens: impl IntoIterator<Item = Token>) -> Vec<String> {
+    let texts = tokens.into_iter().filter_map(|token| match token {
         Token::Text(text) => Some(text),
         _ => None,
     });
@@ -64,14 +75,14 @@ fn tokens_of(folder: &Path) -> Vec<(PathBuf, Vec<Token>)> {
     assert!(!sources.is_empty(), "no sources in {}", folder.display());
     let is_shipped = |path: &Path| !path.to_string_lossy().ends_with("_tests.rs");
     let sources = sources.into_iter().filter(|(path, _)| is_shipped(path));
-    sources
-        .map(|(path, text)| {
-            // Tests are the last module of a file; clippy enforces that.
-            let end = text.find("#[cfg(test)]\nmod tests {");
-            let end = end.or_else(|| text.find("#[cfg(test)]\npub(crate) mod tests {"));
-            (path, tokens(&text[..end.unwrap_or(text.len())]))
-        })
-        .collect()
+    sources.map(|(path, text)| (path, tokens_before_tests(&text))).collect()
+}
+
+fn tokens_before_tests(text: &str) -> Vec<Token> {
+    // Tests are the last module of a file; clippy enforces that.
+    let end = text.find("#[cfg(test)]\nmod tests {");
+    let end = end.or_else(|| text.find("#[cfg(test)]\npub(crate) mod tests {"));
+    tokens(&text[..end.unwrap_or(text.len())])
 }
 
 /// The first literal directly inside the parentheses that `tokens` begin with.

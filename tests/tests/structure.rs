@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 13] = [
     &["config"],
     &["store"],
     &["state", "input"],
-    &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339"],
+    &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339", "actor"],
     &["duration", "backoff", "frame", "lock", "stdout"],
 ];
 

@@ -402,6 +402,14 @@ fn an_operator_sees_the_fleet_and_can_release_only_what_nobody_uses() {
         let released: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(released["state"], "released", "{out}");
     }
+    // The audit has the refused attempts and the release.
+    let audit = here.home().log().wait_for("audit: worker-release done");
+    assert!(
+        audit.contains("action=\"worker-release\" worker=2 old=\"of c\" new=\"free\""),
+        "{audit}"
+    );
+    let in_use = "worker=1 new=\"free, if b has it\" outcome=\"210 WorkerInUse\"";
+    assert!(audit.contains(in_use), "{audit}");
     let free = tree.get("/snowflake/leaf/free/c-0000000002").unwrap();
     let free: Value = serde_json::from_slice(&free.data).unwrap();
     assert_eq!(second.serves(), 2);

@@ -10,7 +10,8 @@ use super::bucket::Bucket;
 use super::turns::Share;
 use crate::lock::lock;
 
-/// Minimum interval between log lines for refusals of one user and kind.
+/// For so long after its first log line, refusals of one user and kind are logged up to
+/// [`RefusalKind::most`] times, and then counted.
 const QUIET: Duration = Duration::from_secs(30);
 
 /// Below this number of entries, [`Kept`] does not look for entries to drop.
@@ -37,6 +38,7 @@ pub(crate) struct User {
     /// Apart from `over`: a user that is always over a quota must not hide what else it tries.
     forbidden: Mutex<Refusals>,
     over: Mutex<Refusals>,
+    administration: Mutex<Refusals>,
 }
 
 /// Why leafd refused a request.
@@ -46,12 +48,27 @@ pub(crate) enum RefusalKind {
     Forbidden,
     /// It was over a quota.
     Over,
+    /// An administrative call was refused: a line of the audit.
+    Administration,
+}
+
+impl RefusalKind {
+    /// Log lines within [`QUIET`].
+    const fn most(self) -> u32 {
+        match self {
+            Self::Forbidden | Self::Over => 1,
+            // Each names what was tried; beyond that, a user could fill the log.
+            Self::Administration => 20,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Refusals {
+    /// When the first of `logged` lines was logged.
     logged_at: Option<Duration>,
-    /// Refusals since then.
+    logged: u32,
+    /// Refusals since the last line.
     unlogged: u64,
 }
 
@@ -114,7 +131,7 @@ impl Ledger {
 
 impl User {
     fn is_at_rest(&self, now: Duration) -> bool {
-        let quiet = [&self.forbidden, &self.over]
+        let quiet = [&self.forbidden, &self.over, &self.administration]
             .iter()
             .all(|refusals| lock(refusals).logged_at.is_none_or(|at| now >= at + QUIET));
         quiet && self.connections.load(Ordering::Relaxed) == 0 && self.ids.is_at_rest(now)
@@ -125,12 +142,16 @@ impl User {
         let mut refusals = lock(match kind {
             RefusalKind::Forbidden => &self.forbidden,
             RefusalKind::Over => &self.over,
+            RefusalKind::Administration => &self.administration,
         });
-        if refusals.logged_at.is_some_and(|at| now < at + QUIET) {
+        if refusals.logged_at.is_none_or(|at| now >= at + QUIET) {
+            (refusals.logged_at, refusals.logged) = (Some(now), 0);
+        }
+        if refusals.logged >= kind.most() {
             refusals.unlogged += 1;
             return None;
         }
-        refusals.logged_at = Some(now);
+        refusals.logged += 1;
         Some(std::mem::take(&mut refusals.unlogged))
     }
 }
@@ -216,5 +237,14 @@ mod tests {
         assert_eq!(tell(NOW + QUIET), Some(2));
         assert_eq!(tell(NOW + QUIET * 2), Some(0));
         assert_eq!(user.tell(RefusalKind::Forbidden, NOW + QUIET * 2), Some(0));
+    }
+
+    #[test]
+    fn the_audit_names_the_first_refused_attempts_of_a_user_and_counts_the_others() {
+        let user = User::default();
+        let tell = |now| user.tell(RefusalKind::Administration, now);
+        assert!((0..20).all(|_| tell(NOW) == Some(0)));
+        assert!((0..5).all(|_| tell(NOW + QUIET / 2).is_none()));
+        assert_eq!((tell(NOW + QUIET), tell(NOW + QUIET)), (Some(5), Some(0)));
     }
 }

@@ -137,11 +137,6 @@ impl AccessRules {
 
 impl Grant {
     #[must_use]
-    pub(crate) const fn uid(&self) -> u32 {
-        self.uid
-    }
-
-    #[must_use]
     pub(crate) const fn quota(&self) -> UserQuota {
         self.quota
     }
@@ -250,7 +245,7 @@ mod tests {
     }
 
     fn principal(uid: u32, groups: &[u32]) -> Principal {
-        Principal { uid, gid: uid, others: Some(groups.to_vec()) }
+        Principal { uid, gid: uid, others: Some(groups.to_vec()), transport: "unix" }
     }
 
     fn refusal<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> String {

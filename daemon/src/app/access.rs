@@ -128,7 +128,10 @@ mod tests {
              [[access.rules]]\nusers = [3]\nids-per-second = 0\nmax-connections = 0\n",
         )
         .unwrap();
-        let of = |uid| access.grant(&Principal { uid, gid: uid, others: Some(vec![]) }).quota();
+        let of = |uid| {
+            let others = Some(vec![]);
+            access.grant(&Principal { uid, gid: uid, others, transport: "unix" }).quota()
+        };
         assert_eq!(of(1), UserQuota { rate: RateLimit::new(10), connections: Some(3) });
         assert_eq!(of(2), UserQuota { rate: RateLimit::new(20), connections: Some(5) });
         assert_eq!(of(3), UserQuota { rate: None, connections: None });

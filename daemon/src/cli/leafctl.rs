@@ -112,8 +112,26 @@ pub enum LeafctlCommand {
     /// List the worker IDs of all hosts, and release those of hosts that are gone
     #[command(subcommand)]
     Worker(WorkerCommand),
+    /// Explain an error, a log line or a reason for having no IDs, from the runbook
+    ///
+    /// The words are an error's number or name (302, StoreUnavailable), an exit code, a log line as
+    /// you copied it, or a part of one; quote what your shell would change. Without words, leafctl
+    /// lists everything that it can explain. It asks no leafd.
+    Explain(ExplainArgs),
     /// Measure throughput and latency, and with --verify check that no ID comes twice
     Bench(BenchArgs),
+}
+
+/// The arguments of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// What to explain
+    #[arg(value_name = "WORDS")]
+    pub words: Vec<String>,
+
+    /// Print one JSON array
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The arguments of `decode`.

@@ -15,6 +15,8 @@ use tracing_appender::non_blocking::NonBlocking;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::lines::shows_target;
+
 /// The journal's socket.
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
 
@@ -57,7 +59,11 @@ fn encode(event: &Event<'_>) -> Vec<u8> {
     event.record(&mut values);
     let mut out = Vec::with_capacity(256);
     // MESSAGE comes first: `text` finds it at the beginning.
-    put(&mut out, "MESSAGE", &format!("{}{}", values.message, values.pairs));
+    let target = match shows_target(metadata) {
+        true => format!("{}: ", metadata.target()),
+        false => String::new(),
+    };
+    put(&mut out, "MESSAGE", &format!("{target}{}{}", values.message, values.pairs));
     let priority = match *metadata.level() {
         Level::ERROR => "3",
         Level::WARN => "4",
@@ -221,6 +227,8 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(tag = "orders", count = 7, of.path = %"/a b", "it is\nso");
             tracing::error!(error = ?Some("x\ny"), "failed");
+            let nothing: Option<&str> = None;
+            tracing::info!(target: "audit", uid = 7, tag = Some("a"), old = nothing, "changed");
         });
         let mut buffer = [0; 4096];
         let mut next = || {
@@ -243,6 +251,10 @@ mod tests {
         let second = next();
         assert_eq!(second[0], owned(("MESSAGE", "failed error=Some(\"x\\ny\")")));
         assert_eq!(second[1], owned(("PRIORITY", "3")));
+        let audit = next();
+        assert_eq!(audit[0], owned(("MESSAGE", "audit: changed uid=7 tag=\"a\"")));
+        assert_eq!(audit[3], owned(("TARGET", "audit")));
+        assert!(audit.ends_with(&[("LEAFD_UID", "7"), ("LEAFD_TAG", "a")].map(owned)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that a terminal, pipe or journal that blocks never blocks a request.
 
 mod journald;
+mod lines;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -14,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use self::journald::{JournalLayer, JournalWriter};
+use self::lines::LineFormat;
 use crate::config::log_level::filter;
 use crate::config::{LogFormat, LogSection};
 use crate::patience::within;
@@ -67,8 +69,8 @@ pub(crate) fn start(log: &LogSection) -> Result<(Handle, LogGuard), ParseError> 
         }
         LogFormat::Auto | LogFormat::Human => {
             let (writer, guard) = tracing_appender::non_blocking(io::stderr());
-            let lines = fmt::layer().with_writer(writer);
-            (lines.with_target(false).with_ansi(is_coloured()).boxed(), guard)
+            let lines = fmt::layer().with_writer(writer).with_ansi(is_coloured());
+            (lines.event_format(LineFormat::default()).boxed(), guard)
         }
     };
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
@@ -90,6 +92,27 @@ fn journal() -> (Box<dyn Layer<Registry> + Send + Sync>, WorkerGuard) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_has_its_target_for_those_who_debug_and_in_the_audit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = std::sync::Mutex::new(std::fs::File::create(&path).unwrap());
+        let lines = fmt::layer().with_writer(file).with_ansi(false);
+        let lines = lines.event_format(LineFormat::default());
+        let lines = lines.with_filter(filter("debug").unwrap());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            tracing::debug!(count = 1, "one");
+            tracing::info!("two");
+            tracing::error!("three");
+            tracing::info!(target: crate::actor::AUDIT, "four");
+        });
+        let log = std::fs::read_to_string(&path).unwrap();
+        let told: Vec<_> = log.lines().filter_map(|line| line.split_once("Z ")).collect();
+        let told: Vec<_> = told.iter().map(|(_, text)| text.trim_start()).collect();
+        let debug = format!("DEBUG {}: one count=1", module_path!());
+        assert_eq!(told, [debug.as_str(), "INFO two", "ERROR three", "INFO audit: four"]);
+    }
 
     #[test]
     fn the_level_can_be_changed_and_a_wrong_one_changes_nothing() {

@@ -55,7 +55,6 @@ impl Segments {
         let first = first.max(self.seen(&name));
         let made = self.create_row(&name, NewTag::new(first, step, description)).await;
         let made = made.map_err(|error| to_wire(name.as_str(), &error))?;
-        tracing::info!(tag = name.as_str(), step, first = made.first, "created a tag");
         self.appeared(&name);
         let row = Row {
             tag: name.as_str().to_owned(),
@@ -105,11 +104,7 @@ impl Segments {
             self.attend(&tag);
         }
         let first = deleted.tombstone;
-        tracing::info!(
-            tag = name.as_str(),
-            dropped,
-            "deleted a tag; a new one of this name begins at {first} or above"
-        );
+        tracing::debug!(tag = name.as_str(), dropped, first, "deleted a tag");
         Ok(TagStatus { max_id: first, ..self.status_of(&name, Some(deleted.row)) })
     }
 
@@ -122,20 +117,25 @@ impl Segments {
         self.or_base(tag.map_or(mark, |tag| tag.lock().buffer.counts().high_water_mark))
     }
 
-    /// Changes the step of a tag.
+    /// Changes the step of a tag. Also returns the step that it had.
     ///
     /// # Errors
     /// If the step is out of range, the store does not have the tag, or it cannot be asked.
-    pub(crate) async fn set_step(&self, name: &str, step: u32) -> Result<TagStatus, WireError> {
+    pub(crate) async fn set_step(
+        &self,
+        name: &str,
+        step: u32,
+    ) -> Result<(Option<i64>, TagStatus), WireError> {
         let name = checked(name)?;
         let step = self.check_step(step)?;
         let changed = self.0.store.set_step(&name, step).await;
-        changed.map_err(|error| to_wire(name.as_str(), &error))?;
-        tracing::info!(tag = name.as_str(), step, "changed the step of a tag");
+        let row = changed.map_err(|error| to_wire(name.as_str(), &error))?;
         if let Some(tag) = self.find(name.as_str()) {
             tag.lock().buffer.row_step_is(step);
         }
-        self.show(name.as_str()).await
+        let old = row.step.get();
+        let row = Row { step: step.cast_signed().into(), ..row };
+        Ok((old, self.status_of(&name, Some(row))))
     }
 
     fn check_step(&self, step: u32) -> Result<u64, WireError> {

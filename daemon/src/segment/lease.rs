@@ -5,12 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 
 use super::messages::{BufferView, LeaseFailure};
 use super::service::{Segments, lock};
 use super::table::{Lane, TableFull};
 use super::tag::Tag;
+use crate::actor::{AuditEntry, AuditOutcome};
 use crate::state::lease_log::LeaseLogEntry;
 use crate::store::{Lease, LeaseAsk};
 use crate::store::{Leased, NewTag, StoreError};
@@ -56,7 +58,10 @@ impl Segments {
                 self.keep_as_tag(tag);
             }
             Err(failure) => {
-                log_failure(tag, &state.buffer.view(), &failure);
+                // An outage of the store is in the log already, once for all tags.
+                if self.store_down().is_none() {
+                    log_failure(tag, &state.buffer.view(), &failure);
+                }
                 let removed = failure == LeaseFailure::UnknownTag && state.lane.is_none();
                 state.buffer.lease_failed(now, failure);
                 drop(state);
@@ -207,12 +212,7 @@ impl Segments {
                 let first = ask.floor.max(1);
                 let new = NewTag::new(first, settings.default_step, "");
                 match self.create_row(tag.name(), new).await {
-                    Ok(made) => tracing::info!(
-                        tag = tag.name().as_str(),
-                        step = settings.default_step,
-                        first = made.first,
-                        "created the tag on its first use (segment.auto-create)"
-                    ),
+                    Ok(made) => log_created(tag, settings.default_step, made.first),
                     // Another host was faster.
                     Err(StoreError::Exists) => {}
                     Err(error) => return Err(error),
@@ -224,14 +224,34 @@ impl Segments {
     }
 }
 
+/// leafd created the tag because somebody asked for its IDs (`segment.auto-create`).
+fn log_created(tag: &Tag, step: u64, first: u64) {
+    let name = tag.name().as_str();
+    let actor = tag.lock().actor;
+    let Some(actor) = actor else {
+        // A tag in use whose row has gone, and which leafd leases ahead for.
+        return tracing::info!(tag = name, step, first, "created a tag again that was in use");
+    };
+    let new = format!("step {step}, first {first}");
+    let entry = AuditEntry {
+        action: "tag-create-on-use",
+        tag: Some(name),
+        new: Some(&new),
+        ..AuditEntry::default()
+    };
+    actor.log(&entry, &AuditOutcome::Done);
+}
+
 /// Logs a failure once for each reason.
 fn log_failure(tag: &Tag, view: &BufferView, failure: &LeaseFailure) {
     match failure {
-        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::error!(tag = tag.name().as_str(), "the row cannot be used: {why}");
+        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(failure) => {
+            let error = failure.code();
+            tracing::error!(tag = tag.name().as_str(), %error, "the row cannot be used: {why}");
         }
-        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::warn!(tag = tag.name().as_str(), "a lease failed and will be retried: {why}");
+        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(failure) => {
+            let (tag, error) = (tag.name().as_str(), failure.code());
+            tracing::warn!(tag, %error, "a lease failed and will be retried: {why}");
         }
         // An unknown name concerns only its callers; a tag that is gone, the operator too.
         LeaseFailure::UnknownTag if view.remaining > 0 => log_gone(tag, view.remaining),
@@ -248,6 +268,7 @@ pub(super) fn log_gone(tag: &Tag, dropped: u64) {
     tracing::warn!(
         tag = tag.name().as_str(),
         dropped,
+        error = %ErrorCode::UnknownTag,
         "the tag is gone from the store; leafd no longer serves it"
     );
 }

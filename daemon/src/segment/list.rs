@@ -155,9 +155,9 @@ impl Segments {
 fn add(totals: &mut SegmentTotals, tags: &[Arc<Tag>]) {
     for tag in tags {
         let state = tag.lock();
-        let (counts, is_tag) = (state.buffer.counts(), state.lane.is_none());
+        let (counts, is_known) = (state.buffer.counts(), state.is_known());
         drop(state);
-        totals.tags += u64::from(is_tag && !counts.absent);
+        totals.tags += u64::from(is_known);
         totals.waiting += counts.waiting;
         totals.issued += counts.issued;
         totals.leases += counts.leases;

@@ -137,5 +137,5 @@ pub(crate) struct BufferView {
     /// A lease is in flight.
     pub(crate) leasing: bool,
     /// Why the last lease failed.
-    pub(crate) lease_error: Option<String>,
+    pub(crate) lease_error: Option<LeaseFailure>,
 }

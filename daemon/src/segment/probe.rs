@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -121,9 +122,15 @@ impl Segments {
         drop(health);
         self.0.open.send_replace(open);
         if news {
+            let store = self.0.store.describe();
+            // The line names the store once.
+            let why = error.strip_prefix(&store).and_then(|rest| rest.strip_prefix(": "));
+            let why = why.unwrap_or(error);
+            let error = ErrorCode::StoreUnavailable;
             tracing::warn!(
-                store = self.0.store.describe(),
-                "the store fails; IDs come from memory as long as it has them: {error}"
+                store,
+                %error,
+                "the store fails; IDs come from memory as long as it has them: {why}"
             );
         }
     }
@@ -157,7 +164,8 @@ impl Segments {
 
     /// What is wrong with the store; empty while it works.
     pub(super) fn store_error(&self) -> String {
-        lock(&self.0.health).error().unwrap_or_default()
+        let error = lock(&self.0.health).error();
+        error.map_or_else(String::new, |error| format!("{}: {error}", ErrorCode::StoreUnavailable))
     }
 
     /// Waits until leases may be tried.

@@ -12,6 +12,7 @@ use super::messages::{Answer, Refusal, Ticket};
 use super::service::{Segments, lock};
 use super::table::{Asker, TableFull};
 use super::tag::Tag;
+use crate::actor::Actor;
 use crate::ids::{BizTag, Runs};
 
 /// The answer to a request.
@@ -31,19 +32,19 @@ pub(crate) struct PendingSegment {
 }
 
 impl Segments {
-    /// `count` IDs of the tag `name` now, or by `deadline`. A new name takes one of the asker's
-    /// places until it is answered.
+    /// `count` IDs of the tag `name` now, or by `deadline`. A new name takes one of the places of
+    /// the user behind `actor` until it is answered.
     pub(crate) fn request(
         &self,
         name: &BizTag,
-        asker: Asker,
+        actor: Actor,
         count: u32,
         deadline: Instant,
     ) -> SegmentOutcome {
         loop {
-            match self.find_or_look_up(name, asker) {
+            match self.find_or_look_up(name, Asker(actor.uid)) {
                 Ok(tag) => {
-                    if let Some(outcome) = self.request_from(&tag, count, deadline) {
+                    if let Some(outcome) = self.request_from(&tag, actor, count, deadline) {
                         return outcome;
                     }
                 }
@@ -67,6 +68,7 @@ impl Segments {
     fn request_from(
         &self,
         tag: &Arc<Tag>,
+        actor: Actor,
         count: u32,
         deadline: Instant,
     ) -> Option<SegmentOutcome> {
@@ -75,6 +77,7 @@ impl Segments {
         if state.forgotten {
             return None;
         }
+        state.note_actor(actor);
         let ticket = state.next_ticket();
         let until = deadline.saturating_duration_since(self.0.started);
         let answer = state.buffer.request(self.now(), ticket, count, until);

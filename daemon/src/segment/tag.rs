@@ -11,6 +11,7 @@ use super::buffer::TagBuffer;
 use super::deadline_timer::{DeadlineTimer, TimerChange};
 use super::messages::{BufferRecord, Refusal, Ticket};
 use super::table::{Lane, TableEntry};
+use crate::actor::Actor;
 use crate::ids::{BizTag, Runs};
 use crate::state::journal::TagRecord;
 use crate::store::LeaseAsk;
@@ -51,6 +52,9 @@ pub(super) struct TagState {
     pub(super) deadline_timer: DeadlineTimer,
     /// When the tag was last used, in seconds since 1970.
     pub(super) used_s: u64,
+    /// The first of those that wait, or the last that had to: the audit names it if leafd creates
+    /// the tag for it.
+    pub(super) actor: Option<Actor>,
 }
 
 impl Tag {
@@ -64,6 +68,7 @@ impl Tag {
             is_dirty: false,
             deadline_timer: DeadlineTimer::default(),
             used_s,
+            actor: None,
         };
         let (hurry, deadlines_changed) = (Notify::new(), Notify::new());
         Self { name, state: Mutex::new(state), hurry, deadlines_changed }
@@ -85,11 +90,9 @@ impl Tag {
         self.lock().lane.clone()
     }
 
-    /// Whether this host knows a high-water mark of the tag, and the store has its row as far as
-    /// this host knows. Also if memory is drained, which is when operators look for the tag.
+    /// See [`TagState::is_known`].
     pub(super) fn is_known(&self) -> bool {
-        let counts = self.lock().buffer.counts();
-        !counts.absent && counts.high_water_mark > 0
+        self.lock().is_known()
     }
 
     /// Wakes the tasks of a lookup that nobody waits for any more: it need not queue for the store.
@@ -137,9 +140,24 @@ impl TableEntry for Tag {
 }
 
 impl TagState {
+    /// Whether this is a tag, of which this host knows a high-water mark and, as far as it knows, the
+    /// store has the row. Also if memory is drained, which is when operators look for the tag. The
+    /// status counts and lists these tags.
+    pub(super) fn is_known(&self) -> bool {
+        let counts = self.buffer.counts();
+        self.lane.is_none() && !counts.absent && counts.high_water_mark > 0
+    }
+
     /// Whether this is a lookup that nobody waits for.
     pub(super) fn is_abandoned(&self) -> bool {
         self.lane.is_some() && !self.buffer.is_waited_for()
+    }
+
+    /// `actor` asks for more than memory has.
+    pub(super) fn note_actor(&mut self, actor: Actor) {
+        if self.actor.is_none() || !self.buffer.is_waited_for() {
+            self.actor = Some(actor);
+        }
     }
 
     pub(super) fn next_ticket(&mut self) -> Ticket {

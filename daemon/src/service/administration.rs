@@ -13,6 +13,8 @@ use tokio::time::{Instant, timeout_at};
 use super::in_flight::{InFlightGuard, PendingReply, in_background};
 use super::queues::AdministrationQueues;
 use super::shared::Service;
+use super::trail::{AuditTrail, AuditedCall};
+use crate::actor::Actor;
 
 /// A call that outlives the buffer it arrived in.
 enum AdministrativeCall {
@@ -55,7 +57,8 @@ impl AdministrativeCall {
         }
     }
 
-    async fn reply(self, service: &Service) -> Reply {
+    /// Notes in `trail` how the thing was before a change.
+    async fn reply(self, service: &Service, trail: Option<&mut AuditTrail>) -> Reply {
         let segments = &service.segments;
         let one = |outcome: Result<TagStatus, WireError>| {
             outcome.map_or_else(Reply::Error, |status| Reply::Tags(vec![status]))
@@ -78,7 +81,13 @@ impl AdministrativeCall {
             Self::Create { tag, step, first, description } => {
                 one(segments.create(&tag, step, first, &description).await)
             }
-            Self::SetStep { tag, step } => one(segments.set_step(&tag, step).await),
+            Self::SetStep { tag, step } => {
+                let changed = segments.set_step(&tag, step).await;
+                if let (Ok((Some(old), _)), Some(trail)) = (&changed, trail) {
+                    trail.was(format!("step {old}"));
+                }
+                one(changed.map(|(_, status)| status))
+            }
             Self::Used { after, limit } => Reply::Tags(segments.used(&after, limit as usize).await),
             Self::Delete(tag) => one(segments.delete(&tag).await),
             Self::Workers { from, limit } => service
@@ -86,11 +95,13 @@ impl AdministrativeCall {
                 .list(from, limit as usize)
                 .await
                 .map_or_else(Reply::Error, Reply::Workers),
-            Self::Release { worker, owner } => service
-                .workers
-                .release(worker, &owner)
-                .await
-                .map_or_else(Reply::Error, |status| Reply::Workers(vec![status])),
+            Self::Release { worker, owner } => {
+                let released = service.workers.release(worker, &owner).await;
+                if let (Ok(_), Some(trail)) = (&released, trail) {
+                    trail.was(format!("of {owner}"));
+                }
+                released.map_or_else(Reply::Error, |status| Reply::Workers(vec![status]))
+            }
         }
     }
 }
@@ -100,13 +111,15 @@ fn bad_limit(limit: u32, max: u32) -> Reply {
     Reply::Error(WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(max)))
 }
 
-/// Runs `call` once it is its turn. `own_queues` are those of its session.
+/// Runs `call` of `actor` once it is its turn. `own_queues` are those of its session.
 pub(super) fn administrate(
     service: Arc<Service>,
     in_flight: InFlightGuard,
     own_queues: Arc<AdministrationQueues>,
+    actor: Actor,
     call: &Call<'_>,
 ) -> PendingReply {
+    let trail = AuditedCall::of(call).and_then(|audited| audited.begin(actor));
     let call = AdministrativeCall::of(call);
     let deadline = service.environment.now() + service.policy.get().policy.limits.wait;
     Box::pin(async move {
@@ -115,7 +128,7 @@ pub(super) fn administrate(
         // answers cannot pile them up here.
         let _permit = call.queue(&own_queues).acquire().await;
         let background = service.background.clone();
-        let reply = in_background(&background, reply_by(deadline, service, call)).await;
+        let reply = in_background(&background, reply_by(deadline, service, call, trail)).await;
         reply.unwrap_or_else(Reply::Error)
     })
 }
@@ -125,13 +138,31 @@ async fn reply_by(
     deadline: Instant,
     service: Arc<Service>,
     call: AdministrativeCall,
+    mut trail: Option<AuditTrail>,
+) -> Result<Reply, WireError> {
+    let reply = reply_in_turn(deadline, &service, call, trail.as_mut()).await;
+    let reply = reply.unwrap_or_else(Reply::Error);
+    if let Some(trail) = trail {
+        trail.end(&reply);
+    }
+    Ok(reply)
+}
+
+async fn reply_in_turn(
+    deadline: Instant,
+    service: &Service,
+    call: AdministrativeCall,
+    mut trail: Option<&mut AuditTrail>,
 ) -> Result<Reply, WireError> {
     let permit = timeout_at(deadline, call.queue(&service.administration).acquire()).await;
     if permit.is_err() || service.environment.now() >= deadline {
         let text = "administrative calls run one at a time, and too many are ahead of this one";
         return Err(WireError::new(ErrorCode::DeadlineExceeded, text).with_retry_after_ms(100));
     }
+    if let Some(trail) = &mut trail {
+        trail.runs();
+    }
     // Other tasks of this runtime run between two administrative calls.
     tokio::task::yield_now().await;
-    Ok(Box::pin(call.reply(&service)).await)
+    Ok(Box::pin(call.reply(service, trail)).await)
 }

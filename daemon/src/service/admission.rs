@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaf_client::wire::{ErrorCode, WireError};
+use leaf_client::wire::{Call, ErrorCode, WireError};
 use tokio::time::Instant;
 
 use super::policy::{KnownPolicy, Policy};
 use super::shared::{QuotaClock, Service};
+use super::trail::AuditedCall;
 use crate::access::bucket::{Bucket, Over, RateLimit, Reserved};
 use crate::access::ledger::{RefusalKind, User, Visit};
 use crate::access::principal::Principal;
@@ -100,6 +101,16 @@ impl Visitor {
     #[cold]
     pub(super) fn log(&self, service: &Service, refused: &WireError) {
         log(&self.visit.user, refused, service.since_start(service.environment.now()));
+    }
+
+    /// Writes to the audit that `call` was refused. With too many such lines, it counts them.
+    #[cold]
+    pub(super) fn audit_refusal(&self, service: &Service, call: &Call<'_>, refused: &WireError) {
+        let Some(audited) = AuditedCall::of(call) else { return };
+        let now = service.since_start(service.environment.now());
+        if let Some(untold) = self.visit.user.tell(RefusalKind::Administration, now) {
+            audited.refused(self.principal.actor(), refused, untold);
+        }
     }
 
     /// The limit of `tag`, if it has one.
@@ -246,8 +257,8 @@ fn log(user: &User, refused: &WireError, now: Duration) {
         _ => RefusalKind::Over,
     };
     match user.tell(kind, now) {
-        Some(0) => tracing::warn!("refused: {}", refused.message),
-        Some(untold) => tracing::warn!(untold, "refused again: {}", refused.message),
+        Some(0) => tracing::warn!("refused: {refused}"),
+        Some(untold) => tracing::warn!(untold, "refused again: {refused}"),
         None => {}
     }
 }

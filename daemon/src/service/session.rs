@@ -18,7 +18,6 @@ use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BadTag, BizTag, Runs};
 use crate::segment::request::SegmentOutcome;
-use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
 use crate::snowflake::issuer::SnowflakeOutcome;
 
@@ -58,6 +57,8 @@ pub(crate) struct Session {
     last_tag: Option<AllowedTag>,
     /// Made at the first administrative call: few callers have any.
     queues: Option<Arc<AdministrationQueues>>,
+    /// Requests for IDs that [`Self::count_requests`] has not added to the status yet.
+    requests: u64,
 }
 
 /// A tag that the caller may get IDs of.
@@ -80,7 +81,7 @@ impl Session {
         let max_in_flight = u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX);
         let announced = AnnouncedLimits { max_count: limits.max_count, max_in_flight };
         let service = Arc::clone(service);
-        Ok(Self { service, visitor, announced, last_tag: None, queues: None })
+        Ok(Self { service, visitor, announced, last_tag: None, queues: None, requests: 0 })
     }
 
     pub(crate) const fn announced(&self) -> AnnouncedLimits {
@@ -117,9 +118,11 @@ impl Session {
     pub(crate) fn call(&mut self, call: &Call<'_>, now: Instant, responder: &mut impl Responder) {
         let outcome = match *call {
             Call::Segment { tag, count, timeout_ms } => {
+                self.requests += 1;
                 self.segment(tag, count, timeout_ms, now, responder)
             }
             Call::Snowflake { count, timeout_ms } => {
+                self.requests += 1;
                 self.snowflake(count, timeout_ms, now, responder)
             }
             Call::Time => {
@@ -135,6 +138,15 @@ impl Session {
         };
         if let Err(refused) = outcome {
             refuse(responder, refused);
+        }
+    }
+
+    /// Adds the requests for IDs since the last time to the status. A transport calls this after
+    /// each batch, so that requests share no counter; a session that ends does it by itself.
+    #[inline]
+    pub(crate) fn count_requests(&mut self) {
+        if self.requests > 0 {
+            self.service.count_requests(std::mem::take(&mut self.requests));
         }
     }
 
@@ -189,8 +201,8 @@ impl Session {
         let allowance = allowance.as_ref();
         // Before the name gets an entry in memory, which a refused request must not cause.
         self.check_in_flight(responder)?;
-        let asker = Asker(self.visitor.grant().uid());
-        match self.service.segments.request(name, asker, count, deadline) {
+        let actor = self.visitor.principal().actor();
+        match self.service.segments.request(name, actor, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);
                 responder.reply(ids(runs));
@@ -249,15 +261,27 @@ impl Session {
         call: &Call<'_>,
         responder: &mut impl Responder,
     ) -> Result<(), WireError> {
-        // Everybody who may connect may see the status.
-        if !matches!(call, Call::Status) {
-            self.visitor.grant().administer().inspect_err(|refused| self.note(refused))?;
-        }
-        self.check_in_flight(responder)?;
+        self.check_administration(call, responder).inspect_err(|refused| {
+            self.note(refused);
+            self.visitor.audit_refusal(&self.service, call, refused);
+        })?;
         let queues = Arc::clone(self.queues.get_or_insert_default());
         let in_flight = self.service.in_flight.add(self.user());
-        responder.reply_later(administrate(Arc::clone(&self.service), in_flight, queues, call));
+        let (service, actor) = (Arc::clone(&self.service), self.visitor.principal().actor());
+        responder.reply_later(administrate(service, in_flight, queues, actor, call));
         Ok(())
+    }
+
+    fn check_administration(
+        &self,
+        call: &Call<'_>,
+        responder: &impl Responder,
+    ) -> Result<(), WireError> {
+        // Everybody who may connect may see the status.
+        if !matches!(call, Call::Status) {
+            self.visitor.grant().administer()?;
+        }
+        self.check_in_flight(responder)
     }
 
     /// The tag of this name, if the caller may get IDs of it.
@@ -334,6 +358,12 @@ impl Session {
             named => Duration::from_millis(u64::from(named)).min(limits.max_wait),
         };
         now + wait
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.count_requests();
     }
 }
 

@@ -290,7 +290,7 @@ async fn a_clock_outside_the_layout_is_reported_and_ids_begin_once_it_is_right()
         else {
             panic!("issued at {wrong}")
         };
-        assert_eq!((error.code(), &error.message), (code, &reason));
+        assert_eq!((error.code(), error.to_string()), (code, reason));
     }
     time.store(NOW, SeqCst);
     rig.issue().await;

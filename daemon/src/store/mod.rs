@@ -220,8 +220,9 @@ pub trait Store: Send + Sync {
         floor: u64,
     ) -> BoxFuture<'a, Result<Option<i64>, StoreError>>;
 
-    /// Changes the step of a row.
-    fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>>;
+    /// Changes the step of a row, and returns the row as it was.
+    fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64)
+    -> BoxFuture<'a, Result<Row, StoreError>>;
 
     /// Closes the connections politely.
     fn close(&self) -> BoxFuture<'_, ()>;

@@ -8,6 +8,7 @@ mod bench;
 mod connect;
 mod decode;
 mod exit;
+mod explain;
 mod health;
 mod ids;
 mod output;
@@ -49,6 +50,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
+        LeafctlCommand::Explain(args) => explain::run(args, &mut out),
         LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),
     };
     // Flush even after a failure: the IDs received before it will not come again.

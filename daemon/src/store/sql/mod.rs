@@ -182,7 +182,11 @@ impl<D: Dialect> Store for Sql<D> {
         Box::pin(self.raise_row(tag, floor))
     }
 
-    fn set_step<'a>(&'a self, tag: &'a BizTag, step: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn set_step<'a>(
+        &'a self,
+        tag: &'a BizTag,
+        step: u64,
+    ) -> BoxFuture<'a, Result<Row, StoreError>> {
         Box::pin(self.update_step(tag, step))
     }
 

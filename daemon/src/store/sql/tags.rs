@@ -208,7 +208,7 @@ impl<D: Dialect> Sql<D> {
         }
     }
 
-    pub(super) async fn update_step(&self, tag: &BizTag, step: u64) -> Result<(), StoreError> {
+    pub(super) async fn update_step(&self, tag: &BizTag, step: u64) -> Result<Row, StoreError> {
         let mut lent = self.lend().await?;
         self.within(async {
             self.begin(&mut lent).await?;
@@ -223,11 +223,11 @@ impl<D: Dialect> Sql<D> {
         lent: &mut Lent<D>,
         tag: &BizTag,
         step: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Row, StoreError> {
         let row = self.locked(lent, tag).await?;
         let values = [Value::Number(step.cast_signed()), Value::Text(&row.tag)];
         let changed = D::change(lent, D::STATEMENTS.set_step, &values).await;
-        changed.map(drop).map_err(|error| self.failed(&error))
+        changed.map(|_| row).map_err(|error| self.failed(&error))
     }
 
     /// When this returns, created and deleted rows are in the database file itself, and not only in

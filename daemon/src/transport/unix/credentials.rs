@@ -22,7 +22,7 @@ pub(super) fn principal_of(socket: BorrowedFd<'_>) -> io::Result<Principal> {
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
         Err(error) => return Err(error),
     };
-    Ok(Principal { uid: credentials.uid(), gid: credentials.gid(), others })
+    Ok(Principal { uid: credentials.uid(), gid: credentials.gid(), others, transport: "unix" })
 }
 
 /// The user that is connected to `socket`, if the kernel tells.

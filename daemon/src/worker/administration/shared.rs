@@ -158,8 +158,7 @@ impl SharedWorkers {
                 return Err(not_quiet(entry, quiet));
             }
             match session.commit(&plan::release(entry, now_ms)).await {
-                Ok(()) => tracing::info!(worker, owner, "worker ID released by an operator"),
-                Err(RegistryError::Conflict) => {}
+                Ok(()) | Err(RegistryError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -1,0 +1,74 @@
+//! Who asks leafd for something, and the audit: a line in the log for whatever somebody changes, or
+//! tries to change, through leafd.
+
+/// The target of the audit's lines. `log.level` hides them only if it names it.
+pub(crate) const AUDIT: &str = "audit";
+
+/// Who asked. There is no process ID: by the time somebody reads it, it may belong to another
+/// process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Actor {
+    /// The user.
+    pub(crate) uid: u32,
+    /// Its effective group.
+    pub(crate) gid: u32,
+    /// How it reached leafd, such as `unix`.
+    pub(crate) transport: &'static str,
+}
+
+/// What somebody changed or tried to change, for the audit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AuditEntry<'a> {
+    /// Such as `tag-create`.
+    pub(crate) action: &'static str,
+    pub(crate) tag: Option<&'a str>,
+    pub(crate) worker: Option<u64>,
+    /// How it was before, if there was something.
+    pub(crate) old: Option<&'a str>,
+    /// How it is now.
+    pub(crate) new: Option<&'a str>,
+    /// Refused attempts of this user that the audit left out since the last one.
+    pub(crate) untold: Option<u64>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone)]
+pub(crate) enum AuditOutcome<'a> {
+    Done,
+    /// With number and name of the error, and its message.
+    Refused(String, &'a str),
+    /// It was cut off before the outcome was known.
+    Unknown,
+}
+
+impl Actor {
+    /// Writes a line of the audit.
+    pub(crate) fn log(&self, entry: &AuditEntry<'_>, outcome: &AuditOutcome<'_>) {
+        let Self { uid, gid, transport } = *self;
+        let AuditEntry { action, tag, worker, old, new, untold } = *entry;
+        let (verdict, outcome, reason) = match outcome {
+            AuditOutcome::Done => ("done", "done", None),
+            AuditOutcome::Refused(error, reason) => ("refused", error.as_str(), Some(*reason)),
+            AuditOutcome::Unknown => {
+                let reason =
+                    "the caller left, or leafd stopped, before it was known whether it is done";
+                ("unknown", "unknown", Some(reason))
+            }
+        };
+        tracing::info!(
+            target: AUDIT,
+            uid,
+            gid,
+            transport,
+            action,
+            tag,
+            worker,
+            old,
+            new,
+            outcome,
+            reason,
+            untold,
+            "{action} {verdict}"
+        );
+    }
+}
