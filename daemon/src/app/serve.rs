@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::failure::Failure;
 use super::run::run;
-use super::{found, load, runtime};
+use super::{found, load, runtime, warnings};
 use crate::environment::Environment;
 use crate::log;
 use crate::manager::Manager;
@@ -42,7 +42,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     if let Some(why) = config.no_snowflakes_at(now_ms) {
         tracing::error!("no snowflake IDs: {why}");
     }
-    for warning in config.warnings(now_ms) {
+    for warning in warnings(&loaded, path, now_ms) {
         tracing::warn!("{warning}");
     }
     let runtime = runtime()?;

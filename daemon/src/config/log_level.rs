@@ -2,6 +2,9 @@
 
 use tracing_subscriber::filter::{ParseError, Targets};
 
+/// The levels.
+pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
 /// The filter for a value of `log.level`.
 ///
 /// # Errors
