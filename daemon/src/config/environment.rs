@@ -85,7 +85,8 @@ fn meant(name: &str, known: &[KeyVariable]) -> Option<String> {
         return Some(format!("{PREFIX}{near}"));
     }
     // The section may be missing.
-    let ends = known.iter().filter(|known| known.name.ends_with(&format!("_{rest}")));
+    let key = rest.to_lowercase().replace('_', "-");
+    let ends = known.iter().filter(|known| known.key == key);
     let ends: Vec<_> = ends.map(|known| known.name.as_str()).collect();
     (!ends.is_empty()).then(|| ends.join(" or "))
 }
@@ -121,4 +122,67 @@ fn ignored(name: &str, known: &[KeyVariable]) -> String {
     format!(
         "{name} sets no key, and leafd ignores it because Kubernetes makes variables of such names{meant}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use super::*;
+
+    fn read_one(name: &str, value: &str) -> Variables {
+        read([(name.into(), value.into())])
+    }
+
+    #[test]
+    fn a_variable_sets_its_key_and_those_of_other_programs_are_ignored() {
+        let tree = read_one("LEAFD_WORKER_ID", "7").tree;
+        let value = tree.get("worker").and_then(|section| section.get("id")).unwrap();
+        assert!(value.value.is_same(&WrittenValue::Raw("7".into())));
+        for name in ["LEAFD_SOCKET", "PATH", "LEAF_X", "leafd_worker_id"] {
+            let read = read_one(name, "/x");
+            assert!(read.mistakes.is_empty() && read.warnings.is_empty(), "{name}");
+            assert!(read.tree.keys().is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_variable_is_refused_with_the_one_that_was_meant() {
+        for (name, meant) in [
+            ("LEAFD_WORKER_IDD", "did you mean LEAFD_WORKER_ID?"),
+            ("LEAFD_SOCKET_PAHT", "did you mean LEAFD_SOCKET_PATH?"),
+            ("LEAFD_CONFG", "did you mean LEAFD_CONFIG?"),
+            ("LEAFD_TIMEOUT", "did you mean LEAFD_STORE_TIMEOUT or LEAFD_ZOOKEEPER_TIMEOUT?"),
+            ("LEAFD_COLOUR_OF_LOGS", "`leafd default-config` prints them all"),
+        ] {
+            let mistakes = read_one(name, "hunter2").mistakes;
+            assert!(mistakes.len() == 1 && mistakes[0].text.contains(meant), "{mistakes:?}");
+            assert!(!mistakes[0].text.contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn variables_of_kubernetes_are_ignored_and_only_others_of_such_names_give_a_warning() {
+        let service = [
+            ("LEAFD_METRICS_SERVICE_HOST", "10.0.0.1"),
+            ("LEAFD_METRICS_SERVICE_PORT_HTTP", "80"),
+            ("LEAFD_METRICS_PORT", "tcp://10.0.0.1:80"),
+            ("LEAFD_METRICS_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ];
+        let made = read(service.map(|(name, value)| (name.into(), value.into())));
+        assert!(made.mistakes.is_empty() && made.warnings.is_empty(), "{:?}", made.warnings);
+        let read = read_one("LEAFD_PEER_LISTEN_PORT", "8735");
+        assert!(read.mistakes.is_empty());
+        assert!(read.warnings[0].contains("LEAFD_PEER_LISTEN_PORT sets no key"));
+    }
+
+    #[test]
+    fn a_value_that_is_not_utf_8_is_refused_and_a_secret_one_not_shown() {
+        let value = OsString::from_vec(b"hunter2\xff".to_vec());
+        for (name, shown) in [("LEAFD_STORE_PASSWORD", false), ("LEAFD_STATE_DIR", true)] {
+            let mistakes = read([(name.into(), value.clone())]).mistakes;
+            assert_eq!(mistakes[0].text.contains("hunter2"), shown, "{mistakes:?}");
+            assert!(mistakes[0].text.contains("is not UTF-8"));
+        }
+    }
 }

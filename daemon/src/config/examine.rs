@@ -55,10 +55,17 @@ fn visit(path: &mut Vec<PathStep>, key: &Place, value: &Written, found: &mut Vec
         }
         _ => {}
     }
-    // Without a place, the tables around the value lack something, which they do not in truth.
-    if let Some(place) = misfit.place.as_ref().filter(|_| found.len() == before) {
-        found.push(finding(path, place, misfit_text(path, &misfit, value), false));
+    if found.len() > before {
+        return;
     }
+    let place = match (&misfit.place, &misfit.why) {
+        (Some(place), _) => place,
+        // What a check of the value itself has found.
+        (None, MisfitKind::Other(_)) => &value.place,
+        // What is around the value does not fit, or lacks something, only because it is read alone.
+        (None, _) => return,
+    };
+    found.push(finding(path, place, misfit_text(path, &misfit, value), false));
 }
 
 fn misfit_text(path: &[PathStep], misfit: &Misfit, value: &Written) -> String {
@@ -67,7 +74,7 @@ fn misfit_text(path: &[PathStep], misfit: &Misfit, value: &Written) -> String {
         return format!("is a section; write [{section}], and its keys below it");
     }
     let fits = |other: &WrittenValue| is_right(path, other);
-    let fits_in_type = |other: &WrittenValue| read(path, other).is_some();
+    let fits_in_type = |other: &WrittenValue| is_readable(path, other);
     let is_secret = SECRETS.contains(&name(path, false).as_str());
     let better = remedy::explain(misfit, value, is_secret, &fits);
     if better.contains("; write ") {
@@ -81,6 +88,11 @@ fn misfit_text(path: &[PathStep], misfit: &Misfit, value: &Written) -> String {
 fn read(path: &[PathStep], value: &WrittenValue) -> Option<Config> {
     let value = Written { value: value.clone(), ..Written::empty() };
     Config::deserialize(Reader { path, value: &value }).ok()
+}
+
+/// Whether the value is of the right type for this key.
+pub(super) fn is_readable(path: &[PathStep], value: &WrittenValue) -> bool {
+    read(path, value).is_some()
 }
 
 /// Whether leafd accepts the value for this key, when all others have their defaults.

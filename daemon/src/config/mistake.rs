@@ -71,7 +71,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// Hides what may be the password in `scheme://user:password@host`, wherever somebody wrote a URL.
-fn hidden(text: &str) -> String {
+pub(super) fn hidden(text: &str) -> String {
     match (text.split_once(':'), text.rsplit_once('@')) {
         (Some((before, rest)), Some((_, after))) if rest.contains('@') => {
             format!("{before}:***@{after}")

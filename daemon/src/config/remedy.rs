@@ -1,7 +1,7 @@
 //! What to write instead of a value that does not fit. It guesses what was meant, and proposes only
 //! what leafd would accept for that key.
 
-use super::mistake::quoted;
+use super::mistake::{hidden, quoted};
 use super::nearest::did_you_mean;
 use super::reader::{Misfit, MisfitKind};
 use super::values::{DURATION, MODE};
@@ -21,7 +21,9 @@ pub(super) fn explain(
         MisfitKind::NotA(wanted) => {
             let meant = candidates(wanted, &value.value).into_iter().find(|meant| fits(meant));
             let hint = match meant {
-                Some(_) if is_secret => "; put it in quotes".to_owned(),
+                Some(meant) if is_secret || holds_password(&meant) => {
+                    "; put it in quotes".to_owned()
+                }
                 Some(meant) => format!("; write {}", as_written(&meant, &value.place)),
                 None => String::new(),
             };
@@ -56,7 +58,9 @@ pub(super) fn unquoted(
     let meant = std::iter::once(text.clone()).chain(simpler(raw)).find(|meant| fits(meant))?;
     let place = Place::Line { line: 1, column: 1 };
     Some(match meant {
-        WrittenValue::Text(_) if is_secret => "put the value in quotes".to_owned(),
+        WrittenValue::Text(_) if is_secret || holds_password(&meant) => {
+            "put the value in quotes".to_owned()
+        }
         meant @ WrittenValue::Text(_) => {
             format!(
                 "{} lacks quotes; write {}",
@@ -178,6 +182,15 @@ fn shown_plain(value: &WrittenValue) -> String {
     match value {
         WrittenValue::Text(text) => text.clone(),
         other => shown(other),
+    }
+}
+
+/// Whether the value looks as if it held a password, whatever key it is for.
+fn holds_password(value: &WrittenValue) -> bool {
+    match value {
+        WrittenValue::Text(text) => hidden(text) != *text,
+        WrittenValue::List(items) => items.iter().any(|item| holds_password(&item.value)),
+        _ => false,
     }
 }
 

@@ -3,11 +3,11 @@
 
 use toml::de::{DeTable, Error};
 
-use super::examine::{SECRETS, is_right, keys_of};
+use super::examine::{SECRETS, is_readable, is_right, keys_of};
 use super::mistake::Mistake;
 use super::reader::PathStep;
 use super::remedy;
-use super::written::{Place, Positions, Written, WrittenValue, tree};
+use super::written::{Place, Positions, Written, tree};
 
 /// What a file says.
 pub(super) struct ParsedFile {
@@ -66,8 +66,9 @@ fn mistake(error: &Error, place: Place, at: Option<&KeyLine<'_>>) -> Mistake {
     let key = at.map_or_else(String::new, |at| format!("{}.{}", at.section, at.key));
     let hint = at.and_then(|KeyLine { section, key: name, value }| {
         let path = [PathStep::Key(section.clone()), PathStep::Key((*name).to_owned())];
-        let fits = |other: &WrittenValue| is_right(&path, other);
-        remedy::unquoted(value, SECRETS.contains(&key.as_str()), &fits)
+        let is_secret = SECRETS.contains(&key.as_str());
+        remedy::unquoted(value, is_secret, &|other| is_right(&path, other))
+            .or_else(|| remedy::unquoted(value, is_secret, &|other| is_readable(&path, other)))
     });
     // Without the line, which may contain a password under any name.
     let text = hint.unwrap_or_else(|| format!("this is not TOML: {}", error.message()));
