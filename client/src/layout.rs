@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::date::unix_ms;
+
 /// The layout of a snowflake ID: the bits of each field, the epoch and the time unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
@@ -61,8 +63,9 @@ pub enum LayoutError {
     /// The text is neither a preset nor of the written form.
     #[error(
         "layout {0:?} is neither a preset (leaf, twitter, baidu, each with an optional epoch as in \
-         baidu@1767225600000) nor TIME/WORKER/SEQUENCE@EPOCH_MS with an optional unit, as in \
-         41/10/12@1288834974657 or 28/22/13@1767225600000/1000ms"
+         baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in \
+         41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms; an epoch is a date in UTC, \
+         or milliseconds since 1970"
     )]
     Unknown(String),
     /// The ID has its sign bit set.
@@ -234,8 +237,9 @@ impl fmt::Display for Layout {
     }
 }
 
-/// Reads a preset (`leaf`, `twitter`, `baidu`), a preset with another epoch (`baidu@EPOCH_MS`), or
-/// the form that [`fmt::Display`] writes, where the unit defaults to 1 ms.
+/// Reads a preset (`leaf`, `twitter`, `baidu`), a preset with another epoch (`baidu@EPOCH`), or the
+/// form that [`fmt::Display`] writes, where the unit defaults to 1 ms. An epoch is in milliseconds
+/// since 1970, or a date in UTC: `2026-01-01`, `2010-11-04T01:42:54.657Z`.
 impl FromStr for Layout {
     type Err = LayoutError;
 
@@ -252,8 +256,11 @@ impl FromStr for Layout {
             _ => None,
         };
         if let Some(preset) = preset {
-            let epoch_ms = epoch.map(str::parse).transpose().map_err(|_| unknown())?;
-            return Ok(Self { epoch_ms: epoch_ms.unwrap_or(preset.epoch_ms), ..preset });
+            let epoch_ms = match epoch {
+                Some(epoch) => epoch_of(epoch).ok_or_else(unknown)?,
+                None => preset.epoch_ms,
+            };
+            return Ok(Self { epoch_ms, ..preset });
         }
         let (bits, rest) = text.split_once('@').ok_or_else(unknown)?;
         let (epoch, unit) = match rest.split_once('/') {
@@ -273,13 +280,18 @@ impl FromStr for Layout {
         };
         Self::new(
             unit.parse().map_err(|_| unknown())?,
-            epoch.parse().map_err(|_| unknown())?,
+            epoch_of(epoch).ok_or_else(unknown)?,
             number(time)?,
             worker,
             number(sequence)?,
         )?
         .with_datacenter_bits(datacenter)
     }
+}
+
+/// Milliseconds since 1970, or a date.
+fn epoch_of(text: &str) -> Option<u64> {
+    text.parse().ok().or_else(|| unix_ms(text))
 }
 
 #[cfg(test)]
@@ -310,6 +322,10 @@ mod tests {
         }
         let late: Layout = "baidu@1767225600000".parse().unwrap();
         assert_eq!(late, Layout::new(1000, 1_767_225_600_000, 28, 22, 13).unwrap());
+        assert_eq!("baidu@2026-01-01".parse::<Layout>().unwrap(), late);
+        assert_eq!("28/22/13@2026-01-01/1000ms".parse::<Layout>().unwrap(), late);
+        let leaf = "41/10/12@2010-11-04T01:42:54.657Z";
+        assert_eq!(leaf.parse::<Layout>().unwrap(), Layout::LEAF);
         assert_eq!(Layout::LEAF.to_string(), "41/10/12@1288834974657/1ms");
         assert_eq!("41/10/12@1288834974657".parse::<Layout>().unwrap(), Layout::LEAF);
     }

@@ -75,6 +75,7 @@
 pub mod blocking;
 #[cfg(feature = "async")]
 mod client;
+mod date;
 #[cfg(any(feature = "async", feature = "blocking"))]
 mod error;
 #[cfg(any(feature = "async", feature = "blocking"))]

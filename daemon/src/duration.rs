@@ -47,6 +47,53 @@ pub(crate) fn parse_positive(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// What a text that is no duration most probably means, as [`parse`] reads it: `10 s`, `1.5s`,
+/// `10sec`, `2 days`.
+pub(crate) fn guess(text: &str) -> Option<String> {
+    const WORDS: [(&str, f64); 15] = [
+        ("ms", 1.0),
+        ("msec", 1.0),
+        ("millis", 1.0),
+        ("millisecond", 1.0),
+        ("s", 1000.0),
+        ("sec", 1000.0),
+        ("second", 1000.0),
+        ("m", 60_000.0),
+        ("min", 60_000.0),
+        ("minute", 60_000.0),
+        ("h", 3_600_000.0),
+        ("hr", 3_600_000.0),
+        ("hour", 3_600_000.0),
+        ("d", 86_400_000.0),
+        ("day", 86_400_000.0),
+    ];
+    let text = text.trim().trim_matches(['"', '\'']).trim().to_lowercase();
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic())?);
+    let number: f64 = number.trim().parse().ok()?;
+    let plain = unit.strip_suffix('s').filter(|singular| !singular.is_empty());
+    let is = |word: &str| word == unit || Some(word) == plain;
+    let (_, scale) = WORDS.iter().find(|(word, _)| is(word))?;
+    let ms = number * scale;
+    // A duration of a thousand years is no duration.
+    (ms >= 0.0 && ms <= 3e13).then(|| exact(Duration::from_secs_f64(ms.round() / 1000.0)))
+}
+
+/// Formats a duration as [`parse`] reads it, in whole milliseconds: `1h30m`.
+pub(crate) fn exact(duration: Duration) -> String {
+    let mut rest = ms(duration);
+    if rest == 0 {
+        return "0s".to_owned();
+    }
+    let mut text = String::new();
+    for (unit, scale) in UNITS {
+        if rest >= scale {
+            text.push_str(&format!("{}{unit}", rest / scale));
+            rest %= scale;
+        }
+    }
+    text
+}
+
 /// Formats milliseconds roughly: in the two largest units, or in milliseconds alone.
 pub fn rough(ms: u64) -> String {
     let (s, m, h) = (ms / 1000, ms / 60_000, ms / 3_600_000);
@@ -89,6 +136,36 @@ mod tests {
         assert!(parse("18446744073709551615ms1s").is_err());
         assert!(parse_positive("0ms").is_err());
         assert!(parse_positive("1ms").is_ok());
+    }
+
+    #[test]
+    fn a_duration_is_written_as_it_is_read() {
+        for text in ["0s", "1ms", "999ms", "1s", "1m", "1h30m", "24h", "2m3s4ms", "8760h"] {
+            assert_eq!(exact(parse(text).unwrap()), text);
+        }
+        assert_eq!(exact(Duration::from_secs(90_000)), "25h");
+    }
+
+    #[test]
+    fn a_guess_reads_what_people_write() {
+        for (text, meant) in [
+            ("10 s", "10s"),
+            ("1.5s", "1s500ms"),
+            ("10sec", "10s"),
+            ("5 Minutes", "5m"),
+            ("2d", "48h"),
+            ("\"10s\"", "10s"),
+            ("ms", ""),
+            ("5 parsecs", ""),
+            ("10", ""),
+            ("-1s", ""),
+            ("inf s", ""),
+            ("nans", ""),
+            ("1e300h", ""),
+            ("", ""),
+        ] {
+            assert_eq!(guess(text).unwrap_or_default(), meant, "{text}");
+        }
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn a_wrong_configuration_changes_nothing_and_keys_that_need_a_restart_are_named(
     limit_is_100(2);
     host.refuses("[quota]\nids-per-second = 50\n[socket]\nmax-count = 0\n", "socket.max-count: 0");
     limit_is_100(3);
-    host.refuses("[quota\n", "line 1");
+    host.refuses("[quota\n", "leafd.toml:1:");
     host.refuses("[quota]\nids-per-secund = 50\n", "ids-per-secund");
     host.refuses("[[access.rules]]\nusers = ['no-such-user']\n", "no-such-user");
     limit_is_100(4);

@@ -23,6 +23,7 @@ on_every_server! {
 fn assert_down<T: std::fmt::Debug>(outcome: Result<T, StoreError>, words: &str) {
     let Err(StoreError::Down(why)) = &outcome else { panic!("{outcome:?}") };
     assert!(why.contains(words) && !why.contains("secret"), "{why}");
+    assert!(!why.contains(" at line "), "a line of the server's own source: {why}");
 }
 
 fn a_probe_of_a_store_that_works_changes_nothing(bench: &TestStore) {

@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 use super::failure::Failure;
 use crate::access::bucket::RateLimit;
 use crate::access::rules::{AccessRules, Rule, Subjects, TagQuota, UserQuota};
-use crate::config::{AccessRule, Config, UserOrGroup};
+use crate::config::{AccessRule, Config, Problem, UserOrGroup};
 
 /// The rules of `config`.
 pub(super) fn access(config: &Config) -> Result<AccessRules, Failure> {
@@ -29,6 +29,32 @@ pub(super) fn tag_quotas(config: &Config) -> Vec<TagQuota> {
         Some(TagQuota { tags: patterns(&quota.tags), rate: RateLimit::new(quota.ids_per_second)? })
     });
     quotas.collect()
+}
+
+/// A problem for each user and each group of a rule that this host does not know.
+pub(super) fn unknown_names(config: &Config) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, rule) in config.access.rules.iter().enumerate() {
+        let label = rule.label(index);
+        let users = rule.users.iter().filter_map(|user| {
+            let name = user.name().filter(|name| matches!(User::from_name(name), Ok(None)))?;
+            Some(does_not_exist("user", name, &label))
+        });
+        let groups = rule.groups.iter().filter_map(|group| {
+            let name = group.name().filter(|name| matches!(Group::from_name(name), Ok(None)))?;
+            Some(does_not_exist("group", name, &label))
+        });
+        let texts = users.chain(groups);
+        problems.extend(texts.map(|text| Problem::new("access.rules", text).in_item(index)));
+    }
+    problems
+}
+
+fn does_not_exist(kind: &str, name: &str, label: &str) -> String {
+    format!(
+        "{label} names the {kind} {name:?}, which does not exist; correct it, create the {kind}, \
+         or write its number"
+    )
 }
 
 fn of(rule: &AccessRule, label: String, default: UserQuota) -> Result<Rule, Failure> {
@@ -85,10 +111,9 @@ fn number(
 ) -> Result<u32, Failure> {
     match look_up(name) {
         Ok(Some(id)) => Ok(id),
-        Ok(None) => Err(Failure::config(format!(
-            "access.rules: {label} names the {kind} {name:?}, which does not exist; correct it, \
-             create the {kind}, or write its number"
-        ))),
+        Ok(None) => {
+            Err(Failure::config(format!("access.rules: {}", does_not_exist(kind, name, label))))
+        }
         Err(error) => Err(Failure::not_now(format!(
             "access.rules: cannot look up the {kind} {name:?} of {label} now: {error}; writing its \
              number avoids that"

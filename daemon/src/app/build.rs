@@ -37,7 +37,6 @@ pub(super) async fn build(
     let state = StateDir::lock(&paths::state_dir(config), environment)?.with_inodes(inodes(config));
     // Check these before touching the directory: a wrong configuration changes nothing.
     let location = config.store_location()?;
-    paths::check_certificates(&location)?;
     let password = paths::store_password(config)?;
     let here = owner(config, &location);
     let contents = state.open(&here, foreign_policy(config, &location))?;

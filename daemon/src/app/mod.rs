@@ -31,8 +31,9 @@ pub use schema::{SchemaDialect, schema};
 pub use serve::serve;
 
 use nix::sys::stat::{Mode, umask};
+use nix::unistd::Uid;
 
-use crate::config::{self, Loaded};
+use crate::config::{self, Config, Loaded, Problem};
 use crate::environment::Environment;
 use crate::stdout::stdout;
 
@@ -46,9 +47,6 @@ pub fn spare_owner_in_umask() {
 
 /// The configuration file to use if the command line names none.
 const SYSTEM_CONFIG: &str = "/etc/leafd/leafd.toml";
-
-/// Variables that may contain any path, even one that is not UTF-8.
-const PATHS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
 /// The file to read: `path`, or else `system` unless it certainly does not exist. If leafd may not
 /// look at that file, it must not start without the file's rules and worker ID.
@@ -67,31 +65,32 @@ fn found(path: Option<&Path>) -> Option<&Path> {
 
 /// Loads the checked configuration. Also returns where it comes from.
 fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
+    load_with(path, |_| Vec::new())
+}
+
+/// As [`load`], with more problems that have to be found before the configuration is accepted.
+fn load_with(
+    path: Option<&Path>,
+    more: impl FnOnce(&Config) -> Vec<Problem>,
+) -> Result<(Loaded, String), Failure> {
     let path = found(path);
-    let loaded = config::load(path, variables()?)?;
+    let look = |config: &Config| {
+        let mut problems = access::unknown_names(config);
+        problems.extend(paths::check_certificates(config));
+        problems.extend(more(config));
+        problems
+    };
+    let loaded = config::load(path, std::env::vars_os(), look)?;
     let from = path.map_or_else(|| "defaults".to_owned(), |path| path.display().to_string());
     Ok((loaded, from))
 }
 
-/// The environment variables whose names are UTF-8.
-fn variables() -> Result<Vec<(String, String)>, Failure> {
-    let mut variables = Vec::new();
-    for (name, value) in std::env::vars_os() {
-        // leafd has no variable with a name that is not UTF-8.
-        let Ok(name) = name.into_string() else { continue };
-        match value.into_string() {
-            Ok(value) => variables.push((name, value)),
-            // Without it, leafd would run with another configuration than the operator meant. The
-            // variables in PATHS are not keys.
-            Err(value) if name.starts_with("LEAFD_") && !PATHS.contains(&name.as_str()) => {
-                let secret = ["PASSWORD", "URL", "AUTH"].iter().any(|mark| name.contains(mark));
-                let value = if secret { "***".to_owned() } else { format!("{value:?}") };
-                return Err(Failure::config(format!("{name}={value} is not UTF-8")));
-            }
-            Err(_) => {}
-        }
-    }
-    Ok(variables)
+/// What works but needs the operator's attention.
+fn warnings(loaded: &Loaded, path: Option<&Path>, now_ms: u64) -> Vec<String> {
+    let credentials = paths::credentials();
+    let own_uid = Uid::effective().as_raw();
+    let exposed = loaded.exposed_secrets(path, credentials.as_deref(), own_uid);
+    [loaded.config.warnings(now_ms), exposed, loaded.warnings.clone()].concat()
 }
 
 /// `leafd check`. It reads passwords only with `secrets`: a reload does not read them either, and
@@ -100,15 +99,16 @@ fn variables() -> Result<Vec<(String, String)>, Failure> {
 /// # Errors
 /// When leafd would not start with the configuration.
 pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
-    let (Loaded { config, .. }, from) = load(path)?;
-    access::access(&config)?;
-    paths::check_certificates(&config.store_location()?)?;
-    if secrets {
-        paths::store_password(&config)?;
-        paths::zookeeper_auth(&config)?;
-    }
+    let unreadable = |config: &Config| match secrets {
+        true => paths::unreadable_secrets(config),
+        false => Vec::new(),
+    };
+    let (loaded, from) = load_with(path, unreadable)?;
+    // The user database may fail in other ways than by not knowing a name.
+    access::access(&loaded.config)?;
     let now_ms = Environment::system().unix_ms();
-    for warning in config.no_snowflakes_at(now_ms).into_iter().chain(config.warnings(now_ms)) {
+    let warnings = warnings(&loaded, found(path), now_ms);
+    for warning in loaded.config.no_snowflakes_at(now_ms).into_iter().chain(warnings) {
         print(&format!("warning: {warning}\n"))?;
     }
     print(&format!("the configuration is right ({from})\n"))

@@ -6,11 +6,9 @@ use std::path::PathBuf;
 
 use nix::unistd::Uid;
 
-use super::failure::Failure;
-use crate::config::{Config, NoPassword};
+use crate::config::{Config, NoPassword, Problem};
 use crate::input;
 use crate::secret::Secret;
-use crate::store::StoreLocation;
 
 /// The system's state directory.
 const SYSTEM_STATE: &str = "/var/lib/leafd";
@@ -60,15 +58,22 @@ pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPasswo
     config.store_password(credentials().as_deref())
 }
 
-/// Checks that the database's certificates and keys are files. Every connection reads them, and a
-/// FIFO would block it. A file that is missing may come later.
-pub(super) fn check_certificates(store: &StoreLocation) -> Result<(), Failure> {
-    for (key, path) in store.address().iter().flat_map(|address| address.certificates()) {
-        input::is_file_or_absent(&path).map_err(|error| {
-            Failure::config(format!("store.url: cannot read {key}, {}: {error}", path.display()))
-        })?;
-    }
-    Ok(())
+/// Problems with the database's certificates and keys, which have to be files: every connection reads
+/// them, and a FIFO would block it. A file that is missing may come later.
+pub(super) fn check_certificates(config: &Config) -> Vec<Problem> {
+    let Ok(store) = config.store_location() else { return Vec::new() };
+    let problem = |(key, path): (String, PathBuf)| {
+        let error = input::is_file_or_absent(&path).err()?;
+        let text = format!("cannot read {key}, {}: {error}", path.display());
+        Some(Problem::new("store.url", text))
+    };
+    store.address().iter().flat_map(|address| address.certificates()).filter_map(problem).collect()
+}
+
+/// The secrets that leafd cannot read.
+pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
+    let outcomes = [store_password(config), zookeeper_auth(config)];
+    outcomes.into_iter().filter_map(|outcome| outcome.err().map(NoPassword::problem)).collect()
 }
 
 /// ZooKeeper's user and password, from wherever they are configured.

@@ -6,7 +6,7 @@ use leaf_client::wire::ErrorCode;
 
 use super::failure::Failure;
 use super::run::run;
-use super::{found, load, runtime};
+use super::{found, load, runtime, warnings};
 use crate::environment::Environment;
 use crate::log;
 use crate::manager::Manager;
@@ -46,7 +46,7 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
         let error = if is_early { ErrorCode::ClockBackwards } else { ErrorCode::TimeExhausted };
         tracing::error!(%error, "no snowflake IDs: {why}");
     }
-    for warning in config.warnings(now_ms) {
+    for warning in warnings(&loaded, path, now_ms) {
         tracing::warn!("{warning}");
     }
     let runtime = runtime()?;

@@ -1,11 +1,13 @@
 //! `[access]` and `[quota]`: who may do what, and how much. [`crate::app`] resolves names to
 //! numbers, because that asks the system's user database.
 
-use serde::de::{Error, Unexpected};
+use std::fmt;
+
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::Config;
-use super::check::Problems;
+use super::problems::{Problem, Problems};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -81,25 +83,49 @@ impl AccessRule {
     }
 }
 
-impl<'de> Deserialize<'de> for UserOrGroup {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        const WANTED: &str = "a name, or a number from 0 to 4294967294";
-        // The last number means "no change" in system calls.
-        let number = |number: u64| u32::try_from(number).ok().filter(|id| *id != u32::MAX);
-        match toml::Value::deserialize(from)? {
-            toml::Value::String(text) if text == "*" => Ok(Self::Everyone),
-            toml::Value::String(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                let parsed = text.parse().ok().and_then(number).map(Self::Number);
-                parsed.ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), &WANTED))
-            }
-            toml::Value::String(text) => Ok(Self::Name(text)),
-            toml::Value::Integer(value) => {
-                let parsed = u64::try_from(value).ok().and_then(number).map(Self::Number);
-                parsed.ok_or_else(|| D::Error::invalid_value(Unexpected::Signed(value), &WANTED))
-            }
-            other => Err(D::Error::custom(format!("{other} is not {WANTED}"))),
+impl UserOrGroup {
+    /// The name, if the system has to look it up.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Number(_) | Self::Everyone => None,
         }
     }
+}
+
+impl<'de> Deserialize<'de> for UserOrGroup {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct NameOrNumber;
+        impl Visitor<'_> for NameOrNumber {
+            type Value = UserOrGroup;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name, or a number from 0 to 4294967294")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<UserOrGroup, E> {
+                let wrong = || E::invalid_value(Unexpected::Str(text), &self);
+                match text {
+                    "*" => Ok(UserOrGroup::Everyone),
+                    digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                        digits.parse().ok().and_then(number).ok_or_else(wrong)
+                    }
+                    name => Ok(UserOrGroup::Name(name.to_owned())),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<UserOrGroup, E> {
+                let wrong = || E::invalid_value(Unexpected::Signed(value), &self);
+                u64::try_from(value).ok().and_then(number).ok_or_else(wrong)
+            }
+        }
+        from.deserialize_any(NameOrNumber)
+    }
+}
+
+/// The highest number means "no change" in system calls.
+fn number(number: u64) -> Option<UserOrGroup> {
+    u32::try_from(number).ok().filter(|id| *id != u32::MAX).map(UserOrGroup::Number)
 }
 
 /// Highest rate, far above what leafd can issue. It bounds the arithmetic.
@@ -112,7 +138,8 @@ impl Config {
     pub(super) fn check_access(&self, problems: &mut Problems) {
         for (index, rule) in self.access.rules.iter().enumerate() {
             let mut add = |text: &str| {
-                problems.add("access.rules", format!("{} {text}", rule.label(index)));
+                let text = format!("{} {text}", rule.label(index));
+                problems.push(Problem::new("access.rules", text).in_item(index));
             };
             if rule.users.is_empty() && rule.groups.is_empty() {
                 add("names nobody; give it users or groups, or users = [\"*\"] for everybody");
@@ -140,14 +167,20 @@ impl Config {
             0,
             1_000_000,
         );
-        for quota in &self.quota.tags {
+        for (index, quota) in self.quota.tags.iter().enumerate() {
+            let mut add = |text: String| {
+                problems.push(Problem::new("quota.tags", text).in_item(index));
+            };
             if let Some(bad) = quota.tags.iter().find(|pattern| is_no_pattern(pattern)) {
-                problems.add("quota.tags", format!("no tag can match the pattern {bad:?}"));
+                add(format!("no tag can match the pattern {bad:?}"));
             }
             if quota.tags.is_empty() {
-                problems.add("quota.tags", "an element without tags limits nothing".into());
+                add("an element without tags limits nothing".into());
             }
-            problems.range("quota.tags", quota.ids_per_second, 1, MOST_PER_SECOND);
+            let rate = quota.ids_per_second;
+            if !(1..=MOST_PER_SECOND).contains(&rate) {
+                add(format!("ids-per-second {rate} is not between 1 and {MOST_PER_SECOND}"));
+            }
         }
     }
 }

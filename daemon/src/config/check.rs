@@ -3,27 +3,13 @@
 
 use std::time::Duration;
 
-use super::log_level::filter;
+use super::log_level::{LEVELS, filter};
+use super::nearest::did_you_mean;
+use super::problems::{Problem, Problems};
 use super::{Config, StoreKind};
 use crate::ids::MAX_STEP;
-use crate::rfc3339::rfc3339;
 use crate::safety::MOST_CEILING_AHEAD_MS;
 use crate::store::StoreAddress;
-
-/// A value that leafd cannot work with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// The key with its section.
-    pub(crate) key: &'static str,
-    /// The value, and what it should be.
-    pub(crate) text: String,
-}
-
-impl std::fmt::Display for Problem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.key, self.text)
-    }
-}
 
 /// Longest `worker.identity` and `state.machine-id`, in characters.
 const MAX_NAME: usize = 200;
@@ -35,7 +21,7 @@ impl Config {
     /// may be wrong now and right a minute later.
     #[must_use]
     pub(crate) fn check(&self) -> Vec<Problem> {
-        let mut problems = Problems(Vec::new());
+        let mut problems = Problems::default();
         self.check_socket(&mut problems);
         self.check_access(&mut problems);
         self.check_segment(&mut problems);
@@ -44,7 +30,9 @@ impl Config {
         self.check_registry(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
         if let Err(error) = filter(&self.log.level) {
-            problems.add("log.level", format!("{:?} is not a level: {error}", self.log.level));
+            let near = did_you_mean(&self.log.level, LEVELS);
+            let text = format!("{:?} is not a level: {error}{near}", self.log.level);
+            problems.add("log.level", text);
         }
         for (key, text) in [
             ("worker.identity", &self.worker.identity),
@@ -57,47 +45,7 @@ impl Config {
                 problems.add(key, format!("is longer than {MAX_NAME} characters"));
             }
         }
-        problems.0
-    }
-
-    /// What works but needs the operator's attention.
-    #[must_use]
-    pub(crate) fn warnings(&self, now_ms: u64) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let layout = &self.snowflake.layout;
-        let days = layout.end_ms().saturating_sub(now_ms) / 86_400_000;
-        if self.snowflake.enabled && self.no_snowflakes_at(now_ms).is_none() && days < 365 {
-            warnings.push(format!(
-                "snowflake.layout {layout}: its time field ends in {days} days; there are no IDs \
-                 after that"
-            ));
-        }
-        warnings
-    }
-
-    /// Why there can be no snowflake IDs while the clock reads `now_ms` (ms since 1970): the clock
-    /// or the layout is wrong. `None` if there can, or if they are turned off.
-    #[must_use]
-    pub(crate) fn no_snowflakes_at(&self, now_ms: u64) -> Option<String> {
-        let layout = &self.snowflake.layout;
-        let (now, epoch, end) =
-            (rfc3339(now_ms), rfc3339(layout.epoch_ms()), rfc3339(layout.end_ms()));
-        if !self.snowflake.enabled {
-            None
-        } else if now_ms < layout.epoch_ms() {
-            Some(format!(
-                "snowflake.layout {layout}: its epoch, {epoch}, lies after the clock, {now}; \
-                 snowflake IDs begin when the clock is right"
-            ))
-        } else if now_ms >= layout.end_ms() {
-            Some(format!(
-                "snowflake.layout {layout}: its time field ended at {end}, and the clock says \
-                 {now}; snowflake IDs begin when the clock is right. If it is right, choose a \
-                 layout with a later epoch"
-            ))
-        } else {
-            None
-        }
+        problems.all()
     }
 
     fn check_socket(&self, problems: &mut Problems) {
@@ -105,7 +53,9 @@ impl Config {
         problems.range("socket.max-connections", socket.max_connections as u64, 1, 1_000_000);
         problems.range("socket.max-in-flight", socket.max_in_flight as u64, 1, 65_536);
         problems.range("socket.max-count", u64::from(socket.max_count), 1, 1_000_000);
-        problems.range("socket.max-request-bytes", socket.max_request_bytes as u64, 1600, 4096);
+        problems
+            .range("socket.max-request-bytes", socket.max_request_bytes as u64, 1600, 4096)
+            .because(": the longest valid request needs 1600 bytes");
         let (second, day) = (1000 * MS, 86_400_000 * MS);
         problems.duration("socket.idle-timeout", socket.idle_timeout, second, 30 * day);
         problems.duration("socket.request-timeout", socket.request_timeout, 100 * MS, day);
@@ -114,13 +64,22 @@ impl Config {
 
     fn check_store(&self, problems: &mut Problems) {
         let store = &self.store;
-        // MySQL and MariaDB count lock timeouts in whole seconds, and must time out before leafd.
-        let shortest = if store.kind == StoreKind::MySql { 1500 * MS } else { 10 * MS };
-        problems.duration("store.timeout", store.timeout, shortest, 600_000 * MS);
+        let (shortest, why) = match store.kind {
+            StoreKind::MySql => (
+                1500 * MS,
+                ": MySQL and MariaDB count lock timeouts in whole seconds, and have to time out \
+                 before leafd does",
+            ),
+            StoreKind::Sqlite | StoreKind::Postgres => (10 * MS, ""),
+        };
+        problems
+            .duration("store.timeout", store.timeout, shortest, 600_000 * MS)
+            .because(why)
+            .with(&["store.kind"]);
         problems.range("store.max-connections", store.max_connections as u64, 5, 1000);
         let location = match self.store_location() {
             Ok(location) => location,
-            Err(problem) => return problems.0.push(problem),
+            Err(problem) => return problems.push(problem),
         };
         if location.is_embedded() {
             // The operator means a shared store, but would get one for this host alone.
@@ -131,29 +90,37 @@ impl Config {
                 ("store.password-file", store.password_file.is_some()),
             ] {
                 if set {
-                    problems.add(key, meant.into());
+                    problems.push(Problem::new(key, meant.into()).with(&["store.kind"]));
                 }
             }
         } else if store.path.is_some() {
-            problems.add("store.path", "is set, but only store.kind sqlite uses it".into());
+            let text = "is set, but only store.kind sqlite uses it".to_owned();
+            problems.push(Problem::new("store.path", text).with(&["store.kind"]));
         }
         let in_url = location.address().is_some_and(StoreAddress::has_password);
         let places = [in_url, store.password.is_some(), store.password_file.is_some()];
         if places.iter().filter(|set| **set).count() > 1 {
             let text = "the password is set more than once, in store.url, store.password or \
                         store.password-file; keep one of them";
-            problems.add("store.password", text.into());
+            let problem = Problem::new("store.password", text.into());
+            problems.push(problem.with(&["store.url", "store.password-file"]));
         }
     }
 
     fn check_segment(&self, problems: &mut Problems) {
         let segment = &self.segment;
         problems.range("segment.max-step", segment.max_step, 1, MAX_STEP);
-        problems.range("segment.default-step", segment.default_step, 1, segment.max_step);
+        problems
+            .range("segment.default-step", segment.default_step, 1, segment.max_step)
+            .because(" (segment.max-step)")
+            .with(&["segment.max-step"]);
         problems.range("segment.max-waiting", segment.max_waiting as u64, 1, 10_000_000);
         problems.range("segment.max-tags", segment.max_tags as u64, 1, 10_000_000);
         problems.duration("segment.max-wait", segment.max_wait, MS, 3_600_000 * MS);
-        problems.duration("segment.wait", segment.wait, MS, segment.max_wait);
+        problems
+            .duration("segment.wait", segment.wait, MS, segment.max_wait)
+            .because(" (segment.max-wait)")
+            .with(&["segment.max-wait"]);
         problems.duration("segment.refresh", segment.refresh, 100 * MS, 86_400_000 * MS);
         problems.duration(
             "segment.unknown-for",
@@ -170,13 +137,20 @@ impl Config {
         }
         let layout = &snowflake.layout;
         let second = 1000 * MS;
-        problems.range("worker.id", self.worker.id, 0, layout.max_worker());
+        problems
+            .range("worker.id", self.worker.id, 0, layout.max_worker())
+            .because(&format!(": snowflake.layout {layout} has no bits for more"))
+            .with(&["snowflake.layout", "snowflake.enabled"]);
         problems.duration(
             "snowflake.ceiling-ahead",
             snowflake.ceiling_ahead,
             100 * MS,
             Duration::from_millis(MOST_CEILING_AHEAD_MS),
-        );
+        )
+        .because(
+            ": a disk that stalls for half of it stops snowflake IDs, and a crash costs all of it",
+        )
+        .with(&["snowflake.enabled"]);
         problems.duration("snowflake.max-lead", snowflake.max_lead, Duration::ZERO, second);
         problems.duration(
             "snowflake.clock-tolerance",
@@ -190,46 +164,16 @@ impl Config {
             Duration::ZERO,
             60 * second,
         );
-        problems.range(
-            "snowflake.random-start",
-            snowflake.random_start,
-            0,
-            layout.max_sequence() + 1,
-        );
-    }
-}
-
-pub(super) struct Problems(Vec<Problem>);
-
-impl Problems {
-    pub(super) fn add(&mut self, key: &'static str, text: String) {
-        self.0.push(Problem { key, text });
-    }
-
-    pub(super) fn range(&mut self, key: &'static str, value: u64, least: u64, most: u64) {
-        if !(least..=most).contains(&value) {
-            self.add(key, format!("{value} is not between {least} and {most}"));
-        }
-    }
-
-    pub(super) fn duration(
-        &mut self,
-        key: &'static str,
-        value: Duration,
-        least: Duration,
-        most: Duration,
-    ) {
-        if !(least..=most).contains(&value) {
-            self.add(key, format!("{value:?} is not between {least:?} and {most:?}"));
-        }
+        problems
+            .range("snowflake.random-start", snowflake.random_start, 0, layout.max_sequence() + 1)
+            .because(": snowflake.layout has no more sequence numbers in a time unit")
+            .with(&["snowflake.layout", "snowflake.enabled"]);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NOW: u64 = 1_700_000_000_000;
 
     fn problems(toml: &str) -> Vec<String> {
         let config: Config = toml::from_str(toml).unwrap();
@@ -265,7 +209,7 @@ mod tests {
             ("max-connections = 4", "store.max-connections: 4"),
             (
                 "kind = \"mariadb\"\nurl = \"mysql://l@d/x\"\ntimeout = \"1s\"",
-                "store.timeout: 1s is not between 1.5s",
+                "store.timeout: 1s is not between 1s500ms",
             ),
         ] {
             let found = problems(&format!("[store]\n{toml}"));
@@ -273,27 +217,5 @@ mod tests {
             assert!(!found[0].contains("hunter2"));
         }
         assert_eq!(problems("[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\""), [""; 0]);
-    }
-
-    #[test]
-    fn a_clock_outside_the_layout_gives_a_warning_and_no_problem() {
-        let said = |toml: &str| {
-            let config: Config = toml::from_str(toml).unwrap();
-            assert_eq!((config.check(), config.warnings(NOW)), (vec![], vec![]));
-            config.no_snowflakes_at(NOW)
-        };
-        let found = said("[snowflake]\nlayout = \"41/10/12@1700000000001\"").unwrap();
-        assert!(found.contains("lies after the clock, 2023-11-14T22:13:20.000Z"), "{found}");
-        let found = said("[snowflake]\nlayout = \"31/20/12@1288834974657\"").unwrap();
-        assert!(found.contains("ended at 2010-"), "{found}");
-        assert_eq!(said("[snowflake]\nenabled = false\nlayout = \"31/20/12@0\""), None);
-    }
-
-    #[test]
-    fn a_time_field_that_ends_within_a_year_gives_a_warning() {
-        let config: Config = toml::from_str("[snowflake]\nlayout = \"baidu\"").unwrap();
-        let end = config.snowflake.layout.end_ms();
-        assert!(config.warnings(end - 86_400_000)[0].contains("in 1 days"));
-        assert!(config.warnings(end - 366 * 86_400_000).is_empty());
     }
 }

@@ -1,134 +1,188 @@
-//! Lets environment variables override the keys of the file. The default configuration says which
-//! keys there are, and which type each value has.
+//! The variables that set keys: `LEAFD_` and the section and the key in capitals. They are read like a
+//! file of their own, which outranks the file.
 
-use toml::{Table, Value};
+use std::ffi::OsString;
+
+use super::examine::{SECRETS, keys_of, sections};
+use super::mistake::{Mistake, quoted};
+use super::nearest::nearest;
+use super::written::{Place, Written, WrittenKey, WrittenValue};
 
 const PREFIX: &str = "LEAFD_";
 
-/// Variables with the prefix that are not keys.
+/// Variables with the prefix that are not keys. Their values may be any path, even one that is not
+/// UTF-8.
 const OTHERS: [&str; 2] = ["LEAFD_SOCKET", "LEAFD_CONFIG"];
 
-/// A variable that sets no key, or sets it to a wrong value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadVariable {
-    #[error("{0} is not a key of the configuration; `leafd default-config` shows them all")]
-    Unknown(String),
-    #[error("{name}={value:?} is not {expected}")]
-    Type { name: String, value: String, expected: &'static str },
+/// What the environment sets.
+pub(super) struct Variables {
+    pub(super) tree: Written,
+    pub(super) mistakes: Vec<Mistake>,
+    pub(super) warnings: Vec<String>,
 }
 
-fn variable(section: &str, key: &str) -> String {
-    format!("{PREFIX}{section}_{key}").to_uppercase().replace('-', "_")
+/// A key, and the variable that sets it.
+struct KeyVariable {
+    name: String,
+    section: &'static str,
+    key: &'static str,
 }
 
-/// Overrides the keys of `file` by `variables`. `defaults` is the default configuration.
-///
-/// # Errors
-/// When a variable with the prefix is not a key, or has a value of another type.
-pub(super) fn overlay(
-    file: &mut Table,
-    defaults: &Table,
-    variables: impl IntoIterator<Item = (String, String)>,
-) -> Result<(), BadVariable> {
-    let keys = defaults.iter().flat_map(|(section, keys)| {
-        keys.as_table().into_iter().flatten().map(move |(key, value)| (section, key, value))
-    });
-    let keys: Vec<_> =
-        keys.map(|(section, key, value)| (variable(section, key), section, key, value)).collect();
-    for (name, value) in variables {
-        if !name.starts_with(PREFIX) || OTHERS.contains(&name.as_str()) {
-            continue;
-        }
-        let Some((_, section, key, default)) = keys.iter().find(|(known, ..)| *known == name)
-        else {
-            if is_of_kubernetes(&name) {
-                continue;
+/// Reads the variables that begin with the prefix.
+pub(super) fn read(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Variables {
+    let known = known();
+    // leafd has no variable with a name that is not UTF-8.
+    let named =
+        variables.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours =
+        named.filter(|(name, _)| name.starts_with(PREFIX) && !OTHERS.contains(&name.as_str()));
+    let mut ours: Vec<(String, OsString)> = ours.collect();
+    ours.sort();
+    let mut read = Variables { tree: Written::empty(), mistakes: Vec::new(), warnings: Vec::new() };
+    for (name, value) in &ours {
+        let place = Place::Variable(name.clone());
+        let mistake = |key: String, text: String| Mistake { place: Some(place.clone()), key, text };
+        let Some(set) = known.iter().find(|known| known.name == *name) else {
+            match is_for_kubernetes(name) {
+                false => read.mistakes.push(mistake(String::new(), unknown(name, &known))),
+                true if !has_service(name, &ours) => read.warnings.push(ignored(name, &known)),
+                true => {}
             }
-            return Err(BadVariable::Unknown(name));
+            continue;
         };
-        let value = convert(name, value, default)?;
-        let keys = file.entry(section.as_str()).or_insert_with(|| Value::Table(Table::new()));
-        // If the file has something other than a section here, loading it reports that.
-        if let Some(keys) = keys.as_table_mut() {
-            keys.insert((*key).clone(), value);
-        }
+        let key = format!("{}.{}", set.section, set.key);
+        let Some(text) = value.to_str() else {
+            let shown = match SECRETS.contains(&key.as_str()) {
+                true => "its value".to_owned(),
+                false => quoted(&value.to_string_lossy()),
+            };
+            read.mistakes.push(mistake(key, format!("{shown} is not UTF-8")));
+            continue;
+        };
+        let value = Written { value: WrittenValue::Raw(text.to_owned()), place: place.clone() };
+        read.tree.set(set.section, WrittenKey { name: set.key.to_owned(), place, value });
     }
-    Ok(())
+    read
 }
+
+fn known() -> Vec<KeyVariable> {
+    let keys = sections().iter().flat_map(|section| {
+        keys_of(section).iter().map(move |key| KeyVariable {
+            name: format!("{PREFIX}{section}_{key}").to_uppercase().replace('-', "_"),
+            section,
+            key,
+        })
+    });
+    keys.collect()
+}
+
+/// The known variable that was probably meant.
+fn meant(name: &str, known: &[KeyVariable]) -> Option<String> {
+    let rest = name.strip_prefix(PREFIX).unwrap_or(name);
+    let names = known.iter().map(|known| known.name.as_str()).chain(OTHERS);
+    let names = names.filter_map(|name| name.strip_prefix(PREFIX));
+    if let Some(near) = nearest(rest, names) {
+        return Some(format!("{PREFIX}{near}"));
+    }
+    // The section may be missing.
+    let key = rest.to_lowercase().replace('_', "-");
+    let ends = known.iter().filter(|known| known.key == key);
+    let ends: Vec<_> = ends.map(|known| known.name.as_str()).collect();
+    (!ends.is_empty()).then(|| ends.join(" or "))
+}
+
+fn unknown(name: &str, known: &[KeyVariable]) -> String {
+    match meant(name, known) {
+        Some(meant) => format!("there is no such key; did you mean {meant}?"),
+        None => "there is no such key; `leafd default-config` prints them all".to_owned(),
+    }
+}
+
+/// Marks in the names of the variables that Kubernetes makes.
+const MARKS: [&str; 3] = ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"];
 
 /// Whether Kubernetes may have set the variable: it does so in every container if there is a
 /// Service whose name begins with `leafd`.
-fn is_of_kubernetes(name: &str) -> bool {
-    ["_SERVICE_HOST", "_SERVICE_PORT", "_PORT"].iter().any(|mark| name.contains(mark))
+fn is_for_kubernetes(name: &str) -> bool {
+    MARKS.iter().any(|mark| name.contains(mark))
 }
 
-fn convert(name: String, value: String, default: &Value) -> Result<Value, BadVariable> {
-    let expected = match default {
-        Value::Integer(_) => match value.parse() {
-            Ok(number) => return Ok(Value::Integer(number)),
-            Err(_) => "a whole number",
-        },
-        Value::Boolean(_) => match value.parse() {
-            Ok(truth) => return Ok(Value::Boolean(truth)),
-            Err(_) => "true or false",
-        },
-        Value::Array(_) => match format!("list = {value}").parse::<Table>() {
-            Ok(mut table) if table.len() == 1 => match table.remove("list") {
-                Some(list @ Value::Array(_)) => return Ok(list),
-                _ => "a list such as [{ … }]",
-            },
-            _ => "a list such as [{ … }]",
-        },
-        _ => return Ok(Value::String(value)),
-    };
-    Err(BadVariable::Type { name, value, expected })
+/// Whether Kubernetes has certainly set the variable: it sets the host of each Service too.
+fn has_service(name: &str, all: &[(String, OsString)]) -> bool {
+    let hosts = all.iter().filter_map(|(name, _)| name.strip_suffix("_SERVICE_HOST"));
+    hosts.into_iter().any(|service| {
+        let rest = name.strip_prefix(service);
+        rest.is_some_and(|rest| MARKS.iter().any(|mark| rest.starts_with(mark)))
+    })
+}
+
+fn ignored(name: &str, known: &[KeyVariable]) -> String {
+    let meant =
+        meant(name, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    format!(
+        "{name} sets no key, and leafd ignores it because Kubernetes makes variables of such names{meant}"
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
     use super::*;
 
-    fn overlaid(name: &str, value: &str) -> Result<Table, BadVariable> {
-        let defaults: Table = super::super::DEFAULT.parse().unwrap();
-        let mut file: Table = "[worker]\nid = 3".parse().unwrap();
-        overlay(&mut file, &defaults, [(name.to_owned(), value.to_owned())]).map(|()| file)
+    fn read_one(name: &str, value: &str) -> Variables {
+        read([(name.into(), value.into())])
     }
 
     #[test]
-    fn a_variable_overrides_the_file_and_has_the_type_of_its_key() {
-        assert_eq!(overlaid("LEAFD_WORKER_ID", "7").unwrap()["worker"]["id"], Value::Integer(7));
-        let file = overlaid("LEAFD_SNOWFLAKE_ENABLED", "false").unwrap();
-        assert_eq!(file["snowflake"]["enabled"], Value::Boolean(false));
-        assert_eq!(file["worker"]["id"], Value::Integer(3));
-        let file = overlaid("LEAFD_SOCKET_PATH", "5").unwrap();
-        assert_eq!(file["socket"]["path"], Value::String("5".into()));
-    }
-
-    #[test]
-    fn a_list_is_written_like_in_the_file() {
-        let file = overlaid("LEAFD_ACCESS_RULES", "[{ users = [7], tags = [\"x\"] }]").unwrap();
-        assert_eq!(file["access"]["rules"][0]["users"][0], Value::Integer(7));
-        for bad in ["7", "", "[] # }\nother = 1", "[{ users = ["] {
-            let error = overlaid("LEAFD_ACCESS_RULES", bad).unwrap_err().to_string();
-            assert!(error.ends_with("is not a list such as [{ … }]"), "{error}");
+    fn a_variable_sets_its_key_and_those_of_other_programs_are_ignored() {
+        let tree = read_one("LEAFD_WORKER_ID", "7").tree;
+        let value = tree.get("worker").and_then(|section| section.get("id")).unwrap();
+        assert!(value.value.is_same(&WrittenValue::Raw("7".into())));
+        for name in ["LEAFD_SOCKET", "PATH", "LEAF_X", "leafd_worker_id"] {
+            let read = read_one(name, "/x");
+            assert!(read.mistakes.is_empty() && read.warnings.is_empty(), "{name}");
+            assert!(read.tree.keys().is_empty(), "{name}");
         }
     }
 
     #[test]
-    fn an_error_names_a_wrong_variable_and_those_of_other_programs_are_ignored() {
-        let error = overlaid("LEAFD_WORKER_IDD", "7").unwrap_err().to_string();
-        assert!(error.contains("LEAFD_WORKER_IDD"));
-        let error = overlaid("LEAFD_WORKER_ID", "many").unwrap_err().to_string();
-        assert_eq!(error, "LEAFD_WORKER_ID=\"many\" is not a whole number");
-        for name in [
-            "LEAFD_SOCKET",
-            "PATH",
-            "LEAFD_SERVICE_HOST",
-            "LEAFD_PORT_80_TCP",
-            "LEAFD_METRICS_SERVICE_PORT_HTTP",
-            "LEAFD_METRICS_PORT",
+    fn an_unknown_variable_is_refused_with_the_one_that_was_meant() {
+        for (name, meant) in [
+            ("LEAFD_WORKER_IDD", "did you mean LEAFD_WORKER_ID?"),
+            ("LEAFD_SOCKET_PAHT", "did you mean LEAFD_SOCKET_PATH?"),
+            ("LEAFD_CONFG", "did you mean LEAFD_CONFIG?"),
+            ("LEAFD_TIMEOUT", "did you mean LEAFD_STORE_TIMEOUT or LEAFD_ZOOKEEPER_TIMEOUT?"),
+            ("LEAFD_COLOUR_OF_LOGS", "`leafd default-config` prints them all"),
         ] {
-            assert!(overlaid(name, "/x").is_ok(), "{name}");
+            let mistakes = read_one(name, "hunter2").mistakes;
+            assert!(mistakes.len() == 1 && mistakes[0].text.contains(meant), "{mistakes:?}");
+            assert!(!mistakes[0].text.contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn variables_of_kubernetes_are_ignored_and_only_others_of_such_names_give_a_warning() {
+        let service = [
+            ("LEAFD_METRICS_SERVICE_HOST", "10.0.0.1"),
+            ("LEAFD_METRICS_SERVICE_PORT_HTTP", "80"),
+            ("LEAFD_METRICS_PORT", "tcp://10.0.0.1:80"),
+            ("LEAFD_METRICS_PORT_80_TCP_ADDR", "10.0.0.1"),
+        ];
+        let made = read(service.map(|(name, value)| (name.into(), value.into())));
+        assert!(made.mistakes.is_empty() && made.warnings.is_empty(), "{:?}", made.warnings);
+        let read = read_one("LEAFD_PEER_LISTEN_PORT", "8735");
+        assert!(read.mistakes.is_empty());
+        assert!(read.warnings[0].contains("LEAFD_PEER_LISTEN_PORT sets no key"));
+    }
+
+    #[test]
+    fn a_value_that_is_not_utf_8_is_refused_and_a_secret_one_not_shown() {
+        let value = OsString::from_vec(b"hunter2\xff".to_vec());
+        for (name, shown) in [("LEAFD_STORE_PASSWORD", false), ("LEAFD_STATE_DIR", true)] {
+            let mistakes = read([(name.into(), value.clone())]).mistakes;
+            assert_eq!(mistakes[0].text.contains("hunter2"), shown, "{mistakes:?}");
+            assert!(mistakes[0].text.contains("is not UTF-8"));
         }
     }
 }

@@ -10,6 +10,9 @@ const SQLX: &str = "sqlx";
 /// leafd itself logs what matters about a ZooKeeper session, once; its library logs every retry.
 const ZOOKEEPER: &str = "zookeeper_client";
 
+/// The levels.
+pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
 /// The filter for a value of `log.level`.
 ///
 /// # Errors

@@ -5,12 +5,22 @@ mod access;
 pub(crate) mod acl;
 mod check;
 mod environment;
+mod examine;
+mod exposed;
 mod load;
 pub(crate) mod log_level;
+mod mistake;
+mod nearest;
 mod password;
+mod problems;
+mod reader;
 mod registry;
+mod remedy;
 mod sections;
+mod syntax;
 mod values;
+mod warnings;
+mod written;
 mod zookeeper;
 
 use serde::Deserialize;
@@ -19,9 +29,10 @@ use crate::store::{ServerKind, StoreLocation};
 
 pub(crate) use access::{AccessRule, UserOrGroup};
 use access::{AccessSection, QuotaSection};
-pub(crate) use check::Problem;
-pub(crate) use load::{ConfigError, Loaded, load};
+pub(crate) use load::{Loaded, load};
+pub(crate) use mistake::ConfigError;
 pub(crate) use password::NoPassword;
+pub(crate) use problems::Problem;
 pub use registry::PeerAddress;
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use sections::{
@@ -72,7 +83,7 @@ impl Config {
             StoreKind::MySql => ServerKind::MySql,
             StoreKind::Postgres => ServerKind::Postgres,
         };
-        let problem = |text| Problem { key: "store.url", text };
+        let problem = |text| Problem::new("store.url", text).with(&["store.kind"]);
         let url = self.store.url.as_ref();
         let url =
             url.ok_or_else(|| problem(format!("is missing; write it like {}", server.example())))?;

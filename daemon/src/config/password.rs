@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::problems::Problem;
 use super::{Config, RegistryKind};
 use crate::input;
 use crate::secret::Secret;
@@ -33,6 +34,14 @@ pub(crate) enum NoPassword {
         directory: PathBuf,
         source: std::io::Error,
     },
+}
+
+impl NoPassword {
+    /// As a problem of the configuration.
+    pub(crate) fn problem(self) -> Problem {
+        let (Self::File { key, .. } | Self::Credential { key, .. }) = self;
+        Problem::new(key, self.to_string())
+    }
 }
 
 impl Config {

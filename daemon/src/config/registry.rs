@@ -3,8 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::check::{MS, Problems};
-use super::{Config, Problem, RegistryKind};
+use super::check::MS;
+use super::problems::{Problem, Problems};
+use super::{Config, RegistryKind};
+use crate::duration::exact;
 
 /// `peer.advertise`: the address at which other instances find this one, as far as it is
 /// configured.
@@ -21,9 +23,9 @@ impl Config {
     /// When `peer.listen` is not an address.
     pub(crate) fn peer_listen(&self) -> Result<Option<SocketAddr>, Problem> {
         let Some(text) = &self.peer.listen else { return Ok(None) };
-        let wrong = || Problem {
-            key: "peer.listen",
-            text: format!("{text:?} is not IP:PORT, such as 0.0.0.0:8735 or [::]:8735"),
+        let wrong = || {
+            let text = format!("{text:?} is not IP:PORT, such as 0.0.0.0:8735 or [::]:8735");
+            Problem::new("peer.listen", text)
         };
         text.parse().map(Some).map_err(|_| wrong())
     }
@@ -38,9 +40,9 @@ impl Config {
         let without = || text.parse::<IpAddr>().map(|ip| (ip, None));
         let found = with_port.or_else(|_| without()).ok();
         let found = found.filter(|(ip, port)| !ip.is_unspecified() && *port != Some(0));
-        let (ip, port) = found.ok_or_else(|| Problem {
-            key: "peer.advertise",
-            text: format!("{text:?} is not IP or IP:PORT of this host, such as 10.0.0.7:8735"),
+        let (ip, port) = found.ok_or_else(|| {
+            let text = format!("{text:?} is not IP or IP:PORT of this host, such as 10.0.0.7:8735");
+            Problem::new("peer.advertise", text)
         })?;
         Ok(PeerAddress { ip: Some(ip), port })
     }
@@ -48,10 +50,24 @@ impl Config {
     pub(super) fn check_registry(&self, problems: &mut Problems) {
         let worker = &self.worker;
         let (second, hour) = (1000 * MS, 3_600_000 * MS);
-        problems.duration("worker.reclaim-after", worker.reclaim_after, 20 * second, 8760 * hour);
-        // A host must stop issuing long before another may take over its worker ID.
-        let most = worker.reclaim_after / 2;
-        problems.duration("worker.fence-after", worker.fence_after, 10 * second, most);
+        problems
+            .duration("worker.reclaim-after", worker.reclaim_after, 20 * second, 8760 * hour)
+            .because(
+                ": it has to be twice worker.fence-after, which is 10s at least, so that no other \
+                 host takes over a worker ID while its owner may still issue",
+            );
+        let half = worker.reclaim_after / 2;
+        let why = format!(
+            ", half of worker.reclaim-after ({}): a host has to stop issuing long before another \
+             may take over its worker ID, and has to outlast a short outage of the registry; \
+             worker.reclaim-after would have to be {} or more",
+            exact(worker.reclaim_after),
+            exact(worker.fence_after.max(10 * second) * 2),
+        );
+        problems
+            .duration("worker.fence-after", worker.fence_after, 10 * second, half)
+            .because(&why)
+            .with(&["worker.reclaim-after"]);
         let offset = worker.max_clock_offset;
         problems.duration("worker.max-clock-offset", offset, 10 * MS, hour);
         self.check_zookeeper(problems);
@@ -60,12 +76,12 @@ impl Config {
                 .into_iter()
                 .flatten()
         {
-            problems.add(problem.key, problem.text);
+            problems.push(problem);
         }
         if worker.registry == RegistryKind::ZooKeeper && worker.id != 0 {
             let text =
                 format!("{} is set, but the worker ID comes from ZooKeeper; remove it", worker.id);
-            problems.add("worker.id", text);
+            problems.push(Problem::new("worker.id", text).with(&["worker.registry"]));
         }
     }
 
@@ -79,11 +95,11 @@ impl Config {
                     self.peer_advertise().is_ok_and(|address| address.port.is_none())
                 });
         let port = self.peer_listen().ok()?.map_or(0, |listen| listen.port());
-        (is_needed && port == 0).then(|| Problem {
-            key: "worker.identity",
-            text: "is missing, and without a fixed port in peer.listen there is no IP:PORT to use \
-                   instead"
-                .to_owned(),
+        (is_needed && port == 0).then(|| {
+            let text = "is missing, and without a fixed port in peer.listen there is no IP:PORT to \
+                        use instead";
+            let others = &["worker.registry", "peer.listen", "peer.advertise"];
+            Problem::new("worker.identity", text.to_owned()).with(others)
         })
     }
 }
@@ -105,7 +121,10 @@ mod tests {
             ("[worker]\nregistry = \"zookeeper\"", "zookeeper.servers: is missing"),
             ("[zookeeper]\nservers = \"zk\"", "worker.registry is fixed"),
             ("[zookeeper]\nauth = \"hunter2\"", "is not USER:PASSWORD"),
-            ("[worker]\nfence-after = \"13h\"", "worker.fence-after: 46800s is not between"),
+            (
+                "[worker]\nfence-after = \"13h\"",
+                "worker.fence-after: 13h is not between 10s and 12h, half of",
+            ),
             ("[worker]\nreclaim-after = \"19s\"\nfence-after = \"10s\"", "worker.reclaim-after"),
             ("[peer]\nlisten = \"here\"", "peer.listen: \"here\" is not IP:PORT"),
             ("[peer]\nadvertise = \"0.0.0.0\"", "peer.advertise: \"0.0.0.0\""),

@@ -1,8 +1,9 @@
 //! Parses and checks the section of ZooKeeper: the ensemble's address, the tree's name and rights.
 
 use super::acl;
-use super::check::{MS, Problems};
-use super::{Config, Problem, RegistryKind};
+use super::check::MS;
+use super::problems::{Problem, Problems};
+use super::{Config, RegistryKind};
 
 /// ZooKeeper's default port.
 const PORT: u16 = 2181;
@@ -65,7 +66,7 @@ impl Config {
         if self.worker.registry != RegistryKind::ZooKeeper {
             return Ok(None);
         }
-        let problem = |text| Problem { key: "zookeeper.servers", text };
+        let problem = |text| Problem::new("zookeeper.servers", text).with(&["worker.registry"]);
         let servers = self.zookeeper.servers.as_deref();
         let servers = servers.ok_or_else(|| {
             problem("is missing; write it like zk1:2181,zk2:2181,zk3:2181".to_owned())
@@ -88,14 +89,14 @@ impl Config {
             problems.add("zookeeper.acl", why);
         }
         if zookeeper.auth.is_some() && zookeeper.auth_file.is_some() {
-            let text = "is set, and so is zookeeper.auth-file; keep one of them";
-            problems.add("zookeeper.auth", text.into());
+            let text = "is set, and so is zookeeper.auth-file; keep one of them".to_owned();
+            problems.push(Problem::new("zookeeper.auth", text).with(&["zookeeper.auth-file"]));
         }
         if zookeeper.auth.as_ref().is_some_and(|auth| !auth.expose().contains(':')) {
             problems.add("zookeeper.auth", "*** is not USER:PASSWORD".into());
         }
         if let Err(problem) = self.ensemble() {
-            problems.add(problem.key, problem.text);
+            problems.push(problem);
         }
         if worker.registry != RegistryKind::ZooKeeper {
             // The operator means ZooKeeper, but would get worker ID 0 on every host, for example.
@@ -109,7 +110,7 @@ impl Config {
                     let text = format!(
                         "is set, but worker.registry is {registry}; set it to \"zookeeper\""
                     );
-                    problems.add(key, text);
+                    problems.push(Problem::new(key, text).with(&["worker.registry"]));
                 }
             }
         }

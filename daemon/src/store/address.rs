@@ -67,6 +67,15 @@ pub enum BadAddress {
     /// This kind of database has no such parameter.
     #[error("it has no parameter {0:?}; the parameters are: {1}")]
     Parameter(String, String),
+    /// A character of the user or the password ends it too early.
+    #[error(
+        "its user or password contains {0:?}, which has another meaning in a URL: write it as {1}. \
+         Or put the password into store.password or store.password-file, where it needs no encoding"
+    )]
+    Unencoded(char, &'static str),
+    /// The end of the URL would be ignored.
+    #[error("it contains a #, and what follows has no meaning here; in a name, write # as %23")]
+    Fragment,
     /// A value is wrong.
     #[error("{0}")]
     Value(String),
@@ -105,9 +114,19 @@ impl StoreAddress {
         verify_tls: bool,
     ) -> Result<Self, BadAddress> {
         let example = database.example;
-        let url = Url::parse(text).map_err(|why| BadAddress::Syntax(why.to_string(), example))?;
+        let parsed = Url::parse(text);
+        // First, because other errors would quote a part of the password.
+        if parsed.as_ref().map_or(true, |url| url.username().is_empty() || url.fragment().is_some())
+            && let Some((character, encoded)) = unencoded(text)
+        {
+            return Err(BadAddress::Unencoded(character, encoded));
+        }
+        let url = parsed.map_err(|why| BadAddress::Syntax(why.to_string(), example))?;
         if !database.schemes.contains(&url.scheme()) {
             return Err(BadAddress::Scheme(url.scheme().to_owned(), example));
+        }
+        if url.fragment().is_some() {
+            return Err(BadAddress::Fragment);
         }
         for (key, _) in url.query_pairs() {
             if !database.parameters.contains(&&*key) {
@@ -198,6 +217,22 @@ impl StoreAddress {
     }
 }
 
+/// The first character that ends user and password too early, and how to write it: they reach up to
+/// the last `@`.
+fn unencoded(text: &str) -> Option<(char, &'static str)> {
+    let (_, rest) = text.split_once("://")?;
+    let (user, _) = rest.rsplit_once('@')?;
+    user.chars().find_map(|character| match character {
+        '#' => Some(('#', "%23")),
+        '/' => Some(('/', "%2F")),
+        '?' => Some(('?', "%3F")),
+        '[' => Some(('[', "%5B")),
+        ']' => Some((']', "%5D")),
+        '\\' => Some(('\\', "%5C")),
+        _ => None,
+    })
+}
+
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
@@ -250,6 +285,34 @@ mod tests {
             let error = address.unwrap_err().to_string();
             assert!(error.contains(fault) && !error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_password_that_is_not_encoded_is_refused_with_how_to_write_it() {
+        for (url, encoded) in [
+            ("mysql://leaf:hun#ter2@db/leaf", "%23"),
+            ("mysql://leaf:12#34@db/leaf", "%23"),
+            ("mysql://leaf:#hunter2@db/leaf", "%23"),
+            ("mysql://leaf:hun/ter2@db/leaf", "%2F"),
+            ("mysql://leaf:12/34@db/leaf", "%2F"),
+            ("mysql://leaf:12?ssl-mode=ter2@db/leaf", "%3F"),
+            ("mysql://leaf:12?hunter2=1@db/leaf", "%3F"),
+        ] {
+            let error = mysql(url).unwrap_err().to_string();
+            assert!(error.contains(encoded), "{url}: {error}");
+            for part in ["hun", "ter2", "12", "34"] {
+                assert!(!error.contains(part), "{url}: {error}");
+            }
+        }
+        for (url, user) in [
+            ("mysql://leaf:a%23b@db/leaf", "leaf"),
+            ("mysql://leaf:a@b:c@db/leaf", "leaf"),
+            ("mysql://l@db/leaf?ssl-mode=REQUIRED&ssl-ca=/a@b", "l"),
+        ] {
+            assert_eq!(mysql(url).unwrap().user(), user, "{url}");
+        }
+        let error = mysql("mysql://leaf@db/leaf?ssl-mode=REQUIRED#x").unwrap_err();
+        assert_eq!(error, BadAddress::Fragment);
     }
 
     #[test]

@@ -15,7 +15,7 @@ impl<D: Dialect> Sql<D> {
             sqlx::Error::Configuration(why) => {
                 StoreError::Down(format!("{}: {why}", self.described))
             }
-            error => StoreError::Down(format!("{}: {error}", self.described)),
+            error => StoreError::Down(format!("{}: {}", self.described, told(error))),
         }
     }
 
@@ -23,14 +23,16 @@ impl<D: Dialect> Sql<D> {
     pub(super) fn failed(&self, error: &sqlx::Error) -> StoreError {
         match blame::<D>(error) {
             Blame::Server => self.down(error),
-            Blame::Value => StoreError::BadRow(format!("the table rejects the value: {error}")),
-            Blame::Call => StoreError::Busy(format!("{}: {error}", self.described)),
+            Blame::Value => {
+                StoreError::BadRow(format!("the table rejects the value: {}", told(error)))
+            }
+            Blame::Call => StoreError::Busy(format!("{}: {}", self.described, told(error))),
         }
     }
 
     /// A statement failed that needs more tables or rights than a lease does.
     pub(super) fn failed_or_not_set_up(&self, error: &sqlx::Error) -> StoreError {
-        if lack::<D>(error).is_some() { self.not_set_up(error) } else { self.failed(error) }
+        if lack::<D>(error).is_some() { self.not_set_up(told(error)) } else { self.failed(error) }
     }
 
     pub(super) fn not_set_up(&self, why: impl std::fmt::Display) -> StoreError {
@@ -49,6 +51,17 @@ impl<D: Dialect> Sql<D> {
              transactions?",
             self.described, row.tag
         ))
+    }
+}
+
+/// The error for users. `sqlx` adds the line of PostgreSQL's own source to the server's words, where
+/// everybody takes it for a line of the statement.
+fn told(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::Database(database) if database.to_string().starts_with(database.message()) => {
+            format!("error returned from database: {}", database.message())
+        }
+        error => error.to_string(),
     }
 }
 
