@@ -55,6 +55,7 @@ QUICK = {
     "configuration": "the_printed_default_configuration",
     "database_restart": "mariadb::a_restart_without_the_database",
     "documentation": "",
+    "first_id": "without_an_installed_leafctl",
     "hostile": "every_malformed_request",
     "java_leaf": "a_step_changed_in_the_row",
     "kubernetes": "",

@@ -1,5 +1,6 @@
 //! The command line of leafd. Nothing is executed here.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +26,16 @@ pub struct Arguments {
 /// The commands of leafd.
 #[derive(Debug, Subcommand)]
 pub enum LeafdCommand {
+    /// Do what leafctl does: get IDs, inspect and administer the running leafd
+    ///
+    /// `leafd ctl next orders` is `leafctl next orders`, without a second program. For all commands,
+    /// see `leafd ctl --help`.
+    #[command(disable_help_flag = true, override_usage = "leafd ctl <COMMAND>")]
+    Ctl {
+        /// A command of leafctl, with its options
+        #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Check the configuration, and exit with 0 if leafd would start with it
     Check {
         /// Do not read passwords; a reload does not read them either
@@ -82,4 +93,27 @@ pub enum LeafdCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_follows_ctl_is_left_to_leafctl() {
+        for words in [
+            &["next", "-n", "5", "orders"][..],
+            &["--help"],
+            &["--version"],
+            &["--socket", "/s", "status", "--json"],
+            &["tag", "delete", "--yes", "--", "-x"],
+            &["decode", "-5"],
+            &[],
+        ] {
+            let line = ["leafd", "ctl"].iter().chain(words);
+            let parsed = Arguments::try_parse_from(line).unwrap();
+            let Some(LeafdCommand::Ctl { arguments }) = parsed.command else { panic!("{words:?}") };
+            assert_eq!(arguments, words);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use crate::exit::Failure;
+use crate::name;
 use crate::output::harmless;
 
 /// Prints a question and returns the line that the operator types.
@@ -48,8 +49,8 @@ pub(crate) fn for_name(
 /// The beginning of a command line that reaches the same daemon.
 pub(crate) fn leafctl(socket: Option<&Path>) -> String {
     match socket {
-        Some(path) => format!("leafctl --socket {}", quoted(path.display())),
-        None => "leafctl".to_owned(),
+        Some(path) => format!("{} --socket {}", name::own(), quoted(path.display())),
+        None => name::own().to_owned(),
     }
 }
 

@@ -1,21 +1,24 @@
 //! leafctl: the operator's tool for leafd. It is a client like any other: whatever it does, any
-//! program that speaks the protocol can do.
+//! program that speaks the protocol can do. leafd contains it too, as `leafd ctl`; that is why its
+//! modules are `pub(crate)`: `main.rs` of leafd brings them to its own root.
 
 #![allow(clippy::disallowed_methods, reason = "leafctl measures on the real host")]
 
-mod ask;
-mod bench;
-mod connect;
-mod decode;
-mod exit;
-mod health;
-mod ids;
-mod output;
-mod status;
-mod table;
-mod tag;
-mod worker;
+pub(crate) mod ask;
+pub(crate) mod bench;
+pub(crate) mod connect;
+pub(crate) mod decode;
+pub(crate) mod exit;
+pub(crate) mod health;
+pub(crate) mod ids;
+pub(crate) mod name;
+pub(crate) mod output;
+pub(crate) mod status;
+pub(crate) mod table;
+pub(crate) mod tag;
+pub(crate) mod worker;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,8 +27,16 @@ use leafd::cli::leafctl::{Cli, LeafctlCommand};
 use self::exit::Failure;
 use self::output::Output;
 
-fn main() -> ExitCode {
-    match Cli::try_parse() {
+/// leafctl as a program of its own.
+pub(crate) fn main() -> ExitCode {
+    execute(std::env::args_os().collect())
+}
+
+/// Parses the command line and executes it. Its first word is how leafctl was started, such as
+/// `leafctl` or `target/release/leafd ctl`.
+pub(crate) fn execute(words: Vec<OsString>) -> ExitCode {
+    name::remember(words.first());
+    match Cli::try_parse_from(words) {
         Ok(cli) => exit::status(run(&cli)),
         Err(error) => exit::of_clap(&error),
     }
