@@ -10,8 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use leafd::app;
+use leafd::cli;
 use leafd::cli::leafd::{Arguments, LeafdCommand};
 
 fn main() -> ExitCode {
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     if Path::new(&program).file_name() == Some(OsStr::new("leafctl")) {
         return leafctl::main();
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match cli::parse::<Arguments>(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
             // clap prints help to standard output and errors to standard error.

@@ -14,7 +14,7 @@ use crate::app::SchemaDialect;
 #[derive(Debug, Parser)]
 #[command(name = "leafd", version, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// The configuration file [default: /etc/leafd/leafd.toml if it exists, else the built-in
+    /// Read this configuration file [default: /etc/leafd/leafd.toml if it exists, else the built-in
     /// defaults]
     #[arg(long, global = true, value_name = "FILE", env = "LEAFD_CONFIG")]
     pub config: Option<PathBuf>,
@@ -60,11 +60,11 @@ pub enum LeafdCommand {
     /// IDs were issued since, so you have to pass --above. Find each tag's highest ID in the tables
     /// of your applications, and add a margin for IDs that are not stored yet.
     Adopt {
-        /// No ID above N was ever issued, for TAG or for any tag; new IDs begin above it. May be
+        /// Begin above N, since no ID above N was ever issued for TAG, or for any tag. May be
         /// repeated. If every N names a TAG, all other tags begin above the highest N
         #[arg(long, value_name = "[TAG=]N")]
         above: Vec<String>,
-        /// The state directory is gone: create a new one. For shared stores only; with the embedded
+        /// Create a new state directory, because the old one is gone. For shared stores only; with the embedded
         /// store, use --above
         #[arg(long)]
         lost: bool,

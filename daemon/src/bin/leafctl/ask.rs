@@ -7,6 +7,8 @@ use crate::exit::Failure;
 use crate::name;
 use crate::output::harmless;
 
+pub(crate) use crate::name::quoted;
+
 /// Prints a question and returns the line that the operator types.
 pub(crate) type Ask = fn(&str) -> io::Result<String>;
 
@@ -52,14 +54,4 @@ pub(crate) fn leafctl(socket: Option<&Path>) -> String {
         Some(path) => format!("{} --socket {}", name::own(), quoted(path.display())),
         None => name::own().to_owned(),
     }
-}
-
-/// Quotes a word for a shell, if it needs quotes.
-pub(crate) fn quoted(word: impl ToString) -> String {
-    let word = word.to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word;
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -6,29 +6,36 @@
 
 pub(crate) mod ask;
 pub(crate) mod bench;
+pub(crate) mod completions;
 pub(crate) mod connect;
 pub(crate) mod decode;
 pub(crate) mod exit;
 pub(crate) mod health;
 pub(crate) mod ids;
+pub(crate) mod lines;
 pub(crate) mod name;
 pub(crate) mod output;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod tag;
+pub(crate) mod version;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use leafd::cli;
 use leafd::cli::leafctl::{Cli, LeafctlCommand};
 
-use self::exit::Failure;
+use self::exit::{ErrorForm, Failure};
 use self::output::Output;
 
 /// leafctl as a program of its own.
 pub(crate) fn main() -> ExitCode {
+    // The shell asks, while the operator types.
+    if let Some(done) = completions::answer() {
+        return done;
+    }
     execute(std::env::args_os().collect())
 }
 
@@ -36,20 +43,29 @@ pub(crate) fn main() -> ExitCode {
 /// `leafctl` or `target/release/leafd ctl`.
 pub(crate) fn execute(words: Vec<OsString>) -> ExitCode {
     name::remember(words.first());
-    match Cli::try_parse_from(words) {
-        Ok(cli) => exit::status(run(&cli)),
-        Err(error) => exit::of_clap(&error),
+    let form = error_form(&words);
+    match cli::parse::<Cli>(words) {
+        Ok(cli) => exit::status(run(&cli), form),
+        Err(error) => exit::of_clap(&error, form),
     }
+}
+
+/// How errors are printed: as JSON if the command line has `--json`, even if it is wrong otherwise.
+fn error_form(words: &[OsString]) -> ErrorForm {
+    let mut options = words.iter().skip(1).take_while(|word| *word != "--");
+    if options.any(|word| word == "--json") { ErrorForm::Json } else { ErrorForm::Text }
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
-        LeafctlCommand::Next { tag, count } => {
+        LeafctlCommand::Next { tag, count, json } => {
+            out.print_ids(*json, Some(tag));
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.next_many(tag, n))
         }
-        LeafctlCommand::Snowflake { count } => {
+        LeafctlCommand::Snowflake { count, json } => {
+            out.print_ids(*json, None);
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.snowflake_many(n))
         }
@@ -57,10 +73,12 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Status { json } => {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
-        LeafctlCommand::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
+        LeafctlCommand::Health { ready, json } => health::run(&cli.daemon, *ready, *json, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),
+        LeafctlCommand::Version { json } => version::run(&cli.daemon, *json, &mut out),
+        LeafctlCommand::Completions { shell } => completions::print(*shell, &mut out),
     };
     // Flush even after a failure: the IDs received before it will not come again.
     let finished = out.finish();

@@ -1,10 +1,8 @@
 //! How this leafctl was started, for the commands that it suggests: as `leafd ctl`, it must not send
-//! the operator to a leafctl that may not be installed.
+//! the operator to a leafctl that may not be installed. Also quotes words for the operator's shell.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
-
-use crate::ask::quoted;
 
 /// What the first word ends with if leafd was started, and not leafctl.
 const COMMAND_OF_LEAFD: &str = " ctl";
@@ -30,6 +28,16 @@ fn words(first: &str) -> String {
         Some(leafd) => format!("{}{COMMAND_OF_LEAFD}", quoted(leafd)),
         None => LEAFCTL.to_owned(),
     }
+}
+
+/// Quotes a word for a shell, if it needs quotes.
+pub(crate) fn quoted(word: impl ToString) -> String {
+    let word = word.to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word;
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
