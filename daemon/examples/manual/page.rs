@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use leafd::cli::examples::{self, Example};
 
-/// Exit statuses of leafctl; the commands of which only one has a status are in the next list.
+/// Exit statuses that all commands of leafctl have.
 const LEAFCTL_ENDS: [(&str, &str); 5] = [
     ("0", "Done."),
     ("64", "The command line is wrong, or leafd refused for good (errors 2xx)."),
@@ -32,8 +32,10 @@ const LEAFD_CONFIG: (&str, &str) =
     ("78", "The configuration is wrong, or does not fit what is on disk; a retry is useless.");
 
 /// Commands with an exit status of their own.
-const OWN_ENDS: [(&str, (&str, &str)); 2] = [
+const OWN_ENDS: [(&str, (&str, &str)); 4] = [
+    ("leafctl", ("1", "bench --verify found an ID twice.")),
     ("leafctl-bench", ("1", "--verify found an ID twice.")),
+    ("leafd", ("1", "leafd audit found leases that overlap.")),
     ("leafd-audit", ("1", "Two leases overlap.")),
 ];
 
@@ -117,7 +119,7 @@ fn ours(command: &Command, name: &str, section: &str, parent: Option<&str>) -> R
     page.control("SH", ["FILES"]);
     let files: &[_] = match (name, is_leafctl) {
         ("leafctl-completions", _) => &COMPLETION_FILES,
-        (_, true) => &SOCKETS,
+        ("leafd-ctl", _) | (_, true) => &SOCKETS,
         (_, false) => &LEAFD_FILES,
     };
     table(&mut page, files.iter().copied(), |path| italic(path));

@@ -28,8 +28,8 @@ pub struct Arguments {
 pub enum LeafdCommand {
     /// Do what leafctl does: get IDs, inspect and administer the running leafd
     ///
-    /// `leafd ctl next orders` is `leafctl next orders`, without a second program. For all commands,
-    /// see `leafd ctl --help`.
+    /// This is leafctl without a second program: type leafd ctl where a page says leafctl. For all
+    /// commands, see leafd ctl --help.
     #[command(disable_help_flag = true, override_usage = "leafd ctl <COMMAND>")]
     Ctl {
         /// A command of leafctl, with its options
