@@ -106,15 +106,15 @@ fn ours(command: &Command, name: &str, section: &str, parent: Option<&str>) -> R
     if name == "leafd-ctl" {
         page.text([roman("As leafctl(1).")]);
     } else if is_leafctl {
-        table(&mut page, LEAFCTL_ENDS.into_iter().chain(own), |status| bold(status));
+        table(&mut page, LEAFCTL_ENDS.into_iter().chain(own), bold);
     } else {
         let ends = LEAFD_ENDS.into_iter().chain([LEAFD_CONFIG]).chain(own);
-        table(&mut page, ends, |status| bold(status));
+        table(&mut page, ends, bold);
     }
     if is_leafctl {
         page.control("SH", ["ENVIRONMENT"]);
         let variable = ("LEAFD_SOCKET", "The socket to connect to, unless there is --socket.");
-        table(&mut page, [variable], |name| bold(name));
+        table(&mut page, [variable], bold);
     }
     page.control("SH", ["FILES"]);
     let files: &[_] = match (name, is_leafctl) {
@@ -122,7 +122,7 @@ fn ours(command: &Command, name: &str, section: &str, parent: Option<&str>) -> R
         ("leafd-ctl", _) | (_, true) => &SOCKETS,
         (_, false) => &LEAFD_FILES,
     };
-    table(&mut page, files.iter().copied(), |path| italic(path));
+    table(&mut page, files.iter().copied(), italic);
     page.control("SH", ["EXAMPLES"]);
     for Example { line, purpose } in examples::of(&name_in_words(command, name)) {
         page.control("PP", []);
@@ -135,6 +135,8 @@ fn ours(command: &Command, name: &str, section: &str, parent: Option<&str>) -> R
         page.control("RE", []);
     }
     page.control("SH", ["SEE ALSO"]);
+    // A name that is broken in two cannot be copied.
+    page.control("nh", []);
     page.text([roman(see_also(command, name, section, parent).join(", "))]);
     page
 }
