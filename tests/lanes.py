@@ -61,6 +61,7 @@ QUICK = {
     "database_restart": "mariadb::a_restart_without_the_database",
     "documentation": "",
     "explain": "the_number_and_the_name",
+    "first_id": "without_an_installed_leafctl",
     "hostile": "every_malformed_request",
     "java_leaf": "a_step_changed_in_the_row",
     "kubernetes": "",

@@ -1,13 +1,25 @@
-//! `leafd`: parse, load, build, run, exit code.
+//! `leafd`: parse, load, build, run, exit code. The program also contains leafctl, as `leafd ctl` or
+//! under that name, so that one build is enough for the first ID.
 
+// leafctl's files name each other from the root of their own program. Here, that is this file.
+#[path = "bin/leafctl/main.rs"]
+mod leafctl;
+use leafctl::*;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use leafd::app;
+use leafd::cli;
 use leafd::cli::leafd::{Arguments, LeafdCommand};
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let program = std::env::args_os().next().unwrap_or_else(|| "leafd".into());
+    if Path::new(&program).file_name() == Some(OsStr::new("leafctl")) {
+        return leafctl::main();
+    }
+    let arguments = match cli::parse::<Arguments>(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
             // clap prints help to standard output and errors to standard error.
@@ -18,6 +30,7 @@ fn main() -> ExitCode {
     app::spare_owner_in_umask();
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
+        Some(LeafdCommand::Ctl { arguments }) => return ctl(program, arguments),
         None => app::serve(config),
         Some(LeafdCommand::Check { without_secrets }) => app::check(config, !without_secrets),
         Some(LeafdCommand::Schema { dialect }) => app::schema(dialect),
@@ -30,4 +43,11 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.exit(),
     }
+}
+
+/// leafctl, started as a command of `program`.
+fn ctl(program: OsString, arguments: Vec<OsString>) -> ExitCode {
+    let mut first = program;
+    first.push(" ctl");
+    leafctl::execute(std::iter::once(first).chain(arguments).collect())
 }

@@ -38,6 +38,21 @@ fn build() -> PathBuf {
     folder()
 }
 
+/// Builds an example of the daemon, and returns its path.
+pub fn example(name: &str) -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    // As tests are built, and as `systemd/package --debug` builds it: most of it is there already.
+    let what = ["build", "--quiet", "--workspace", "--all-features", "--example", name];
+    cargo.current_dir(workspace()).args(what);
+    forget_the_test(&mut cargo);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().unwrap_or_else(|error| panic!("cargo does not start: {error}"));
+    assert!(status.success(), "the example {name} does not build");
+    folder().join("examples").join(name)
+}
+
 /// Removes the variables by which cargo describes a test's package. Build scripts of dependencies
 /// would take them for a change, and half of the workspace would be rebuilt each time.
 pub(crate) fn forget_the_test(command: &mut Command) -> &mut Command {

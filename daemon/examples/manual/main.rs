@@ -2,6 +2,7 @@
 //! DIRECTORY`. It generates the pages from the command lines, so that the two always agree.
 
 mod doc;
+mod page;
 
 use std::fs;
 use std::io;
@@ -9,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory, Parser};
 use clap_complete::{Shell, generate_to};
-use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-use leafd::cli::{leafctl, leafd as daemon};
+use leafd::cli::leafctl::CompletionShell;
+use leafd::cli::{completion, leafctl, leafd as daemon};
 
 /// Write the manual pages to DIRECTORY/man, the completions to DIRECTORY/bash, zsh and fish, and the
 /// documents to DIRECTORY/doc
@@ -31,15 +32,20 @@ fn main() -> io::Result<()> {
     doc::write(repository, &directory.join("doc"))?;
     let programs = [(daemon::Arguments::command(), "8"), (leafctl::Cli::command(), "1")];
     for (program, section) in programs {
-        let mut built = program.clone().disable_help_subcommand(true);
+        let mut built = program.disable_help_subcommand(true);
         built.build();
-        pages(&built, section, &man)?;
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let folder = directory.join(shell.to_string());
-            fs::create_dir_all(&folder)?;
-            let name = program.get_name().to_owned();
-            generate_to(shell, &mut program.clone(), name, folder)?;
-        }
+        pages(&built, section, None, &man)?;
+    }
+    let shells = [
+        (Shell::Bash, CompletionShell::Bash, "leafctl.bash"),
+        (Shell::Zsh, CompletionShell::Zsh, "_leafctl"),
+        (Shell::Fish, CompletionShell::Fish, "leafctl.fish"),
+    ];
+    for (shell, shell_of_leafctl, file) in shells {
+        let folder = directory.join(shell.to_string());
+        fs::create_dir_all(&folder)?;
+        generate_to(shell, &mut daemon::Arguments::command(), "leafd", &folder)?;
+        fs::write(folder.join(file), completion::script(shell_of_leafctl)?)?;
     }
     Ok(())
 }
@@ -54,14 +60,13 @@ fn debian_changelog() -> String {
 }
 
 /// Writes one page for the command and one for each of its subcommands.
-fn pages(command: &Command, section: &str, directory: &Path) -> io::Result<()> {
+fn pages(command: &Command, section: &str, parent: Option<&str>, folder: &Path) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        pages(inner, section, directory)?;
+        pages(inner, section, Some(name), folder)?;
     }
-    let version = env!("CARGO_PKG_VERSION");
-    let page = Man::new(command.clone()).section(section).manual("leafd");
-    page.source(format!("leafd {version}")).generate_to(directory)?;
-    Ok(())
+    let (file, page) = page::render(command, section, parent)?;
+    fs::write(folder.join(file), page)
 }
 
 /// The manual page of the configuration: each section and key with the comment above it.

@@ -6,6 +6,9 @@ use crate::config::Config;
 
 /// The command that asks the daemon on `socket`, given the default socket of clients, the
 /// directories of `PATH`, the path of this program, and leafctl's arguments.
+///
+/// Without a leafctl in `PATH`, it is this program, which needs no build and is never older than
+/// the daemon that prints the command.
 pub(super) fn first_command(
     socket: &Path,
     clients_look_at: Option<&Path>,
@@ -13,19 +16,23 @@ pub(super) fn first_command(
     program: Option<&Path>,
     ask: &str,
 ) -> String {
-    let beside = program.and_then(Path::parent).map(|directory| directory.join("leafctl"));
-    let leafctl = if search.iter().any(|directory| directory.join("leafctl").is_file()) {
-        "leafctl".to_owned()
-    } else if let Some(path) = beside.filter(|path| path.is_file()) {
-        path.display().to_string()
-    } else {
-        "cargo run --release --bin leafctl --".to_owned()
+    let is_there = search.iter().any(|directory| directory.join("leafctl").is_file());
+    let leafctl = match program {
+        Some(program) if !is_there => format!("{} ctl", quoted(program)),
+        _ => "leafctl".to_owned(),
     };
     if clients_look_at == Some(socket) {
         format!("{leafctl} {ask}")
     } else {
-        format!("{leafctl} --socket {} {ask}", socket.display())
+        format!("{leafctl} --socket {} {ask}", quoted(socket))
     }
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./+@%:,".contains(c);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// The purpose of the first command, and its arguments: it gets an ID or, if tags have to be
@@ -46,16 +53,17 @@ mod tests {
     fn the_hint_is_the_shortest_command_that_works() {
         let dir = tempfile::tempdir().unwrap();
         let socket = Path::new("/run/leafd/leafd.sock");
-        let program = dir.path().join("leafd");
         let ask = "next orders";
-        let hint =
-            |search: &[PathBuf]| first_command(socket, Some(socket), search, Some(&program), ask);
-        assert_eq!(hint(&[]), "cargo run --release --bin leafctl -- next orders");
-        let leafctl = dir.path().join("leafctl");
-        std::fs::write(&leafctl, "").unwrap();
-        assert_eq!(hint(&[]), format!("{} next orders", leafctl.display()));
+        let hint = |program: Option<&str>, search: &[PathBuf]| {
+            first_command(socket, Some(socket), search, program.map(Path::new), ask)
+        };
         let search = [dir.path().to_owned()];
-        assert_eq!(hint(&search), "leafctl next orders");
+        let program = Some("/src/target/release/leafd");
+        assert_eq!(hint(program, &search), "/src/target/release/leafd ctl next orders");
+        assert_eq!(hint(Some("/my src/leafd"), &search), "'/my src/leafd' ctl next orders");
+        assert_eq!(hint(None, &search), "leafctl next orders");
+        std::fs::write(dir.path().join("leafctl"), "").unwrap();
+        assert_eq!(hint(program, &search), "leafctl next orders");
         for (own, looked_at) in [("/s", Some(socket)), ("/s", None)] {
             let other = first_command(Path::new(own), looked_at, &search, None, ask);
             assert_eq!(other, "leafctl --socket /s next orders");

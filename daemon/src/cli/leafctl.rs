@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::duration;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use leaf_client::Layout;
 
 /// Get IDs from leafd, inspect it, administer its tags and worker IDs, and benchmark it.
@@ -14,8 +14,8 @@ use leaf_client::Layout;
     version,
     max_term_width = 100,
     after_help = "Exit status: 0 done, 1 bench --verify found duplicates, 64 wrong usage or leafd \
-                  refused, 69 leafd is unreachable or cannot do it now, 74 cannot write the \
-                  output, 76 the peer does not speak leafd's protocol."
+                  refused, 69 leafd is unreachable or cannot do it now, 74 cannot read the input or \
+                  write the output, 76 the peer does not speak leafd's protocol."
 )]
 pub struct Cli {
     /// The options that every command has.
@@ -30,14 +30,13 @@ pub struct Cli {
 /// How to reach leafd, and how long to wait for it.
 #[derive(Debug, Args)]
 pub struct DaemonArgs {
-    /// leafd's socket [env: LEAFD_SOCKET] [default: the socket of a leafd that this user runs, else
-    /// /run/leafd/leafd.sock]
+    /// Connect to the leafd on this socket [env: LEAFD_SOCKET] [default: the socket of a leafd that
+    /// this user runs, else /run/leafd/leafd.sock]
     // leaf_client reads the variable, so that every client treats it the same.
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// How long to wait for each answer, such as 500ms or 5s [default: 5s; for health, 900ms in
-    /// total]
+    /// Wait this long for each answer, such as 500ms or 5s [default: 5s; for health, 900ms in total]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
 }
@@ -78,17 +77,23 @@ pub enum LeafctlCommand {
     Next {
         /// The biz tag
         tag: String,
-        /// How many IDs
+        /// Get N IDs
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
+        /// Print one JSON object per line, with the ID as a string
+        #[arg(long)]
+        json: bool,
     },
     /// Print snowflake IDs, one per line
     Snowflake {
-        /// How many IDs
+        /// Get N IDs
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
+        /// Print one JSON object per line, with the ID as a string
+        #[arg(long)]
+        json: bool,
     },
     /// Split snowflake IDs into time, worker ID and sequence number
     Decode(DecodeArgs),
@@ -100,11 +105,14 @@ pub enum LeafctlCommand {
     },
     /// Check whether leafd answers, for probes: exit with 0, or with 69 and print the reason
     Health {
-        /// Also check that leafd can issue IDs: it fails if snowflake IDs are enabled but not
+        /// Also check that leafd can issue IDs: fail if snowflake IDs are enabled but not
         /// available, or if requests wait for a store that fails. A failing store alone does not
         /// count as long as leafd can serve from memory
         #[arg(long)]
         ready: bool,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// List and administer biz tags
     #[command(subcommand)]
@@ -120,6 +128,28 @@ pub enum LeafctlCommand {
     Explain(ExplainArgs),
     /// Measure throughput and latency, and with --verify check that no ID comes twice
     Bench(BenchArgs),
+    /// Print the versions of leafctl and of the running leafd
+    Version {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the script that makes a shell complete leafctl's commands, options, tags and layouts
+    Completions {
+        /// The shell
+        shell: CompletionShell,
+    },
+}
+
+/// The shells that leafctl knows how to complete for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompletionShell {
+    /// GNU Bash
+    Bash,
+    /// The Z shell
+    Zsh,
+    /// The friendly interactive shell
+    Fish,
 }
 
 /// The arguments of `explain`.
@@ -137,12 +167,12 @@ pub struct ExplainArgs {
 /// The arguments of `decode`.
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// The IDs, in decimal
+    /// The IDs, in decimal; or - to read them from standard input, one per line
     // Text, so that an error can quote a wrong one as it was written.
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 
-    /// The IDs' layout: leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits,
+    /// Decode by this layout: leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits,
     /// such as 41/10/12@1288834974657 [default: the layout of the running leafd; if it cannot be
     /// reached, leaf, with a warning]
     #[arg(long)]
@@ -166,15 +196,15 @@ pub enum TagCommand {
     Create {
         /// The tag, up to 128 characters
         tag: String,
-        /// IDs per lease [default: the daemon's segment.default-step]
+        /// Lease N IDs at a time [default: the daemon's segment.default-step]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         step: Option<u32>,
-        /// The lowest ID that the tag may issue. If a tag of this name was deleted, the new one
+        /// Issue no ID below N. If a tag of this name was deleted, the new one
         /// begins above the deleted one's IDs
         #[arg(long, value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..i64::MAX as u64))]
         first: u64,
-        /// What the tag is for, up to 256 characters; leafd only shows it
+        /// Say what the tag is for, in up to 256 characters; leafd only shows it
         #[arg(long, value_name = "TEXT", default_value = "")]
         description: String,
         /// Print one JSON object
@@ -239,7 +269,7 @@ pub enum WorkerCommand {
         /// The worker ID
         #[arg(value_name = "ID")]
         worker: u64,
-        /// The owner that is gone, as leafctl worker list shows it; releases without asking
+        /// Name the owner that is gone, as leafctl worker list shows it, and release without asking
         #[arg(long, value_name = "IDENTITY")]
         owner: Option<String>,
         /// Print one JSON object
@@ -251,22 +281,22 @@ pub enum WorkerCommand {
 /// The arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Number of connections
+    /// Open C connections
     #[arg(long, short = 'c', value_name = "C", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub connections: u32,
 
-    /// Requests in flight on each connection
+    /// Keep N requests in flight on each connection
     #[arg(long, short = 'f', value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub in_flight: u32,
 
-    /// IDs per request
+    /// Ask for N IDs per request
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
 
-    /// The biz tag to request IDs of
+    /// Request IDs of this biz tag
     #[arg(long, default_value = "bench")]
     pub tag: String,
 
@@ -279,12 +309,12 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with_all = ["tag", "tags"])]
     pub snowflake: bool,
 
-    /// How long to measure
+    /// Measure for this long
     #[arg(long, short = 'd', value_name = "DURATION", default_value = "5s",
         value_parser = duration::parse_positive)]
     pub duration: Duration,
 
-    /// How long to run before measuring
+    /// Run for this long before measuring
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = duration::parse)]
     pub warm_up: Duration,
 

@@ -1,5 +1,6 @@
 //! The command line of leafd. Nothing is executed here.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +14,7 @@ use crate::app::SchemaDialect;
 #[derive(Debug, Parser)]
 #[command(name = "leafd", version, disable_help_subcommand = true)]
 pub struct Arguments {
-    /// The configuration file [default: /etc/leafd/leafd.toml if it exists, else the built-in
+    /// Read this configuration file [default: /etc/leafd/leafd.toml if it exists, else the built-in
     /// defaults]
     #[arg(long, global = true, value_name = "FILE", env = "LEAFD_CONFIG")]
     pub config: Option<PathBuf>,
@@ -25,6 +26,16 @@ pub struct Arguments {
 /// The commands of leafd.
 #[derive(Debug, Subcommand)]
 pub enum LeafdCommand {
+    /// Do what leafctl does: get IDs, inspect and administer the running leafd
+    ///
+    /// This is leafctl without a second program: type leafd ctl where a page says leafctl. For all
+    /// commands, see leafd ctl --help.
+    #[command(disable_help_flag = true, override_usage = "leafd ctl <COMMAND>")]
+    Ctl {
+        /// A command of leafctl, with its options
+        #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Check the configuration, and exit with 0 if leafd would start with it
     Check {
         /// Do not read passwords; a reload does not read them either
@@ -49,11 +60,11 @@ pub enum LeafdCommand {
     /// IDs were issued since, so you have to pass --above. Find each tag's highest ID in the tables
     /// of your applications, and add a margin for IDs that are not stored yet.
     Adopt {
-        /// No ID above N was ever issued, for TAG or for any tag; new IDs begin above it. May be
+        /// Begin above N, since no ID above N was ever issued for TAG, or for any tag. May be
         /// repeated. If every N names a TAG, all other tags begin above the highest N
         #[arg(long, value_name = "[TAG=]N")]
         above: Vec<String>,
-        /// The state directory is gone: create a new one. For shared stores only; with the embedded
+        /// Create a new state directory, because the old one is gone. For shared stores only; with the embedded
         /// store, use --above
         #[arg(long)]
         lost: bool,
@@ -82,4 +93,27 @@ pub enum LeafdCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_follows_ctl_is_left_to_leafctl() {
+        for words in [
+            &["next", "-n", "5", "orders"][..],
+            &["--help"],
+            &["--version"],
+            &["--socket", "/s", "status", "--json"],
+            &["tag", "delete", "--yes", "--", "-x"],
+            &["decode", "-5"],
+            &[],
+        ] {
+            let line = ["leafd", "ctl"].iter().chain(words);
+            let parsed = Arguments::try_parse_from(line).unwrap();
+            let Some(LeafdCommand::Ctl { arguments }) = parsed.command else { panic!("{words:?}") };
+            assert_eq!(arguments, words);
+        }
+    }
 }

@@ -4,7 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use crate::exit::Failure;
+use crate::name;
 use crate::output::harmless;
+
+pub(crate) use crate::name::quoted;
 
 /// Prints a question and returns the line that the operator types.
 pub(crate) type Ask = fn(&str) -> io::Result<String>;
@@ -48,17 +51,7 @@ pub(crate) fn for_name(
 /// The beginning of a command line that reaches the same daemon.
 pub(crate) fn leafctl(socket: Option<&Path>) -> String {
     match socket {
-        Some(path) => format!("leafctl --socket {}", quoted(path.display())),
-        None => "leafctl".to_owned(),
+        Some(path) => format!("{} --socket {}", name::own(), quoted(path.display())),
+        None => name::own().to_owned(),
     }
-}
-
-/// Quotes a word for a shell, if it needs quotes.
-pub(crate) fn quoted(word: impl ToString) -> String {
-    let word = word.to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word;
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +38,14 @@ pub(crate) fn prompt(daemon: &DaemonArgs) -> Result<Client, Failure> {
 /// # Errors
 /// As [`prompt`].
 pub(crate) fn at_once(daemon: &DaemonArgs, timeout: Duration) -> Result<Client, Error> {
-    let path = daemon.socket();
+    to(daemon.socket(), timeout)
+}
+
+/// Like [`at_once`], to the daemon on the socket `path`.
+///
+/// # Errors
+/// As [`prompt`].
+pub(crate) fn to(path: PathBuf, timeout: Duration) -> Result<Client, Error> {
     match dial(&path) {
         // EAGAIN: the queue of new connections is full, so a daemon is listening.
         Ok(_) | Err(Errno::EAGAIN) => Client::connect(Options::at(path).timeout(timeout)),

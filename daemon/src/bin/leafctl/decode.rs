@@ -1,7 +1,8 @@
 //! `leafctl decode`: splits snowflake IDs into their parts, by the layout from the command line or
-//! else by leafd's. If leafd cannot be reached, the layout is a guess, and the output says so.
+//! else by leafd's. If leafd cannot be reached, the layout is a guess, and the output says so. With
+//! `-`, the IDs come from standard input, and each is answered as it comes.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use leaf_client::{Decoded, Layout};
 use leafd::cli::leafctl::{DaemonArgs, DecodeArgs};
@@ -9,7 +10,8 @@ use leafd::rfc3339::rfc3339;
 use serde::Serialize;
 
 use crate::connect;
-use crate::exit::Failure;
+use crate::exit::{ErrorForm, Failure};
+use crate::lines::Lines;
 use crate::output::{Output, harmless};
 
 /// Where the layout comes from.
@@ -37,7 +39,8 @@ impl LayoutSource {
 /// An ID and its parts, as `--json` prints them.
 #[derive(Debug, PartialEq, Serialize)]
 struct DecodedId {
-    id: u64,
+    /// Text: most programs that read JSON round numbers above 2^53.
+    id: String,
     time: String,
     unix_ms: u64,
     worker: u64,
@@ -58,7 +61,11 @@ pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    print(args, || layout_of(daemon), out, &mut std::io::stderr())
+    let ask = || layout_of(daemon);
+    if args.ids == ["-"] {
+        return stream(args, ask, Lines::of(std::io::stdin().lock()), out, &mut std::io::stderr());
+    }
+    print(args, ask, out, &mut std::io::stderr())
 }
 
 /// The layout of the IDs that leafd issues, in leafd's notation.
@@ -74,42 +81,98 @@ fn print<W: Write>(
     notes: &mut impl Write,
 ) -> Result<(), Failure> {
     let ids = args.ids.iter().map(|text| id(text)).collect::<Result<Vec<_>, _>>()?;
-    let (layout, source) = match args.layout {
-        Some(layout) => (layout, LayoutSource::Option),
-        None => match ask() {
-            Ok(text) => (parse(&text)?, LayoutSource::Daemon),
-            Err(why) => {
-                // Ignore a failing stderr: the result itself says that the layout is assumed.
-                let _ = writeln!(
-                    notes,
-                    "leafctl: cannot ask leafd for its layout, so `leaf` is assumed; if the IDs \
-                     have another layout, every part is wrong: pass it with --layout: {}",
-                    harmless(&why)
-                );
-                (Layout::LEAF, LayoutSource::Assumed)
-            }
-        },
-    };
+    let (layout, source) = layout(args, ask, notes)?;
     for (i, id) in ids.into_iter().enumerate() {
-        let decoded = decoded(id, layout, source)?;
-        if args.json {
-            out.json(&decoded)?;
-            continue;
-        }
-        if i > 0 {
-            out.line("")?;
-        }
-        out.line(format_args!("id          {}", decoded.id))?;
-        out.line(format_args!("time        {}", decoded.time))?;
-        out.line(format_args!("unix ms     {}", decoded.unix_ms))?;
-        out.line(format_args!("worker      {}", decoded.worker))?;
-        if let Some(datacenter) = decoded.datacenter {
-            out.line(format_args!("datacenter  {datacenter}"))?;
-        }
-        out.line(format_args!("sequence    {}", decoded.sequence))?;
-        out.line(format_args!("layout      {} ({})", decoded.layout, source.words()))?;
+        show(&decoded(id, layout, source)?, args.json, i == 0, out)?;
     }
     Ok(())
+}
+
+/// Answers every line of `lines`. One that is not an ID gets a message with its number on `notes`,
+/// and the others are decoded nevertheless.
+fn stream<W: Write, R: Read>(
+    args: &DecodeArgs,
+    ask: impl FnOnce() -> Result<String, String>,
+    mut lines: Lines<R>,
+    out: &mut Output<W>,
+    notes: &mut impl Write,
+) -> Result<(), Failure> {
+    let form = if args.json { ErrorForm::Json } else { ErrorForm::Text };
+    let (layout, source) = layout(args, ask, notes)?;
+    let (mut right, mut wrong) = (0_u64, 0_u64);
+    loop {
+        if lines.is_drained() {
+            // Whoever writes the next line may wait for this answer.
+            out.finish()?;
+        }
+        let Some(line) = lines.next().map_err(Failure::Input)? else { break };
+        if line.text.is_empty() {
+            continue;
+        }
+        match id(&line.text).and_then(|id| decoded(id, layout, source)) {
+            Ok(decoded) => {
+                show(&decoded, args.json, right == 0, out)?;
+                right += 1;
+            }
+            Err(failure) => {
+                // If stderr fails, the exit status still says it.
+                let _ = writeln!(notes, "{}", failure.message(form, Some(line.number)));
+                wrong += 1;
+            }
+        }
+    }
+    if wrong > 0 {
+        let all = right + wrong;
+        return Err(Failure::Usage(format!("{wrong} of {all} lines are not IDs")));
+    }
+    Ok(())
+}
+
+/// The layout to decode with.
+fn layout(
+    args: &DecodeArgs,
+    ask: impl FnOnce() -> Result<String, String>,
+    notes: &mut impl Write,
+) -> Result<(Layout, LayoutSource), Failure> {
+    if let Some(layout) = args.layout {
+        return Ok((layout, LayoutSource::Option));
+    }
+    match ask() {
+        Ok(text) => Ok((parse(&text)?, LayoutSource::Daemon)),
+        Err(why) => {
+            // Ignore a failing stderr: the result itself says that the layout is assumed.
+            let _ = writeln!(
+                notes,
+                "leafctl: cannot ask leafd for its layout, so `leaf` is assumed; if the IDs \
+                 have another layout, every part is wrong: pass it with --layout: {}",
+                harmless(&why)
+            );
+            Ok((Layout::LEAF, LayoutSource::Assumed))
+        }
+    }
+}
+
+fn show<W: Write>(
+    decoded: &DecodedId,
+    json: bool,
+    is_first: bool,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    if json {
+        return out.json(decoded);
+    }
+    if !is_first {
+        out.line("")?;
+    }
+    out.line(format_args!("id          {}", decoded.id))?;
+    out.line(format_args!("time        {}", decoded.time))?;
+    out.line(format_args!("unix ms     {}", decoded.unix_ms))?;
+    out.line(format_args!("worker      {}", decoded.worker))?;
+    if let Some(datacenter) = decoded.datacenter {
+        out.line(format_args!("datacenter  {datacenter}"))?;
+    }
+    out.line(format_args!("sequence    {}", decoded.sequence))?;
+    out.line(format_args!("layout      {} ({})", decoded.layout, decoded.layout_from.words()))
 }
 
 fn parse(text: &str) -> Result<Layout, Failure> {
@@ -142,6 +205,7 @@ fn decoded(id: u64, layout: Layout, layout_from: LayoutSource) -> Result<Decoded
     let Decoded { unix_ms, worker, datacenter, sequence } =
         layout.decode(id).map_err(|error| wrong(&id.to_string(), &error.to_string()))?;
     let (time, layout) = (rfc3339(unix_ms), layout.to_string());
+    let id = id.to_string();
     Ok(DecodedId { id, time, unix_ms, worker, datacenter, sequence, layout, layout_from })
 }
 
@@ -221,8 +285,41 @@ mod tests {
         let lines: Vec<serde_json::Value> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 2);
-        assert_eq!(lines[1]["sequence"], 4095);
+        assert_eq!((&lines[1]["id"], &lines[1]["sequence"]), (&"4095".into(), &4095.into()));
         assert_eq!(lines[1]["unix_ms"], 1_288_834_974_657_u64);
+    }
+
+    #[test]
+    fn every_line_of_a_stream_is_answered_and_a_wrong_one_is_named_by_its_number() {
+        let streamed = |text: &str, json| {
+            let layout = Some(Layout::LEAF);
+            let args = DecodeArgs { ids: vec!["-".to_owned()], layout, json };
+            let (mut bytes, mut notes) = (Vec::new(), Vec::new());
+            let mut out = Output::to(&mut bytes);
+            let lines = Lines::of(text.as_bytes());
+            let result = stream(&args, || panic!("unasked"), lines, &mut out, &mut notes);
+            out.finish().unwrap();
+            drop(out);
+            (result, String::from_utf8(bytes).unwrap(), String::from_utf8(notes).unwrap())
+        };
+        let (result, text, notes) = streamed("4095\n\nabc\r\n-5\n0", false);
+        assert_eq!(text.matches("id  ").count(), 2, "{text}");
+        assert!(text.contains("\n\nid          0\n"), "{text}");
+        let notes: Vec<_> = notes.lines().collect();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("leafctl: line 3: \"abc\" is not an ID"), "{notes:?}");
+        assert!(notes[1].starts_with("leafctl: line 4: \"-5\" is not an ID"), "{notes:?}");
+        let failure = result.unwrap_err();
+        assert_eq!(
+            (failure.to_string().as_str(), failure.code()),
+            ("2 of 4 lines are not IDs", 64)
+        );
+        let (_, text, notes) = streamed("x\n1\n", true);
+        let note: serde_json::Value = serde_json::from_str(&notes).unwrap();
+        assert_eq!((&note["line"], &note["name"]), (&1.into(), &"Usage".into()));
+        assert_eq!(text.lines().count(), 1);
+        let (result, text, notes) = streamed("", false);
+        assert!(result.is_ok() && text.is_empty() && notes.is_empty(), "{notes}");
     }
 
     #[test]

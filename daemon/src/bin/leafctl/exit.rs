@@ -1,16 +1,18 @@
-//! How leafctl ends: the message on stderr and the exit status, after sysexits.h.
+//! How leafctl ends: the message on stderr, as text or as JSON, and the exit status, after
+//! sysexits.h.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, WireError};
+use serde::Serialize;
 
 /// `EX_USAGE`: wrong usage, or the daemon refused for good.
 const USAGE: u8 = 64;
 const DUPLICATES: u8 = 1;
 const UNAVAILABLE: u8 = 69;
-const OUTPUT: u8 = 74;
+const INPUT_OR_OUTPUT: u8 = 74;
 const PROTOCOL: u8 = 76;
 
 /// Why a command failed.
@@ -28,9 +30,46 @@ pub(crate) enum Failure {
     /// An ID came twice.
     #[error("{0}")]
     Duplicates(String),
+    /// leafd answered with an error.
+    #[error("{text}")]
+    Refused {
+        /// What to print.
+        text: String,
+        /// The error itself.
+        error: WireError,
+    },
+    /// Standard input could not be read.
+    #[error("cannot read standard input: {0}")]
+    Input(io::Error),
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(io::Error),
+}
+
+/// How an error is printed on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// For people.
+    Text,
+    /// One JSON object on one line.
+    Json,
+}
+
+/// An error as JSON. Its fields are part of leafctl's interface.
+#[derive(Debug, Serialize)]
+struct ErrorView<'a> {
+    /// leafd's number for the error; `null` if leafctl itself found it.
+    code: Option<u16>,
+    /// leafd's name for the error, or leafctl's.
+    name: &'a str,
+    message: &'a str,
+    /// `null` if unknown.
+    retry_after_ms: Option<u32>,
+    /// Of leafctl, once it ends.
+    exit_status: u8,
+    /// The line of standard input that is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
 }
 
 impl Failure {
@@ -42,11 +81,7 @@ impl Failure {
                 "\nleafd is older than this leafctl: upgrade it, or restart it if you already have.",
             );
         }
-        match error.code {
-            100..=199 => Self::Protocol(text),
-            200..=299 => Self::Usage(text),
-            _ => Self::Unavailable(text),
-        }
+        Self::Refused { text, error: error.clone() }
     }
 
     /// The exit status.
@@ -56,7 +91,49 @@ impl Failure {
             Self::Unavailable(_) => UNAVAILABLE,
             Self::Protocol(_) => PROTOCOL,
             Self::Duplicates(_) => DUPLICATES,
-            Self::Output(_) => OUTPUT,
+            Self::Input(_) | Self::Output(_) => INPUT_OR_OUTPUT,
+            Self::Refused { error, .. } => match error.code {
+                100..=199 => PROTOCOL,
+                200..=299 => USAGE,
+                _ => UNAVAILABLE,
+            },
+        }
+    }
+
+    /// The name of an error that leafctl itself found, or of leafd's.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "Usage",
+            Self::Unavailable(_) => "Unavailable",
+            Self::Protocol(_) => "Protocol",
+            Self::Duplicates(_) => "Duplicates",
+            Self::Input(_) => "Input",
+            Self::Output(_) => "Output",
+            Self::Refused { error, .. } => error.code().name(),
+        }
+    }
+
+    /// The error as JSON; `line` is the line of standard input that is wrong.
+    fn json(&self, line: Option<u64>) -> String {
+        let message = &self.to_string();
+        let (code, retry_after_ms) = match self {
+            Self::Refused { error, .. } => {
+                (Some(error.code), Some(error.retry_after_ms).filter(|after| *after > 0))
+            }
+            _ => (None, None),
+        };
+        let (name, exit_status) = (self.name(), self.code());
+        let view = ErrorView { code, name, message, retry_after_ms, exit_status, line };
+        // Numbers and text always have a JSON form.
+        serde_json::to_string(&view).unwrap_or_default()
+    }
+
+    /// What to print on stderr, without the end of the line.
+    pub(crate) fn message(&self, form: ErrorForm, line: Option<u64>) -> String {
+        match (form, line) {
+            (ErrorForm::Json, _) => self.json(line),
+            (ErrorForm::Text, Some(line)) => format!("leafctl: line {line}: {self}"),
+            (ErrorForm::Text, None) => format!("leafctl: {self}"),
         }
     }
 }
@@ -87,7 +164,7 @@ impl From<Error> for Failure {
 }
 
 /// Prints what went wrong, and returns the exit status.
-pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
+pub(crate) fn status(result: Result<(), Failure>, form: ErrorForm) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // `leafctl next … | head`: the reader has stopped reading, which is no failure.
@@ -95,16 +172,21 @@ pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            complain(&failure.to_string());
+            complain(&failure.message(form, None));
             ExitCode::from(failure.code())
         }
     }
 }
 
 /// Prints clap's message. Help goes to stdout and is no error.
-pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
+pub(crate) fn of_clap(error: &clap::Error, form: ErrorForm) -> ExitCode {
+    if form == ErrorForm::Json && error.use_stderr() {
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+        return status(Err(Failure::Usage(text.to_owned())), form);
+    }
     match error.print() {
-        Err(error) => status(Err(Failure::Output(error))),
+        Err(error) => status(Err(Failure::Output(error)), form),
         Ok(()) if error.use_stderr() => ExitCode::from(USAGE),
         Ok(()) => ExitCode::SUCCESS,
     }
@@ -112,7 +194,7 @@ pub(crate) fn of_clap(error: &clap::Error) -> ExitCode {
 
 fn complain(text: &str) {
     // If even stderr is closed, the exit status still says it.
-    let _ = writeln!(io::stderr(), "leafctl: {text}");
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 #[cfg(test)]
@@ -133,6 +215,28 @@ mod tests {
             assert_eq!(failure.code(), status, "{code:?}");
         }
         assert_eq!(Failure::Output(io::ErrorKind::StorageFull.into()).code(), 74);
+    }
+
+    #[test]
+    fn as_json_an_error_has_leafds_number_and_name_or_leafctls_name() {
+        let refusal = WireError::new(ErrorCode::StoreUnavailable, "no \"store\"\n");
+        let failure = Failure::refused(&refusal.with_retry_after_ms(1500));
+        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let mut error = json(&failure.message(ErrorForm::Json, None));
+        let message = error["message"].take();
+        assert!(
+            message.as_str().unwrap().ends_with("StoreUnavailable: no \"store\"\n"),
+            "{message}"
+        );
+        let fields = r#"{"code":302,"name":"StoreUnavailable","message":null,
+            "retry_after_ms":1500,"exit_status":69}"#;
+        assert_eq!(error, json(fields));
+        let failure = Failure::Usage("not an ID".to_owned());
+        assert_eq!(
+            failure.message(ErrorForm::Json, Some(7)),
+            r#"{"code":null,"name":"Usage","message":"not an ID","retry_after_ms":null,"exit_status":64,"line":7}"#
+        );
+        assert_eq!(failure.message(ErrorForm::Text, Some(7)), "leafctl: line 7: not an ID");
     }
 
     #[test]

@@ -13,32 +13,56 @@ use crate::exit::Failure;
 use crate::output::{Output, harmless};
 use leafd::cli::leafctl::DaemonArgs;
 use leafd::rfc3339::rfc3339;
+use serde::Serialize;
 
 /// Deadline for asking whether snowflake IDs are turned off. leafd answers that from memory at
 /// once; any longer wait means that they are enabled.
 const TURNED_OFF: Duration = Duration::from_millis(200);
 
-/// Checks that the daemon answers and, with `ready`, that it can issue IDs.
+/// The result as JSON.
+#[derive(Serialize)]
+struct HealthView<'a> {
+    /// Whether leafctl exits with 0.
+    ok: bool,
+    /// What was checked: `live`, or `ready` with `--ready`.
+    checked: &'static str,
+    message: &'a str,
+}
+
+/// Checks that the daemon answers and, with `ready`, that it can issue IDs; prints the result.
 ///
 /// # Errors
-/// The reason why it does not, or cannot.
+/// The reason why it does not, or cannot. In JSON, the reason is also the result.
 pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     ready: bool,
+    json: bool,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
+    let verdict = check(daemon, ready);
+    if json {
+        let checked = if ready { "ready" } else { "live" };
+        let message = verdict.as_ref().map_or_else(ToString::to_string, Clone::clone);
+        out.json(&HealthView { ok: verdict.is_ok(), checked, message: &message })?;
+        return verdict.map(drop);
+    }
+    out.line(verdict?)
+}
+
+/// What to tell the prober.
+fn check(daemon: &DaemonArgs, ready: bool) -> Result<String, Failure> {
     let began = Instant::now();
     let timeout = daemon.probe_timeout();
     let mut client = match connect::at_once(daemon, timeout) {
         // Other clients hold every connection. If a liveness probe failed for that, they could have
         // leafd killed.
         Err(Error::Refused(error)) if !ready && error.code() == ErrorCode::TooManyConnections => {
-            return out.line("leafd answers, but has no room for more connections");
+            return Ok("leafd answers, but has no room for more connections".to_owned());
         }
         client => client?,
     };
     if !ready {
-        return out.line("leafd answers");
+        return Ok("leafd answers".to_owned());
     }
     // One deadline for everything that the probe asks.
     let left = || timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
@@ -48,14 +72,11 @@ pub(crate) fn run<W: Write>(
     if let Some(reason) = unready(&status, || are_snowflakes_offered(&mut client)) {
         return Err(Failure::Unavailable(format!("leafd is not ready: {reason}")));
     }
-    match status.segments.store_error.as_str() {
-        "" => out.line("leafd is ready"),
+    Ok(match status.segments.store_error.as_str() {
+        "" => "leafd is ready".to_owned(),
         // The store's failure alone does not make it unready.
-        error => out.line(format_args!(
-            "leafd is ready, from memory: the store fails: {}",
-            harmless(error)
-        )),
-    }
+        error => format!("leafd is ready, from memory: the store fails: {}", harmless(error)),
+    })
 }
 
 /// Whether snowflake IDs are enabled. The status has only the refusal's text; the error has a

@@ -25,7 +25,7 @@ pub(crate) fn print<W: Write, I: IntoIterator<Item = u64>>(
     while missing > 0 {
         let part = u32::try_from(missing).unwrap_or(u32::MAX).min(limit);
         match ask(part) {
-            Ok(ids) => ids.into_iter().try_for_each(|id| out.line(id))?,
+            Ok(ids) => ids.into_iter().try_for_each(|id| out.id(id))?,
             Err(error) => {
                 limit = lower_limit(&error, part).ok_or(error)?;
                 continue;

@@ -1,45 +1,72 @@
 //! leafctl: the operator's tool for leafd. It is a client like any other: whatever it does, any
-//! program that speaks the protocol can do.
+//! program that speaks the protocol can do. leafd contains it too, as `leafd ctl`; that is why its
+//! modules are `pub(crate)`: `main.rs` of leafd brings them to its own root.
 
 #![allow(clippy::disallowed_methods, reason = "leafctl measures on the real host")]
 
-mod ask;
-mod bench;
-mod connect;
-mod decode;
-mod exit;
-mod explain;
-mod health;
-mod ids;
-mod output;
-mod status;
-mod table;
-mod tag;
-mod worker;
+pub(crate) mod ask;
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod connect;
+pub(crate) mod decode;
+pub(crate) mod exit;
+pub(crate) mod explain;
+pub(crate) mod health;
+pub(crate) mod ids;
+pub(crate) mod lines;
+pub(crate) mod name;
+pub(crate) mod output;
+pub(crate) mod status;
+pub(crate) mod table;
+pub(crate) mod tag;
+pub(crate) mod version;
+pub(crate) mod worker;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use leafd::cli;
 use leafd::cli::leafctl::{Cli, LeafctlCommand};
 
-use self::exit::Failure;
+use self::exit::{ErrorForm, Failure};
 use self::output::Output;
 
-fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => exit::status(run(&cli)),
-        Err(error) => exit::of_clap(&error),
+/// leafctl as a program of its own.
+pub(crate) fn main() -> ExitCode {
+    // The shell asks, while the operator types.
+    if let Some(done) = completions::answer() {
+        return done;
     }
+    execute(std::env::args_os().collect())
+}
+
+/// Parses the command line and executes it. Its first word is how leafctl was started, such as
+/// `leafctl` or `target/release/leafd ctl`.
+pub(crate) fn execute(words: Vec<OsString>) -> ExitCode {
+    name::remember(words.first());
+    let form = error_form(&words);
+    match cli::parse::<Cli>(words) {
+        Ok(cli) => exit::status(run(&cli), form),
+        Err(error) => exit::of_clap(&error, form),
+    }
+}
+
+/// How errors are printed: as JSON if the command line has `--json`, even if it is wrong otherwise.
+fn error_form(words: &[OsString]) -> ErrorForm {
+    let mut options = words.iter().skip(1).take_while(|word| *word != "--");
+    if options.any(|word| word == "--json") { ErrorForm::Json } else { ErrorForm::Text }
 }
 
 fn run(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
-        LeafctlCommand::Next { tag, count } => {
+        LeafctlCommand::Next { tag, count, json } => {
+            out.print_ids(*json, Some(tag));
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.next_many(tag, n))
         }
-        LeafctlCommand::Snowflake { count } => {
+        LeafctlCommand::Snowflake { count, json } => {
+            out.print_ids(*json, None);
             let mut client = connect::patient(&cli.daemon)?;
             ids::print(*count, &mut out, |n| client.snowflake_many(n))
         }
@@ -47,11 +74,13 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Status { json } => {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
-        LeafctlCommand::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
+        LeafctlCommand::Health { ready, json } => health::run(&cli.daemon, *ready, *json, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Explain(args) => explain::run(args, &mut out),
         LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),
+        LeafctlCommand::Version { json } => version::run(&cli.daemon, *json, &mut out),
+        LeafctlCommand::Completions { shell } => completions::print(*shell, &mut out),
     };
     // Flush even after a failure: the IDs received before it will not come again.
     let finished = out.finish();

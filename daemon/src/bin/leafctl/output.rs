@@ -8,8 +8,28 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
+/// What a line with an ID looks like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IdForm {
+    /// The bare number.
+    Plain,
+    /// A JSON object with the ID and, unless it is a snowflake ID, its tag.
+    Json(Option<String>),
+}
+
+/// An ID as JSON: text, since most programs that read JSON round numbers above 2^53.
+#[derive(Serialize)]
+struct IdView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag: Option<&'a str>,
+    id: String,
+}
+
 /// A buffered writer of results. Everything is written by [`Output::finish`] at the latest.
-pub(crate) struct Output<W: Write>(BufWriter<W>);
+pub(crate) struct Output<W: Write> {
+    writer: BufWriter<W>,
+    ids: IdForm,
+}
 
 impl Output<Stdout> {
     pub(crate) fn stdout() -> Self {
@@ -19,24 +39,44 @@ impl Output<Stdout> {
 
 impl<W: Write> Output<W> {
     pub(crate) fn to(writer: W) -> Self {
-        Self(BufWriter::with_capacity(64 * 1024, writer))
+        Self { writer: BufWriter::with_capacity(64 * 1024, writer), ids: IdForm::Plain }
+    }
+
+    /// Sets what [`Output::id`] writes: with `json`, an object with the ID and its tag.
+    pub(crate) fn print_ids(&mut self, json: bool, tag: Option<&str>) {
+        self.ids = if json { IdForm::Json(tag.map(str::to_owned)) } else { IdForm::Plain };
+    }
+
+    /// Writes an ID on one line.
+    pub(crate) fn id(&mut self, id: u64) -> Result<(), Failure> {
+        match &self.ids {
+            IdForm::Plain => writeln!(self.writer, "{id}").map_err(Failure::Output),
+            IdForm::Json(tag) => {
+                let view = IdView { tag: tag.as_deref(), id: id.to_string() };
+                write_json(&mut self.writer, &view)
+            }
+        }
     }
 
     /// Writes one line.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> Result<(), Failure> {
-        writeln!(self.0, "{line}").map_err(Failure::Output)
+        writeln!(self.writer, "{line}").map_err(Failure::Output)
     }
 
     /// Writes `value` as JSON on one line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
-        serde_json::to_writer(&mut self.0, value).map_err(|error| Failure::Output(error.into()))?;
-        self.line("")
+        write_json(&mut self.writer, value)
     }
 
     /// Flushes the buffer.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
-        self.0.flush().map_err(Failure::Output)
+        self.writer.flush().map_err(Failure::Output)
     }
+}
+
+fn write_json(writer: &mut impl Write, value: &impl Serialize) -> Result<(), Failure> {
+    serde_json::to_writer(&mut *writer, value).map_err(|error| Failure::Output(error.into()))?;
+    writeln!(writer).map_err(Failure::Output)
 }
 
 /// Escapes the control characters of text from a daemon or its store, so that the terminal shows
@@ -78,6 +118,21 @@ pub(crate) mod tests {
         out.finish().unwrap();
         drop(out);
         String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn in_json_an_id_is_a_string() {
+        let largest = u64::try_from(i64::MAX).unwrap();
+        let line = |json, tag| {
+            printed(|out| {
+                out.print_ids(json, tag);
+                out.id(largest)
+            })
+        };
+        assert_eq!(line(false, Some("a")), "9223372036854775807\n");
+        assert_eq!(line(true, None), "{\"id\":\"9223372036854775807\"}\n");
+        let tagged = r#"{"tag":"a\"b","id":"9223372036854775807"}"#;
+        assert_eq!(line(true, Some("a\"b")), format!("{tagged}\n"));
     }
 
     #[test]
