@@ -3,3 +3,4 @@
 
 pub mod leafctl;
 pub mod leafd;
+pub mod status;

@@ -11,9 +11,11 @@ mod exit;
 mod health;
 mod ids;
 mod output;
+mod screen;
 mod status;
 mod table;
 mod tag;
+mod text;
 mod worker;
 
 use std::process::ExitCode;
@@ -43,9 +45,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             ids::print(*count, &mut out, |n| client.snowflake_many(n))
         }
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
-        LeafctlCommand::Status { json } => {
-            status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
-        }
+        LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),

@@ -27,6 +27,11 @@ impl<W: Write> Output<W> {
         writeln!(self.0, "{line}").map_err(Failure::Output)
     }
 
+    /// Writes a text as it is.
+    pub(crate) fn text(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        write!(self.0, "{text}").map_err(Failure::Output)
+    }
+
     /// Writes `value` as JSON on one line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.0, value).map_err(|error| Failure::Output(error.into()))?;
