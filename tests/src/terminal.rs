@@ -194,6 +194,14 @@ impl Terminal {
         screen.rows(0, columns).map(|line| line.trim_end().to_owned()).collect()
     }
 
+    /// A part of each line of the screen: `width` columns from `column` on. A wide character takes
+    /// two columns, so this is not a part of the text.
+    #[must_use]
+    pub fn part(&self, column: u16, width: u16) -> Vec<String> {
+        let display = self.display();
+        display.parser.screen().rows(column, width).collect()
+    }
+
     /// Whether any line was too long for the window and went on in the next one.
     #[must_use]
     pub fn has_wrapped(&self) -> bool {
