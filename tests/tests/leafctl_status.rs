@@ -100,7 +100,8 @@ fn all_prints_every_tag_and_wide_every_column_on_a_terminal() {
     let screen = on(&mut terminal, &leafctl(&home, &["status", "--wide"]));
     assert!(screen[0].starts_with("leafd      "), "{screen:#?}");
     assert!(terminal.has_wrapped(), "{screen:#?}");
-    let received: Vec<_> = terminal.received().replace("\x1b[1m", "").lines().map(str::to_owned).collect();
+    let received: Vec<_> =
+        terminal.received().replace("\x1b[1m", "").lines().map(str::to_owned).collect();
     assert_eq!(heading(&received).replace("\x1b[0m", ""), EVERY_COLUMN);
 }
 

@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(table.lines(Some(40))[1], "orders    10  1,000  it is full");
         assert_eq!(table.lines(Some(31))[1], "orders    10  1,000  it is full");
         assert_eq!(table.lines(Some(30))[1], "orders    10  1,000  it is fu…");
-        assert_eq!(table.lines(Some(24))[1], "orde…    10  1,000  it …");
+        assert_eq!(table.lines(Some(24))[1], "ord…    10  1,000  it i…");
         assert_eq!(table.lines(Some(20))[1], "orders    10  it is…");
         assert_eq!(table.lines(Some(17))[1], "ord…    10  it i…");
         assert_eq!(table.lines(Some(8))[1], "ord…   …");

@@ -62,7 +62,7 @@ fn print<W: Write>(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::gather::Snapshot;
     use super::*;
     use crate::output::tests::printed as output;

@@ -80,7 +80,7 @@ fn tag_lines(
     let known = usize::try_from(known).unwrap_or(usize::MAX).max(tags.len());
     let free = screen.rows.saturating_sub(to.len());
     // No more than these can fit, and the widths of the others must not count.
-    let candidates = tags.get(..free).unwrap_or(&tags);
+    let candidates = tags.get(..free.max(1)).unwrap_or(&tags);
     let mut lines = tag::range_lines(candidates, columns, store_error);
     let all_fit = candidates.len() == known && rows(screen, &lines) <= free;
     // The heading, the first tag, and the line that counts the others.

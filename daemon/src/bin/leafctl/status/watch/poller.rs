@@ -1,4 +1,5 @@
-//! The thread that asks leafd. It keeps one connection as long as that works.
+//! The thread that asks leafd. It connects for each question, as an operator would who types the
+//! command again: an open connection would retry for seconds where nobody listens any more.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leaf_client::blocking::Client;
 use leafd::cli::leafctl::DaemonArgs;
 
 use super::super::gather::{self, Snapshot};
@@ -59,26 +59,15 @@ fn poll(
     to: &Sender<Reading>,
     mut ring: &UnixStream,
 ) {
-    let mut client = None;
     loop {
         let at_ms = now_ms();
-        let result = ask(daemon, &mut client, most);
-        if result.is_err() {
-            client = None;
-        }
+        let client = connect::prompt(daemon);
+        let result = client.and_then(|mut client| gather::read(&mut client, most));
         if to.send(Reading { at_ms, result }).is_err() || ring.write_all(&[0]).is_err() {
             return;
         }
         thread::sleep(interval);
     }
-}
-
-fn ask(daemon: &DaemonArgs, client: &mut Option<Client>, most: usize) -> Result<Snapshot, Failure> {
-    let client = match client {
-        Some(client) => client,
-        None => client.insert(connect::prompt(daemon)?),
-    };
-    gather::read(client, most)
 }
 
 fn now_ms() -> u64 {
