@@ -4,10 +4,11 @@
 use std::process::Command;
 
 use leafd_tests::daemon::Home;
+use leafd_tests::stores::wait_until;
 use leafd_tests::{Daemon, Terminal};
 
 /// A daemon with this many tags in use. `tag-00` has issued the most IDs.
-fn with_tags(home: &Home, count: u64) -> Daemon {
+fn with_tags(home: &Home, count: u32) -> Daemon {
     let daemon = home.start();
     let mut client = daemon.client();
     for number in 0..count {
@@ -61,7 +62,7 @@ fn with_many_tags_the_summary_stays_on_a_screen_of_80_by_24_and_nothing_wraps() 
     assert!(screen[0].starts_with("leafd      "), "{screen:#?}");
     assert!(screen.iter().any(|line| line.starts_with("segments   sqlite")), "{screen:#?}");
     assert!(screen.iter().any(|line| line.starts_with("snowflake  serving")), "{screen:#?}");
-    assert!(screen.iter().any(|line| line.contains("(ends 2080-07-10)")), "{screen:#?}");
+    assert!(screen.iter().any(|line| line.ends_with(", ends 2080-07-10")), "{screen:#?}");
     assert!(heading(&screen).starts_with("TAG REMAINING LASTS WAITING POSITION"), "{screen:#?}");
     let shown = tags(&screen).len();
     assert!(shown >= 5, "{screen:#?}");
@@ -89,9 +90,6 @@ fn all_prints_every_tag_and_wide_every_column_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let _daemon = with_tags(&home, 40);
-    let mut terminal = Terminal::open(80, 60);
-    on(&mut terminal, &leafctl(&home, &["status", "--all"]));
-    terminal.resize(80, 20);
     let mut terminal = Terminal::open(80, 24);
     on(&mut terminal, &leafctl(&home, &["status", "--all"]));
     let received: Vec<_> = terminal.received().lines().map(str::to_owned).collect();
@@ -157,6 +155,19 @@ fn memory_that_outlasts_the_day_says_so_and_no_more() {
     let out = piped(&home, &["status"]);
     let line = out.lines().find(|line| line.starts_with("orders")).unwrap();
     assert!(line.contains("  over a day  ") || line.contains("  idle  "), "{out}");
+}
+
+#[test]
+fn soon_after_a_burst_its_tag_is_idle() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with("SEGMENT_DEFAULT_STEP", "1000000");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    for _ in 0..100 {
+        client.next_many("orders", 100).unwrap();
+    }
+    // The rate covers ten seconds or more. Nothing but the status itself looks at the tag meanwhile.
+    wait_until("it is idle", || piped(&home, &["status"]).contains("  idle  "));
 }
 
 #[test]

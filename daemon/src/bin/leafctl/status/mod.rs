@@ -133,7 +133,8 @@ pub(crate) mod tests {
             "0.1.0, pid 7, up 1 h 0 min, connections 3, requests 1,234,567",
             "disk full\\u{1b}",
             "snowflake  serving",
-            "worker 513 by fixed, layout 41/10/12@1288834974657/1ms (ends 2080-07-10), IDs issued 0\n",
+            "worker 513 by fixed, IDs issued 0\n",
+            "layout   41/10/12@1288834974657/1ms, ends 2080-07-10\n",
             "ceiling  2020-09-13T12:26:43.000Z",
             "order",
         ] {

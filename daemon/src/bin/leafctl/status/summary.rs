@@ -86,7 +86,13 @@ fn snowflake(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
         }
     };
     to.push(Entry { label: "snowflake", text, tone });
-    to.push(worker(status));
+    let worker = status
+        .worker
+        .map_or_else(|| "no worker ID".to_owned(), |worker| format!("worker {worker}"));
+    let registry = harmless(&status.registry);
+    let issued = grouped(status.issued);
+    to.push(Entry::plain("", format!("{worker} by {registry}, IDs issued {issued}")));
+    to.push(layout(status));
     registration(status, to);
     for (name, unix_ms) in [
         ("clock", status.clock_unix_ms),
@@ -105,27 +111,17 @@ fn snowflake(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
     }
 }
 
-fn worker(status: &SnowflakeStatus) -> Entry {
-    let worker = status
-        .worker
-        .map_or_else(|| "no worker ID".to_owned(), |worker| format!("worker {worker}"));
+fn layout(status: &SnowflakeStatus) -> Entry {
     let end_ms = layout_end_ms(status);
     let left_ms = end_ms.map(|end_ms| end_ms.saturating_sub(status.clock_unix_ms));
     let soon = left_ms.filter(|left_ms| *left_ms < YEAR_MS);
     let end = end_ms.map(|end_ms| {
-        // A date is enough; the clocks of all hosts are not that exact.
         let moment = rfc3339(end_ms);
         let date = moment.split_once('T').map_or(moment.as_str(), |(date, _)| date);
         let left = soon.map(|left_ms| format!(", in {}", rough(left_ms))).unwrap_or_default();
-        format!(" (ends {date}{left})")
+        format!(", ends {date}{left}")
     });
-    let text = format!(
-        "{worker} by {}, layout {}{}, IDs issued {}",
-        harmless(&status.registry),
-        harmless(&status.layout),
-        end.unwrap_or_default(),
-        grouped(status.issued),
-    );
+    let text = format!("layout   {}{}", harmless(&status.layout), end.unwrap_or_default());
     Entry::toned(if soon.is_some() { Tone::Warning } else { Tone::Plain }, text)
 }
 
@@ -146,5 +142,23 @@ fn registration(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
             until.unwrap_or_default(),
         );
         to.push(Entry::toned(Tone::Failure, text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::status;
+    use super::*;
+
+    #[test]
+    fn a_layout_that_ends_within_a_year_is_a_warning_with_the_time_left() {
+        let mut status = status(SnowflakeState::Serving).snowflake;
+        assert_eq!(layout(&status).tone, Tone::Plain);
+        status.clock_unix_ms = 3_487_858_230_209 - 50 * 3_600_000;
+        let soon = layout(&status);
+        let text = "layout   41/10/12@1288834974657/1ms, ends 2080-07-10, in 2 d 2 h";
+        assert_eq!((soon.text.as_str(), soon.tone), (text, Tone::Warning));
+        status.layout = "of a later version".to_owned();
+        assert_eq!(layout(&status).text, "layout   of a later version");
     }
 }
