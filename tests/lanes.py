@@ -67,6 +67,8 @@ QUICK = {
     "kubernetes": "",
     "leafctl": "the_first_commands_of_the_readme",
     "leafctl_health": "a_daemon_that_answers_is_healthy",
+    "leafctl_status": "with_many_tags_the_summary",
+    "leafctl_watch": "the_watch_redraws",
     "lifecycle": "sigterm_and_sigint",
     "outage": "a_restart_without_the_store",
     "protocol": "a_client_written_from_the_page",

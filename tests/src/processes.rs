@@ -22,7 +22,7 @@ pub fn has_ended(pid: Pid) -> bool {
 }
 
 /// Whether a process or thread, given by its folder in `/proc`, is stopped or has ended.
-pub(crate) fn is_stopped(folder: &Path) -> bool {
+pub fn is_stopped(folder: &Path) -> bool {
     is_in_state(folder, &['T', 'Z', 'X'])
 }
 

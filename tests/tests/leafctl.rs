@@ -134,7 +134,7 @@ fn the_status_estimates_how_long_memory_lasts_under_load_and_not_for_an_unused_t
     assert!(remaining > 0);
     assert_eq!(seconds_left, None);
     let shown = leafctl(&home, &["tag", "show", "orders"]).1;
-    assert!(shown.contains("\nlasts        -\n"), "{shown}");
+    assert!(shown.contains("\nlasts        idle\n"), "{shown}");
 }
 
 #[test]

@@ -287,9 +287,10 @@ fn leafctl_shows_worker_ids_their_owners_and_the_last_reports() {
     ended.stop();
     let (code, status) = leafctl(&home, &["status"]);
     println!("{status}");
-    let worker = format!("worker {own} by zookeeper, layout 41/10/12@1288834974657/1ms");
-    for part in ["snowflake  serving", &worker, "identity node-7, last report ", " ago", "ceiling"]
-    {
+    let worker = format!("worker {own} by zookeeper, IDs issued ");
+    let layout = "layout   41/10/12@1288834974657/1ms, ends 2080-07-10\n";
+    let report = "identity node-7, last report ";
+    for part in ["snowflake  serving", &worker, layout, report, " ago", "ceiling"] {
         assert!(code == Some(0) && status.contains(part), "{part:?} is not in\n{status}");
     }
     assert!(!status.contains("failed"), "{status}");

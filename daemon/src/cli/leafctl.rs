@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use super::status::StatusArgs;
 use crate::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leaf_client::Layout;
@@ -28,7 +29,7 @@ pub struct Cli {
 }
 
 /// How to reach leafd, and how long to wait for it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct DaemonArgs {
     /// Connect to the leafd on this socket [env: LEAFD_SOCKET] [default: the socket of a leafd that
     /// this user runs, else /run/leafd/leafd.sock]
@@ -98,11 +99,7 @@ pub enum LeafctlCommand {
     /// Split snowflake IDs into time, worker ID and sequence number
     Decode(DecodeArgs),
     /// Show what leafd is doing: its tags and ranges, its worker ID, its clock
-    Status {
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    Status(StatusArgs),
     /// Check whether leafd answers, for probes: exit with 0, or with 69 and print the reason
     Health {
         /// Also check that leafd can issue IDs: fail if snowflake IDs are enabled but not

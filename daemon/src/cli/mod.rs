@@ -5,6 +5,7 @@ pub mod completion;
 pub mod examples;
 pub mod leafctl;
 pub mod leafd;
+pub mod status;
 
 use std::ffi::OsString;
 

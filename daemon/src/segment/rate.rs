@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_after_a_burst_lets_its_last_ids_pass_too() {
+        let mut rate = busy();
+        // The first look sees 40 IDs that no sample had seen; they could be a slow load.
+        assert_eq!(rate.seconds_for(2000, T0 + 40 * S, 30_040), Some(500));
+        rate.note(T0 + 40 * S, 30_040);
+        assert_eq!(rate.seconds_for(2000, T0 + 50 * S, 30_040), None);
+    }
+
+    #[test]
     fn the_first_second_counts_as_a_whole_second_of_load() {
         let rate = sampled(&[(Duration::ZERO, 0)]);
         for after in [Duration::ZERO, S / 1000, S / 2, S] {

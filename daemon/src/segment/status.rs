@@ -59,8 +59,10 @@ impl Segments {
 
     fn in_memory(&self, name: &BizTag) -> InMemory {
         let Some(tag) = self.find(name.as_str()) else { return InMemory::default() };
-        let (state, now) = (tag.lock(), self.now());
-        let buffer = &state.buffer;
+        let (mut state, now) = (tag.lock(), self.now());
+        let buffer = &mut state.buffer;
+        // Without this, the end of a burst that nobody polled would look like a slow load.
+        buffer.note_rate(now);
         let view = buffer.view();
         let lease_error = match &view.lease_error {
             // The error that the tag saw when it began to wait may be out of date.

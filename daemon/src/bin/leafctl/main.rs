@@ -16,9 +16,11 @@ pub(crate) mod ids;
 pub(crate) mod lines;
 pub(crate) mod name;
 pub(crate) mod output;
+pub(crate) mod screen;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod tag;
+pub(crate) mod text;
 pub(crate) mod version;
 pub(crate) mod worker;
 
@@ -71,9 +73,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             ids::print(*count, &mut out, |n| client.snowflake_many(n))
         }
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
-        LeafctlCommand::Status { json } => {
-            status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
-        }
+        LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Health { ready, json } => health::run(&cli.daemon, *ready, *json, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),

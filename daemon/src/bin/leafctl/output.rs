@@ -63,6 +63,11 @@ impl<W: Write> Output<W> {
         writeln!(self.writer, "{line}").map_err(Failure::Output)
     }
 
+    /// Writes a text as it is.
+    pub(crate) fn text(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        write!(self.0, "{text}").map_err(Failure::Output)
+    }
+
     /// Writes `value` as JSON on one line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         write_json(&mut self.writer, value)

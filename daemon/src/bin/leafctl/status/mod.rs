@@ -1,183 +1,86 @@
 //! `leafctl status`: the daemon's state, as text or as JSON.
 
+mod gather;
+mod page;
+mod summary;
 mod view;
+mod watch;
 
 use std::io::Write;
 
-use leaf_client::Error;
-use leaf_client::blocking::Client;
-use leaf_client::wire::{
-    DaemonStatus, ErrorCode, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus,
-};
-use leafd::duration::rough;
+use leafd::cli::leafctl::{DaemonArgs, StatusArgs};
 
 use self::view::StatusView;
+use crate::connect;
 use crate::exit::Failure;
-use crate::output::{Output, grouped, harmless};
-use crate::tag;
-use leafd::rfc3339::rfc3339;
-
-/// Most tags in the text output.
-const SHOWN_TAGS: usize = 100;
+use crate::output::Output;
+use crate::screen::{Line, Screen};
 
 /// Prints the status. Any status is a success, even one that reports failures.
 ///
 /// # Errors
 /// The daemon's refusals, and `Output`.
 pub(crate) fn run<W: Write>(
-    client: &mut Client,
-    json: bool,
+    daemon: &DaemonArgs,
+    args: &StatusArgs,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    let status = client.status()?;
-    let (mut forbidden, mut old) = (None, false);
-    // A person reads a screen or two; a program wants every tag in use.
-    let most = if json { usize::MAX } else { SHOWN_TAGS };
-    let tags = tag::up_to(most, |after, limit| {
-        let page = if old { client.tag_list(after, limit) } else { client.tags_used(after, limit) };
-        match page {
-            // Only administrators may see tags; everyone may see the rest.
-            Err(Error::Refused(error)) if error.code() == ErrorCode::Forbidden => {
-                forbidden = Some(error.message);
-                Ok(Vec::new())
-            }
-            // Version 0.1.0 can only list all tags, not those in use.
-            Err(Error::Refused(error)) if error.code() == ErrorCode::UnknownCall => {
-                old = true;
-                client.tag_list(after, limit)
-            }
-            page => page,
-        }
-    })?;
-    match forbidden {
-        None => print(&status, Some(&tags), json, out),
-        Some(why) => {
-            print(&status, None, json, out)?;
-            if !json {
-                out.line(format_args!("\nThe tags are not shown: {}", harmless(&why)))?;
-            }
-            Ok(())
-        }
+    let screen = Screen::of_stdout();
+    if let Some(interval) = args.watch {
+        return watch::run(daemon, args, interval, out);
+    }
+    let mut client = connect::prompt(daemon)?;
+    let snapshot = gather::read(&mut client, most(args, screen.as_ref()))?;
+    if args.json {
+        return out.json(&StatusView::new(&snapshot.status, snapshot.tags.as_deref().ok()));
+    }
+    // The shell's prompt takes the last row.
+    let fits = screen.map(|screen| Screen { rows: screen.rows.saturating_sub(1), ..screen });
+    print(&page::page(&snapshot, args, fits.as_ref()), screen.as_ref(), out)
+}
+
+/// How many tags to read.
+fn most(args: &StatusArgs, screen: Option<&Screen>) -> usize {
+    match screen {
+        Some(_) if !args.json && !args.all => page::MOST_READ,
+        _ => usize::MAX,
     }
 }
 
 fn print<W: Write>(
-    status: &DaemonStatus,
-    tags: Option<&[TagStatus]>,
-    json: bool,
+    lines: &[Line],
+    screen: Option<&Screen>,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
-    if json {
-        return out.json(&StatusView::new(status, tags));
-    }
-    out.line(format_args!(
-        "leafd      {}, pid {}, up {}, connections {}, requests {}, state in {}",
-        harmless(&status.version),
-        status.pid,
-        rough(status.uptime_ms),
-        grouped(status.connections.into()),
-        grouped(status.requests),
-        harmless(&status.state_dir),
-    ))?;
-    segments(&status.segments, out)?;
-    snowflake(&status.snowflake, out)?;
-    match tags {
-        None | Some([]) => Ok(()),
-        Some(tags) => {
-            out.line("")?;
-            tag::print_ranges(tags, out)?;
-            let more = status.segments.tags.saturating_sub(tags.len() as u64);
-            if tags.len() >= SHOWN_TAGS && more > 0 {
-                out.line(format_args!(
-                    "The first {} of {} tags; leafctl tag show TAG shows any of them",
-                    tags.len(),
-                    grouped(status.segments.tags),
-                ))?;
-            }
-            Ok(())
+    for line in lines {
+        match screen {
+            Some(screen) => out.line(screen.painted(line))?,
+            None => out.line(&line.text)?,
         }
-    }
-}
-
-fn segments<W: Write>(totals: &SegmentTotals, out: &mut Output<W>) -> Result<(), Failure> {
-    out.line(format_args!(
-        "segments   {}; tags {}, IDs issued {}, leases {}, waiting {}",
-        harmless(&totals.store),
-        grouped(totals.tags),
-        grouped(totals.issued),
-        grouped(totals.leases),
-        grouped(totals.waiting),
-    ))?;
-    if !totals.store_error.is_empty() {
-        out.line(format_args!("           the store failed: {}", harmless(&totals.store_error)))?;
-    }
-    Ok(())
-}
-
-fn snowflake<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<(), Failure> {
-    let state = match &status.state {
-        SnowflakeState::Serving => "serving".to_owned(),
-        SnowflakeState::ClockBehind { behind_ms } => {
-            format!("waiting: the clock is {} behind", rough(*behind_ms))
-        }
-        SnowflakeState::Refused { reason } => format!("refused: {}", harmless(reason)),
-        SnowflakeState::Starting { reason } => format!("starting: {}", harmless(reason)),
-    };
-    out.line(format_args!("snowflake  {state}"))?;
-    let worker = status
-        .worker
-        .map_or_else(|| "no worker ID".to_owned(), |worker| format!("worker {worker}"));
-    out.line(format_args!(
-        "           {worker} by {}, layout {}, IDs issued {}",
-        harmless(&status.registry),
-        harmless(&status.layout),
-        grouped(status.issued),
-    ))?;
-    registration(status, out)?;
-    for (name, unix_ms) in [
-        ("clock", status.clock_unix_ms),
-        ("last ID", status.last_unix_ms),
-        ("ceiling", status.ceiling_unix_ms),
-    ] {
-        if unix_ms > 0 {
-            out.line(format_args!("           {name:<8} {}", rfc3339(unix_ms)))?;
-        }
-    }
-    if let Some(offset_ms) = status.clock_offset_ms {
-        let side = if offset_ms < 0 { "behind" } else { "ahead" };
-        let distance = rough(offset_ms.unsigned_abs());
-        out.line(format_args!(
-            "           peers    {}, {distance} {side} on average",
-            status.peers
-        ))?;
-    }
-    Ok(())
-}
-
-/// What a registry with a list of instances knows about this leafd.
-fn registration<W: Write>(status: &SnowflakeStatus, out: &mut Output<W>) -> Result<(), Failure> {
-    if !status.identity.is_empty() {
-        let report = match status.last_report_ms_ago {
-            Some(ms_ago) => format!("last report {} ago", rough(ms_ago)),
-            None => "no report yet".to_owned(),
-        };
-        out.line(format_args!("           identity {}, {report}", harmless(&status.identity)))?;
-    }
-    if !status.registry_error.is_empty() {
-        let until = status.limit_unix_ms.map(|limit| format!("; IDs until {}", rfc3339(limit)));
-        out.line(format_args!(
-            "           the registry failed: {}{}",
-            harmless(&status.registry_error),
-            until.unwrap_or_default(),
-        ))?;
     }
     Ok(())
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::gather::Snapshot;
     use super::*;
     use crate::output::tests::printed as output;
+    use crate::tag;
+    use clap::Parser;
+    use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus};
+    use leafd::cli::leafctl::{Cli, LeafctlCommand};
+
+    pub(super) fn arguments(line: &[&str]) -> StatusArgs {
+        match Cli::parse_from(["leafctl", "status"].iter().chain(line)).command {
+            LeafctlCommand::Status(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn snapshot(state: SnowflakeState) -> Snapshot {
+        Snapshot { status: status(state), tags: Ok(vec![tag::tests::tag("order")]) }
+    }
 
     pub(crate) fn status(state: SnowflakeState) -> DaemonStatus {
         DaemonStatus {
@@ -215,11 +118,12 @@ pub(crate) mod tests {
     }
 
     fn printed(status: &DaemonStatus, json: bool) -> String {
-        printed_with(status, &[tag::tests::tag("order")], json)
-    }
-
-    fn printed_with(status: &DaemonStatus, tags: &[TagStatus], json: bool) -> String {
-        output(|out| print(status, Some(tags), json, out))
+        let snapshot =
+            Snapshot { status: status.clone(), tags: Ok(vec![tag::tests::tag("order")]) };
+        output(|out| match json {
+            true => out.json(&StatusView::new(&snapshot.status, snapshot.tags.as_deref().ok())),
+            false => print(&page::page(&snapshot, &arguments(&[]), None), None, out),
+        })
     }
 
     #[test]
@@ -229,7 +133,8 @@ pub(crate) mod tests {
             "0.1.0, pid 7, up 1 h 0 min, connections 3, requests 1,234,567",
             "disk full\\u{1b}",
             "snowflake  serving",
-            "worker 513 by fixed",
+            "worker 513 by fixed, IDs issued 0\n",
+            "layout   41/10/12@1288834974657/1ms, ends 2080-07-10\n",
             "ceiling  2020-09-13T12:26:43.000Z",
             "order",
         ] {
@@ -238,18 +143,6 @@ pub(crate) mod tests {
         for part in ["last ID", "identity", "report", "registry", "peers"] {
             assert!(!text.contains(part), "{part} is in:\n{text}");
         }
-    }
-
-    #[test]
-    fn the_text_says_how_many_tags_it_leaves_out() {
-        let mut status = status(SnowflakeState::Serving);
-        let names = (0..SHOWN_TAGS).map(|number| tag::tests::tag(&format!("tag-{number:03}")));
-        let tags: Vec<_> = names.collect();
-        status.segments.tags = 100;
-        assert!(!printed_with(&status, &tags, false).contains("The first"));
-        status.segments.tags = 12_345;
-        let text = printed_with(&status, &tags, false);
-        assert!(text.contains("The first 100 of 12,345 tags;"), "{text}");
     }
 
     fn registered() -> DaemonStatus {
@@ -305,6 +198,7 @@ pub(crate) mod tests {
         assert_eq!(value["snowflake"]["worker"], 513);
         assert_eq!(value["snowflake"]["identity"], "");
         assert!(value["snowflake"]["clock_offset_ms"].is_null());
+        assert_eq!(value["snowflake"]["layout_end_unix_ms"], 3_487_858_230_209_u64);
         assert_eq!(value["tags"][0]["tag"], "order");
         let value: serde_json::Value = serde_json::from_str(&printed(&registered(), true)).unwrap();
         assert_eq!(value["snowflake"]["last_report_ms_ago"], 1000);

@@ -3,6 +3,7 @@
 use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus};
 use serde::Serialize;
 
+use super::summary::layout_end_ms;
 use crate::tag::TagView;
 
 /// All of `leafctl status --json`.
@@ -45,6 +46,7 @@ struct SnowflakeView<'a> {
     worker: Option<u64>,
     registry: &'a str,
     layout: &'a str,
+    layout_end_unix_ms: Option<u64>,
     ceiling_unix_ms: u64,
     last_unix_ms: u64,
     clock_unix_ms: u64,
@@ -102,6 +104,7 @@ impl<'a> From<&'a SegmentTotals> for SegmentsView<'a> {
 
 impl<'a> From<&'a SnowflakeStatus> for SnowflakeView<'a> {
     fn from(status: &'a SnowflakeStatus) -> Self {
+        let layout_end_unix_ms = layout_end_ms(status);
         let SnowflakeStatus {
             state,
             worker,
@@ -131,6 +134,7 @@ impl<'a> From<&'a SnowflakeStatus> for SnowflakeView<'a> {
             worker: *worker,
             registry,
             layout,
+            layout_end_unix_ms,
             ceiling_unix_ms: *ceiling_unix_ms,
             last_unix_ms: *last_unix_ms,
             clock_unix_ms: *clock_unix_ms,

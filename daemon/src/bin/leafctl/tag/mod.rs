@@ -1,5 +1,6 @@
 //! `leafctl tag`: lists and administers biz tags. `status` shares the paging and the views.
 
+mod columns;
 mod confirm;
 mod view;
 
@@ -10,9 +11,11 @@ use leafd::cli::leafctl::{DaemonArgs, TagCommand};
 
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
+use crate::screen::Screen;
 use crate::{ask, connect};
 
-pub(crate) use self::view::{TagView, print_ranges};
+pub(crate) use self::columns::{most_urgent_first, range_lines};
+pub(crate) use self::view::TagView;
 
 /// Executes one command of `leafctl tag`.
 ///
@@ -30,7 +33,9 @@ pub(crate) fn run<W: Write>(
             if *json {
                 return out.json(&tags.iter().map(TagView::from).collect::<Vec<_>>());
             }
-            return view::print_rows(&tags, out);
+            let columns = Screen::of_stdout().map(|screen| screen.columns);
+            let lines = columns::row_lines(&tags, columns);
+            return lines.into_iter().try_for_each(|line| out.line(line));
         }
         TagCommand::Create { tag, step, first, description, json } => {
             // 0: the daemon chooses the step.
@@ -169,8 +174,10 @@ pub(crate) mod tests {
     #[test]
     fn control_characters_of_a_tag_do_not_reach_the_terminal() {
         let text = printed(|out| {
-            print_ranges(&[tag("order")], out)?;
-            view::print_rows(&[tag("order")], out)?;
+            range_lines(&[tag("order")], None, "")
+                .iter()
+                .try_for_each(|line| out.line(&line.text))?;
+            columns::row_lines(&[tag("order")], None).iter().try_for_each(|line| out.line(line))?;
             view::print_all(&tag("order"), out)
         });
         assert!(text.contains("[1001, 3001)") && text.contains("2,000 IDs, 1 min 1 s ago"));
@@ -178,19 +185,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_views_show_how_long_memory_lasts_or_a_dash_for_an_idle_tag() {
+    fn the_views_show_how_long_memory_lasts_and_promise_no_more_than_a_day() {
         for (seconds_left, text) in [
-            (None, "-"),
+            (None, "idle"),
             (Some(0), "0 s"),
             (Some(90), "1 min 30 s"),
-            (Some(u64::MAX), "213503982334 d 14 h"),
+            (Some(86_399), "23 h 59 min"),
+            (Some(86_400), "over a day"),
+            (Some(u64::MAX), "over a day"),
         ] {
             let tag = TagStatus { seconds_left, ..tag("order") };
-            let printed = printed(|out| {
-                print_ranges(std::slice::from_ref(&tag), out)?;
-                view::print_all(&tag, out)
-            });
-            assert!(printed.contains(&format!("  {text}  2,000 IDs, ")), "{printed}");
+            let line = range_lines(std::slice::from_ref(&tag), None, "").remove(1).text;
+            assert!(line.contains(&format!("  {text}        0  ")), "{line}");
+            let printed = printed(|out| view::print_all(&tag, out));
             assert!(printed.contains(&format!("\nlasts        {text}\n")), "{printed}");
         }
     }

@@ -1,4 +1,4 @@
-//! How leafctl prints tags: as JSON, as a table, or as lines.
+//! How leafctl prints a tag: as JSON, or one field per line; and the words for its fields.
 
 use std::io::Write;
 
@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::{Output, grouped, harmless};
-use crate::table::{Align, TextTable};
+
+const DAY_S: u64 = 86_400;
 
 /// The JSON of a half-open range `[start, end)`.
 #[derive(Debug, Serialize)]
@@ -86,88 +87,38 @@ impl<'a> From<&'a TagStatus> for TagView<'a> {
     }
 }
 
-fn span(span: Option<Span>) -> String {
+pub(super) fn span(span: Option<Span>) -> String {
     span.map_or_else(|| "-".to_owned(), |Span { start, end }| format!("[{start}, {end})"))
 }
 
-fn position(tag: &TagStatus) -> String {
+pub(super) fn position(tag: &TagStatus) -> String {
     if tag.position == 0 { "-".to_owned() } else { tag.position.to_string() }
 }
 
-fn last_lease(tag: &TagStatus) -> String {
+pub(super) fn last_lease(tag: &TagStatus) -> String {
     tag.last_lease_ms_ago.map_or_else(
         || "-".to_owned(),
         |age| format!("{} IDs, {} ago", grouped(tag.last_lease_size), rough(age)),
     )
 }
 
-/// How long the IDs in memory last.
-fn lasts(tag: &TagStatus) -> String {
+/// How long the IDs in memory last at the present rate. What lasts longer than a day says no more
+/// than that: after a burst, the few IDs of its end would promise months.
+pub(super) fn lasts(tag: &TagStatus) -> String {
     match tag.seconds_left {
-        None => "-".to_owned(),
+        None => "idle".to_owned(),
         Some(0) => "0 s".to_owned(),
+        Some(DAY_S..) => "over a day".to_owned(),
         Some(seconds) => rough(seconds.saturating_mul(1000)),
     }
-}
-
-/// Prints a table of what leafd holds of each tag in memory.
-pub(crate) fn print_ranges<W: Write>(
-    tags: &[TagStatus],
-    out: &mut Output<W>,
-) -> Result<(), Failure> {
-    let mut table = TextTable::new([
-        ("TAG", Align::Left),
-        ("CURRENT", Align::Left),
-        ("NEXT", Align::Left),
-        ("POSITION", Align::Right),
-        ("STEP", Align::Right),
-        ("REMAINING", Align::Right),
-        ("LASTS", Align::Right),
-        ("LAST LEASE", Align::Left),
-        ("ERROR", Align::Left),
-    ]);
-    for tag in tags {
-        table.row([
-            harmless(&tag.tag),
-            span(tag.current),
-            span(tag.next),
-            position(tag),
-            grouped(tag.step),
-            grouped(tag.remaining),
-            lasts(tag),
-            last_lease(tag),
-            harmless(&tag.lease_error),
-        ]);
-    }
-    table.print(out)
-}
-
-/// Prints a table of what the store holds of each tag.
-pub(crate) fn print_rows<W: Write>(tags: &[TagStatus], out: &mut Output<W>) -> Result<(), Failure> {
-    let mut table = TextTable::new([
-        ("TAG", Align::Left),
-        ("STEP", Align::Right),
-        ("MAX_ID", Align::Right),
-        ("ISSUED", Align::Right),
-        ("DESCRIPTION", Align::Left),
-    ]);
-    for tag in tags {
-        table.row([
-            harmless(&tag.tag),
-            tag.row_step.to_string(),
-            tag.max_id.to_string(),
-            grouped(tag.issued),
-            harmless(&tag.description),
-        ]);
-    }
-    table.print(out)
 }
 
 /// Prints everything about one tag, one field per line.
 pub(crate) fn print_all<W: Write>(tag: &TagStatus, out: &mut Output<W>) -> Result<(), Failure> {
     out.line(format_args!("tag          {}", harmless(&tag.tag)))?;
     out.line(format_args!("description  {}", harmless(&tag.description)))?;
-    out.line(format_args!("step         {} in the row, {} next", tag.row_step, tag.step))?;
+    out.line(format_args!("row step     {}", grouped(tag.row_step)))?;
+    out.line(format_args!("next step    {}", grouped(tag.step)))?;
     out.line(format_args!("max_id       {}", tag.max_id))?;
     out.line(format_args!("current      {}", span(tag.current)))?;
     out.line(format_args!("next         {}", span(tag.next)))?;
@@ -177,7 +128,7 @@ pub(crate) fn print_all<W: Write>(tag: &TagStatus, out: &mut Output<W>) -> Resul
     out.line(format_args!("issued       {}", grouped(tag.issued)))?;
     out.line(format_args!("leases       {}", grouped(tag.leases)))?;
     out.line(format_args!("last lease   {}", last_lease(tag)))?;
-    out.line(format_args!("waiting      {}", tag.waiting))?;
+    out.line(format_args!("waiting      {}", grouped(tag.waiting)))?;
     if !tag.lease_error.is_empty() {
         out.line(format_args!("error        {}", harmless(&tag.lease_error)))?;
     }
