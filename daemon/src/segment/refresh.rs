@@ -195,7 +195,7 @@ impl Segments {
         let mut state = tag.lock();
         let view = state.buffer.view();
         if RowFinding::of(&view, None, began) == RowFinding::Gone {
-            log_gone(tag, view.remaining);
+            log_gone(tag, &view);
             state.buffer.removed(self.now());
             drop(state);
             lock(&self.0.tags).note_removed();
