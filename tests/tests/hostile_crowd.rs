@@ -224,11 +224,13 @@ hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(number + 50, hard), hard))
 hello = bytes.fromhex('00000012010000000000000000000000') + b'LEAF' + b'\1\0'
 status = bytes.fromhex('0000000c020000000000000004000000')
+# A request for 0 IDs: the status counts it, and leafd refuses it at once.
+none = bytes.fromhex('00000014030000000000000002000000' + 16 * '0')
 crowd = []
 for _ in range(number):
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
-    connection.send(hello + status * 1000)
+    connection.send(hello + (none + status) * 1000)
     crowd.append(connection)
 print('sent', flush=True)
 sys.stdin.read()

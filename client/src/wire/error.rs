@@ -125,6 +125,16 @@ error_codes! {
     QuotaExceeded = 312,
 }
 
+/// Number and name together, as in `302 StoreUnavailable`, which is how the runbook lists it.
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Other(number) => write!(f, "error {number}"),
+            code => write!(f, "{} {}", code.number(), code.name()),
+        }
+    }
+}
+
 impl ErrorCode {
     /// Whether the same call may succeed later without anyone changing anything.
     #[must_use]
@@ -179,10 +189,7 @@ impl WireError {
 
 impl std::fmt::Display for WireError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.code() {
-            ErrorCode::Other(number) => write!(f, "error {number}: {}", self.message),
-            code => write!(f, "{}: {}", code.name(), self.message),
-        }
+        write!(f, "{}: {}", self.code(), self.message)
     }
 }
 
@@ -200,5 +207,14 @@ mod tests {
         }
         assert_eq!(ErrorCode::from_number(9999), ErrorCode::Other(9999));
         assert_eq!(ErrorCode::Other(9999).number(), 9999);
+    }
+
+    #[test]
+    fn messages_show_number_and_name_together() {
+        let error = WireError::new(ErrorCode::StoreUnavailable, "connection refused");
+        assert_eq!(error.to_string(), "302 StoreUnavailable: connection refused");
+        assert_eq!(ErrorCode::Forbidden.to_string(), "206 Forbidden");
+        let unknown = WireError { code: 9999, ..error };
+        assert_eq!(unknown.to_string(), "error 9999: connection refused");
     }
 }

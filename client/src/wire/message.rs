@@ -178,7 +178,7 @@ pub struct DaemonStatus {
     pub uptime_ms: u64,
     /// Open connections, this one included.
     pub connections: u32,
-    /// Requests answered since the start.
+    /// Requests for IDs since the start: calls `Segment` and `Snowflake`, refused ones included.
     pub requests: u64,
     /// The state directory.
     pub state_dir: String,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use leaf_client::wire::ErrorCode;
+
 use super::failure::Failure;
 use super::run::run;
 use super::{found, load, runtime};
@@ -40,7 +42,9 @@ fn start(path: Option<&Path>, inherited: Inherited, manager: &Manager) -> Result
     let environment = Environment::system();
     let now_ms = environment.unix_ms();
     if let Some(why) = config.no_snowflakes_at(now_ms) {
-        tracing::error!("no snowflake IDs: {why}");
+        let is_early = now_ms < config.snowflake.layout.epoch_ms();
+        let error = if is_early { ErrorCode::ClockBackwards } else { ErrorCode::TimeExhausted };
+        tracing::error!(%error, "no snowflake IDs: {why}");
     }
     for warning in config.warnings(now_ms) {
         tracing::warn!("{warning}");

@@ -110,8 +110,9 @@ impl Snowflake {
             let text = "snowflake IDs are not configured (snowflake.enabled)";
             this.issuer.suspend(WireError::new(ErrorCode::NotConfigured, text), false);
         } else if let Some(why) = refused {
-            tracing::error!("no snowflake IDs: {why}");
-            this.issuer.suspend(WireError::new(ErrorCode::WorkerUnavailable, why), false);
+            let error = ErrorCode::WorkerUnavailable;
+            tracing::error!(%error, "no snowflake IDs: {why}");
+            this.issuer.suspend(WireError::new(error, why), false);
         } else {
             let credentials = paths::credentials();
             let source = registry::open(config, credentials.as_deref(), &this.environment);
@@ -196,8 +197,9 @@ impl Snowflake {
                 Ok(shell) => shell.run().await,
                 Err(error) => {
                     let text = format!("no random bytes from /dev/urandom: {error}");
-                    tracing::error!("no snowflake IDs: {text}");
-                    issuer.suspend(WireError::new(ErrorCode::WorkerUnavailable, text), false);
+                    let code = ErrorCode::WorkerUnavailable;
+                    tracing::error!(error = %code, "no snowflake IDs: {text}");
+                    issuer.suspend(WireError::new(code, text), false);
                 }
             }
         };
@@ -271,10 +273,11 @@ async fn find_address(
             tracing::warn!("{why}; taking the address of the worker file, {:?}", file.identity);
             return InstanceAddress::remembered(remembered, port);
         }
+        let code = ErrorCode::WorkerUnavailable;
         if !std::mem::replace(&mut was_told, true) {
-            tracing::error!("no snowflake IDs: {why}");
+            tracing::error!(error = %code, "no snowflake IDs: {why}");
         }
-        let error = WireError::new(ErrorCode::WorkerUnavailable, why).with_retry_after_ms(1000);
+        let error = WireError::new(code, why).with_retry_after_ms(1000);
         issuer.suspend(error, false);
         tokio::time::sleep(SEARCH / 2).await;
     }

@@ -1,6 +1,6 @@
 //! Describes leafd's status in one line, which `systemctl status` shows.
 
-use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus};
+use leaf_client::wire::{DaemonStatus, ErrorCode, SegmentTotals, SnowflakeState, SnowflakeStatus};
 
 use crate::duration::rough;
 
@@ -45,7 +45,8 @@ fn snowflakes(status: &SnowflakeStatus) -> String {
         }
         (SnowflakeState::Serving, None) => format!("snowflakes{registry}"),
         (SnowflakeState::ClockBehind { behind_ms }, _) => {
-            format!("no snowflake IDs: the clock is {} behind", rough(*behind_ms))
+            let code = ErrorCode::ClockBackwards;
+            format!("no snowflake IDs: {code}: the clock is {} behind", rough(*behind_ms))
         }
         (SnowflakeState::Refused { reason }, _) => format!("no snowflake IDs: {reason}"),
         (SnowflakeState::Starting { reason }, _) => {
@@ -118,7 +119,7 @@ mod tests {
         for (state, words) in [
             (
                 SnowflakeState::ClockBehind { behind_ms: 61_000 },
-                "no snowflake IDs: the clock is 1 min 1 s behind",
+                "no snowflake IDs: 304 ClockBackwards: the clock is 1 min 1 s behind",
             ),
             (SnowflakeState::Refused { reason: "so".into() }, "no snowflake IDs: so"),
             (SnowflakeState::Starting { reason: "so".into() }, "no snowflake IDs yet: so"),

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
 
 use super::messages::{BufferView, LeaseFailure};
@@ -229,20 +230,20 @@ impl Segments {
 /// Logs a failure once for each reason.
 fn log_failure(tag: &Tag, view: &BufferView, failure: &LeaseFailure) {
     match failure {
-        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::error!(tag = tag.name().as_str(), "the row cannot be used: {why}");
+        LeaseFailure::BadRow(why) if view.lease_error.as_ref() != Some(failure) => {
+            let error = failure.code();
+            tracing::error!(tag = tag.name().as_str(), %error, "the row cannot be used: {why}");
         }
-        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(why) => {
-            tracing::warn!(tag = tag.name().as_str(), "a lease failed and will be retried: {why}");
+        LeaseFailure::Unavailable(why) if view.lease_error.as_ref() != Some(failure) => {
+            let (tag, error) = (tag.name().as_str(), failure.code());
+            tracing::warn!(tag, %error, "a lease failed and will be retried: {why}");
         }
         // An unknown name concerns only its callers; a tag that is gone, the operator too.
-        LeaseFailure::UnknownTag | LeaseFailure::NotMade if view.remaining > 0 => {
-            log_gone(tag, view);
-        }
+        LeaseFailure::UnknownTag if view.remaining > 0 => log_gone(tag, view),
+        LeaseFailure::NotMade => log_gone(tag, view),
         LeaseFailure::BadRow(_)
         | LeaseFailure::Unavailable(_)
         | LeaseFailure::UnknownTag
-        | LeaseFailure::NotMade
         | LeaseFailure::NoRoom { .. }
         | LeaseFailure::NotTried(_) => {}
     }
@@ -256,7 +257,13 @@ pub(super) fn log_gone(tag: &Tag, view: &BufferView) {
         tracing::debug!(tag, mark = view.high_water_mark, "the store does not have this tag");
         return;
     }
-    tracing::warn!(tag, dropped, "the tag is gone from the store; leafd no longer serves it");
+    let error = ErrorCode::UnknownTag;
+    tracing::warn!(
+        tag,
+        dropped,
+        %error,
+        "the tag is gone from the store; leafd no longer serves it"
+    );
 }
 
 fn log_leased(tag: &Tag, leased: &Leased) {

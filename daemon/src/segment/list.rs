@@ -154,10 +154,8 @@ impl Segments {
 
 fn add(totals: &mut SegmentTotals, tags: &[Arc<Tag>]) {
     for tag in tags {
-        let state = tag.lock();
-        let (counts, is_tag) = (state.buffer.counts(), state.lane.is_none());
-        drop(state);
-        totals.tags += u64::from(is_tag && !counts.absent);
+        let counts = tag.lock().buffer.counts();
+        totals.tags += u64::from(counts.is_known());
         totals.waiting += counts.waiting;
         totals.issued += counts.issued;
         totals.leases += counts.leases;

@@ -112,6 +112,14 @@ pub(crate) struct BufferCounts {
     pub(crate) absent: bool,
 }
 
+impl BufferCounts {
+    /// Whether this host knows a high-water mark of the tag, and the store has its row as far as
+    /// this host knows. The status counts and lists these tags.
+    pub(crate) const fn is_known(&self) -> bool {
+        !self.absent && self.high_water_mark > 0
+    }
+}
+
 /// What a tag's buffer holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BufferView {
@@ -140,5 +148,5 @@ pub(crate) struct BufferView {
     /// A lease is in flight.
     pub(crate) leasing: bool,
     /// Why the last lease failed.
-    pub(crate) lease_error: Option<String>,
+    pub(crate) lease_error: Option<LeaseFailure>,
 }

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
+
 use super::service::{Segments, lock};
 use super::tag::Tag;
 use crate::ids::BizTag;
@@ -24,6 +26,7 @@ impl Segments {
             match &outcome {
                 Ok(()) if failing => tracing::info!("the state directory can be written again"),
                 Err(why) if !failing => tracing::error!(
+                    error = %ErrorCode::StateUnavailable,
                     "the state directory cannot be written; IDs end when what is ready is used \
                      up: {why}"
                 ),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -123,6 +124,7 @@ impl Segments {
         if news {
             tracing::warn!(
                 store = self.0.store.describe(),
+                error = %ErrorCode::StoreUnavailable,
                 "the store fails; IDs come from memory as long as it has them: {error}"
             );
         }
@@ -157,7 +159,8 @@ impl Segments {
 
     /// What is wrong with the store; empty while it works.
     pub(super) fn store_error(&self) -> String {
-        lock(&self.0.health).error().unwrap_or_default()
+        let error = lock(&self.0.health).error();
+        error.map_or_else(String::new, |error| format!("{}: {error}", ErrorCode::StoreUnavailable))
     }
 
     /// Waits until leases may be tried.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::time::MissedTickBehavior;
 
 use super::lease::{log_backwards, log_gone};
@@ -67,7 +68,8 @@ impl Segments {
             if let Err(why) = &outcome
                 && !failing
             {
-                tracing::warn!("cannot read the list of tags, will retry: {why}");
+                let error = ErrorCode::StoreUnavailable;
+                tracing::warn!(%error, "cannot read the list of tags, will retry: {why}");
             }
             failing = outcome.is_err();
         }

@@ -4,11 +4,23 @@ use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
 
-use super::messages::Refusal;
+use super::messages::{LeaseFailure, Refusal};
 use crate::ids::BizTag;
 
 /// Shortest time before a retry, so that refused callers do not storm.
 const LEAST_RETRY: Duration = Duration::from_millis(50);
+
+impl LeaseFailure {
+    /// The error that a request gets which memory cannot answer.
+    pub(super) const fn code(&self) -> ErrorCode {
+        match self {
+            Self::Unavailable(_) | Self::NotTried(_) => ErrorCode::StoreUnavailable,
+            Self::UnknownTag | Self::NotMade => ErrorCode::UnknownTag,
+            Self::BadRow(_) => ErrorCode::BadRow,
+            Self::NoRoom { .. } => ErrorCode::TooManyTags,
+        }
+    }
+}
 
 impl Refusal {
     /// The error for a caller that asked for `tag`.

@@ -14,6 +14,8 @@ const MOST_ERROR_TEXT: usize = 300;
 #[derive(Default)]
 struct InMemory {
     view: BufferView,
+    /// Why the last lease failed, with the number of the error; empty if it did not.
+    lease_error: String,
     next_step: u64,
     seconds_left: Option<u64>,
 }
@@ -21,7 +23,7 @@ struct InMemory {
 impl Segments {
     /// The status of a tag. Without a row, what memory knows stands in for it.
     pub(super) fn status_of(&self, name: &BizTag, row: Option<Row>) -> TagStatus {
-        let InMemory { view, next_step, seconds_left } = self.in_memory(name);
+        let InMemory { view, lease_error, next_step, seconds_left } = self.in_memory(name);
         let (row_step, max_id, description) = match row {
             // leafd moves a row that went backwards forward to what this host has seen.
             Some(row) => {
@@ -50,7 +52,7 @@ impl Segments {
             }),
             last_lease_size: view.last_size,
             waiting: view.waiting as u64,
-            lease_error: shortened(view.lease_error.unwrap_or_default()),
+            lease_error: shortened(lease_error),
             seconds_left,
         }
     }
@@ -59,13 +61,15 @@ impl Segments {
         let Some(tag) = self.find(name.as_str()) else { return InMemory::default() };
         let (state, now) = (tag.lock(), self.now());
         let buffer = &state.buffer;
-        let mut view = buffer.view();
-        if buffer.waits_for_store() {
+        let view = buffer.view();
+        let lease_error = match &view.lease_error {
             // The error that the tag saw when it began to wait may be out of date.
-            view.lease_error = Some(self.store_error()).filter(|error| !error.is_empty());
-        }
+            _ if buffer.waits_for_store() => self.store_error(),
+            Some(failure) => format!("{}: {failure}", failure.code()),
+            None => String::new(),
+        };
         let (next_step, seconds_left) = (buffer.next_step(now), buffer.seconds_left(now));
-        InMemory { view, next_step, seconds_left }
+        InMemory { view, lease_error, next_step, seconds_left }
     }
 }
 

@@ -85,11 +85,10 @@ impl Tag {
         self.lock().lane.clone()
     }
 
-    /// Whether this host knows a high-water mark of the tag, and the store has its row as far as
-    /// this host knows. Also if memory is drained, which is when operators look for the tag.
+    /// See [`super::messages::BufferCounts::is_known`]. Also if memory is drained, which is when
+    /// operators look for the tag.
     pub(super) fn is_known(&self) -> bool {
-        let counts = self.lock().buffer.counts();
-        !counts.absent && counts.high_water_mark > 0
+        self.lock().buffer.counts().is_known()
     }
 
     /// Wakes the tasks of a lookup that nobody waits for any more: it need not queue for the store.

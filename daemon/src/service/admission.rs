@@ -246,8 +246,8 @@ fn log(user: &User, refused: &WireError, now: Duration) {
         _ => RefusalKind::Over,
     };
     match user.tell(kind, now) {
-        Some(0) => tracing::warn!("refused: {}", refused.message),
-        Some(untold) => tracing::warn!(untold, "refused again: {}", refused.message),
+        Some(0) => tracing::warn!("refused: {refused}"),
+        Some(untold) => tracing::warn!(untold, "refused again: {refused}"),
         None => {}
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct Session {
     last_tag: Option<AllowedTag>,
     /// Made at the first administrative call: few callers have any.
     queues: Option<Arc<AdministrationQueues>>,
+    /// Requests for IDs that [`Self::count_requests`] has not added to the status yet.
+    requests: u64,
 }
 
 /// A tag that the caller may get IDs of.
@@ -80,7 +82,7 @@ impl Session {
         let max_in_flight = u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX);
         let announced = AnnouncedLimits { max_count: limits.max_count, max_in_flight };
         let service = Arc::clone(service);
-        Ok(Self { service, visitor, announced, last_tag: None, queues: None })
+        Ok(Self { service, visitor, announced, last_tag: None, queues: None, requests: 0 })
     }
 
     pub(crate) const fn announced(&self) -> AnnouncedLimits {
@@ -117,9 +119,11 @@ impl Session {
     pub(crate) fn call(&mut self, call: &Call<'_>, now: Instant, responder: &mut impl Responder) {
         let outcome = match *call {
             Call::Segment { tag, count, timeout_ms } => {
+                self.requests += 1;
                 self.segment(tag, count, timeout_ms, now, responder)
             }
             Call::Snowflake { count, timeout_ms } => {
+                self.requests += 1;
                 self.snowflake(count, timeout_ms, now, responder)
             }
             Call::Time => {
@@ -135,6 +139,15 @@ impl Session {
         };
         if let Err(refused) = outcome {
             refuse(responder, refused);
+        }
+    }
+
+    /// Adds the requests for IDs since the last time to the status. A transport calls this after
+    /// each batch, so that requests share no counter; a session that ends does it by itself.
+    #[inline]
+    pub(crate) fn count_requests(&mut self) {
+        if self.requests > 0 {
+            self.service.count_requests(std::mem::take(&mut self.requests));
         }
     }
 
@@ -334,6 +347,12 @@ impl Session {
             named => Duration::from_millis(u64::from(named)).min(limits.max_wait),
         };
         now + wait
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.count_requests();
     }
 }
 

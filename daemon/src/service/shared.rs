@@ -98,9 +98,9 @@ impl Service {
         self.policy.replace(policy);
     }
 
-    /// Adds `requests` answered requests to the status.
+    /// Adds requests for IDs to the status.
     #[inline]
-    pub(crate) fn count_requests(&self, requests: u64) {
+    pub(super) fn count_requests(&self, requests: u64) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
     }
 

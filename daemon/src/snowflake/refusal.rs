@@ -7,7 +7,7 @@ use super::sequencer::StopReason;
 use crate::rfc3339::rfc3339;
 
 /// Why nothing is issued while the clock reads `clock_ms`, and what to do about it.
-pub(super) fn words(stop: StopReason, layout: &Layout, clock_ms: u64) -> String {
+fn words(stop: StopReason, layout: &Layout, clock_ms: u64) -> String {
     match stop {
         StopReason::ClockBackwards { behind_ms } => format!(
             "the clock is {behind_ms} ms behind the times already used; IDs go on when it has \

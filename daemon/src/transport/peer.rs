@@ -121,7 +121,8 @@ where
         let limit = limits.connections;
         if open.len() >= limit {
             if log.may_log(environment.now()) {
-                tracing::warn!(limit, "refusing connections on the peer port");
+                let error = ErrorCode::TooManyConnections;
+                tracing::warn!(limit, %error, "refusing connections on the peer port");
             }
             // A new socket has room for an error. If not, the client only sees the connection close.
             let _ = stream.try_write(&too_many_connections(limit, "of the peer port"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
 use tokio::time::Instant;
 
 use super::claim::instance::RegistryWords;
@@ -63,10 +64,11 @@ impl RegistrarLog {
         if self.reason == gist {
             return;
         }
+        let error = ErrorCode::WorkerUnavailable;
         if soon {
-            tracing::info!("no snowflake IDs yet: {why}");
+            tracing::info!(%error, "no snowflake IDs yet: {why}");
         } else {
-            tracing::error!("no snowflake IDs: {why}");
+            tracing::error!(%error, "no snowflake IDs: {why}");
         }
         self.reason = gist;
     }
@@ -74,7 +76,8 @@ impl RegistrarLog {
     fn trouble(&mut self, why: &str) {
         let is_due = |last| self.environment.since(last) > TROUBLE_INTERVAL;
         if self.trouble.is_none_or(is_due) {
-            tracing::warn!("{why}; trying again");
+            let error = ErrorCode::RegistryUnavailable;
+            tracing::warn!(%error, "{why}; trying again");
             self.trouble = Some(self.environment.now());
         }
     }

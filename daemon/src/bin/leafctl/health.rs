@@ -89,10 +89,12 @@ fn no_snowflakes(status: &SnowflakeStatus) -> Option<String> {
                 |limit: &u64| *limit <= status.clock_unix_ms && !status.registry_error.is_empty();
             let limit = status.limit_unix_ms.filter(is_past)?;
             let limit = rfc3339(limit);
-            Some(format!("no report has reached the registry, and IDs ended at {limit}"))
+            let code = ErrorCode::WorkerUnavailable;
+            Some(format!("{code}: no report has reached the registry, and IDs ended at {limit}"))
         }
         SnowflakeState::ClockBehind { behind_ms } => {
-            Some(format!("the clock is {behind_ms} ms behind the times already used"))
+            let code = ErrorCode::ClockBackwards;
+            Some(format!("{code}: the clock is {behind_ms} ms behind the times already used"))
         }
         SnowflakeState::Refused { reason } | SnowflakeState::Starting { reason } => {
             Some(harmless(reason))

@@ -31,7 +31,7 @@ impl TagBuffer {
             high_water_mark: self.high_water_mark,
             absent: matches!(self.lease, LeaseState::Absent { .. }),
             leasing: matches!(self.lease, LeaseState::InFlight { .. }),
-            lease_error: self.lease_error.as_ref().map(ToString::to_string),
+            lease_error: self.lease_error.clone(),
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use leaf_client::wire::ErrorCode;
+
 use super::super::life::IssuerPhase;
 use super::super::sequencer::StopReason;
 use super::{AWAKE, Issuer};
@@ -72,6 +74,7 @@ impl Issuer {
             Err(why) => {
                 if state.disk_error.is_none() {
                     tracing::error!(
+                        error = %ErrorCode::StateUnavailable,
                         "the worker file cannot be written; snowflake IDs end at its ceiling: {why}"
                     );
                 }

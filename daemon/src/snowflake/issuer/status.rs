@@ -1,9 +1,9 @@
 //! The status of snowflake IDs.
 
-use leaf_client::wire::{SnowflakeState, SnowflakeStatus};
+use leaf_client::wire::{ErrorCode, SnowflakeState, SnowflakeStatus};
 
 use super::super::life::IssuerPhase;
-use super::super::refusal::words;
+use super::super::refusal::refusal;
 use super::super::sequencer::{Sequencer, StopReason};
 use super::{Issuer, IssuerState};
 
@@ -41,10 +41,10 @@ impl Issuer {
                 status.state = self.serving_state(state, sequencer, clock_ms);
             }
             IssuerPhase::Soon(error) => {
-                status.state = SnowflakeState::Starting { reason: error.message.clone() };
+                status.state = SnowflakeState::Starting { reason: error.to_string() };
             }
             IssuerPhase::Off(error) => {
-                status.state = SnowflakeState::Refused { reason: error.message.clone() };
+                status.state = SnowflakeState::Refused { reason: error.to_string() };
             }
         }
         status
@@ -68,9 +68,15 @@ impl Issuer {
             Some(StopReason::Fenced) if state.registration.error.is_empty() => {
                 SnowflakeState::Serving
             }
-            Some(stop) => refused(words(stop, &self.0.settings.layout, clock_ms)),
+            Some(stop) => {
+                let disk_error = state.disk_error.as_deref();
+                refused(refusal(stop, &self.0.settings.layout, clock_ms, disk_error).to_string())
+            }
             None => match &state.disk_error {
-                Some(why) => refused(format!("the worker file cannot be written: {why}")),
+                Some(why) => {
+                    let code = ErrorCode::StateUnavailable;
+                    refused(format!("{code}: the worker file cannot be written: {why}"))
+                }
                 None => SnowflakeState::Serving,
             },
         }

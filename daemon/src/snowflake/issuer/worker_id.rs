@@ -1,7 +1,7 @@
 //! What the owner of the worker ID says to the issuer: when it may issue with which worker ID and
 //! up to which limit, and what the worker file has to remember.
 
-use leaf_client::wire::WireError;
+use leaf_client::wire::{ErrorCode, WireError};
 
 use super::super::life::{Begin, IssuerPhase, Progress, Registration};
 use super::super::sequencer::{Sequencer, StopReason};
@@ -35,6 +35,7 @@ impl Issuer {
         let clock_ms = self.0.environment.unix_ms();
         if let Some(StopReason::ClockBackwards { behind_ms }) = sequencer.refusal(clock_ms) {
             tracing::error!(
+                error = %ErrorCode::ClockBackwards,
                 behind_ms,
                 "the clock is behind the times already used; snowflake IDs begin when it has \
                  caught up"

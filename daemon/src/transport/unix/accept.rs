@@ -82,7 +82,8 @@ async fn accept_all(
         let limit = limits.max_connections;
         if server.timers.count() >= limit {
             if log.may_log(server.service.environment.now()) {
-                tracing::warn!(limit, "refusing connections (socket.max-connections)");
+                let error = ErrorCode::TooManyConnections;
+                tracing::warn!(limit, %error, "refusing connections (socket.max-connections)");
             }
             refuse(server, stream, &too_many_connections(limit, "socket.max-connections"));
             continue;

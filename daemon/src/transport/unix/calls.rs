@@ -54,6 +54,12 @@ impl Caller {
         self.session.keep_up()
     }
 
+    /// See [`Session::count_requests`].
+    #[inline]
+    pub(super) fn count_requests(&mut self) {
+        self.session.count_requests();
+    }
+
     /// Answers one request into `output`, or puts it into `in_flight`. Returns whether the
     /// connection stays open.
     #[inline]

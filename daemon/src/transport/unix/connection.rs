@@ -317,7 +317,7 @@ impl Connection {
     /// Answers the requests in `input`, and keeps what is left of it.
     fn answer(&mut self, mut input: &[u8]) {
         let now = self.server.service.environment.now();
-        let mut requests = 0;
+        let mut is_silent = true;
         let before = self.in_flight.len();
         let turn_ends_at = before + TURN_IN_FLIGHT;
         if self.caller.keep_up() {
@@ -331,7 +331,7 @@ impl Connection {
             match split_frame(input, max_request_bytes) {
                 Ok(Some((body, rest))) => {
                     input = rest;
-                    requests += 1;
+                    is_silent = false;
                     let keep_open =
                         self.caller.call(body, now, &mut self.output, &mut self.in_flight);
                     if !keep_open {
@@ -352,8 +352,8 @@ impl Connection {
             self.busy += cost;
             self.caller.user().share.spend(cost);
         }
-        self.server.service.count_requests(requests);
-        if requests > 0 || !self.unfinished {
+        self.caller.count_requests();
+        if !is_silent || !self.unfinished {
             self.since = now;
         }
         self.unfinished = !input.is_empty() || !self.caller.has_said_hello();
