@@ -10,7 +10,9 @@ mod decode;
 mod exit;
 mod health;
 mod ids;
+mod next;
 mod output;
+mod similar;
 mod status;
 mod table;
 mod tag;
@@ -34,13 +36,11 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
-        LeafctlCommand::Next { tag, count } => {
-            let mut client = connect::patient(&cli.daemon)?;
-            ids::print(*count, &mut out, |n| client.next_many(tag, n))
-        }
+        LeafctlCommand::Next { tag, count } => next::run(&cli.daemon, tag, *count, &mut out),
         LeafctlCommand::Snowflake { count } => {
             let mut client = connect::patient(&cli.daemon)?;
-            ids::print(*count, &mut out, |n| client.snowflake_many(n))
+            let (patience, waiting) = (cli.daemon.timeout(), &mut ids::AtTheTerminal);
+            ids::print(*count, patience, &mut out, waiting, |n| client.snowflake_many(n))
         }
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         LeafctlCommand::Status { json } => {
