@@ -208,8 +208,7 @@ fn hosts_that_hold_ids_of_a_deleted_tag_go_on_with_them_and_repeat_none(store: &
 fn a_busy_host_makes_a_deleted_tag_again_and_fails_no_request(store: &TestStore) {
     ready(store);
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [deletes, busy] =
-        folders.each_ref().map(|folder| home(store, folder.path(), true).start());
+    let [deletes, busy] = folders.each_ref().map(|folder| home(store, folder.path(), true).start());
     let seen = UniqueIds::default();
     let mut client = busy.client();
     let mut end = 0;

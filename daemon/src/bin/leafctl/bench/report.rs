@@ -149,17 +149,15 @@ impl BenchReport {
         if json {
             return out.json(self);
         }
+        let what = match (&self.tag, self.tags) {
+            (None, _) => "snowflake".to_owned(),
+            (Some(tag), None) => format!("tag {}", harmless(tag)),
+            (Some(tag), Some(tags)) => format!("{tags} tags {}-…", harmless(tag)),
+        };
+        out.line(format_args!("{what}, measured for {:.1} s", self.duration_seconds))?;
         out.line(format_args!(
-            "{}: connections {}, in flight on each {}, IDs per request {}, measured for {:.1} s",
-            match (&self.tag, self.tags) {
-                (None, _) => "snowflake".to_owned(),
-                (Some(tag), None) => format!("tag {}", harmless(tag)),
-                (Some(tag), Some(tags)) => format!("{tags} tags {}-…", harmless(tag)),
-            },
-            self.connections,
-            self.in_flight,
-            self.count,
-            self.duration_seconds,
+            "load         connections {}, in flight on each {}, IDs per request {}",
+            self.connections, self.in_flight, self.count,
         ))?;
         out.line(format_args!("requests/s   {}", grouped(self.requests_per_second as u64)))?;
         out.line(format_args!("IDs/s        {}", grouped(self.ids_per_second as u64)))?;
@@ -337,7 +335,8 @@ mod tests {
     fn the_text_shows_the_figures_and_what_went_wrong() {
         let text = printed(|out| report(Some(Verifier::unordered())).print(false, out));
         for part in [
-            "tag bench: connections 1,",
+            "tag bench, measured for 0.5 s",
+            "load         connections 1,",
             "errors       2, and 2 requests without an answer",
             "1 × 302 StoreUnavailable: away",
             "1 × error 999: new",
