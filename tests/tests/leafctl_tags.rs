@@ -269,6 +269,31 @@ fn on_a_terminal_next_says_that_it_made_a_tag_and_which_one_may_be_meant() {
 }
 
 #[test]
+fn on_a_terminal_a_tag_is_deleted_only_by_typing_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with_time_for_the_disk();
+    let daemon = home.start();
+    for (columns, rows) in [(80, 24), (200, 50)] {
+        daemon.client().next("ordres").unwrap();
+        for (typed, deletes) in [("orders\n", false), ("\n", false), ("ordres\n", true)] {
+            let mut terminal = Terminal::open(columns, rows);
+            terminal.run(home.command("leafctl").args(["tag", "delete", "ordres"]));
+            terminal.wait_for_text("Type the tag to delete it:");
+            terminal.type_keys(typed);
+            assert_eq!(terminal.wait().status.success(), deletes, "{terminal:?}");
+            assert_eq!(tags(&daemon).is_empty(), deletes, "{terminal:?}");
+        }
+    }
+    // Without a terminal it takes an option.
+    daemon.client().next("ordres").unwrap();
+    let (code, _, errors) = home.run("leafctl", &["tag", "delete", "ordres"]);
+    assert!(code == Some(64) && errors.contains("tag delete --yes -- ordres"), "{errors}");
+    assert_eq!(tags(&daemon), ["ordres"]);
+    assert_eq!(home.run("leafctl", &["tag", "delete", "ordres", "--yes"]).0, Some(0));
+    assert!(tags(&daemon).is_empty());
+}
+
+#[test]
 fn a_user_who_may_not_list_tags_learns_that_an_id_is_the_first_of_its_tag() {
     let folder = tempfile::tempdir().unwrap();
     open_to_all(folder.path());
