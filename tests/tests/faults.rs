@@ -168,9 +168,8 @@ fn deaths_in_a_deletion(call: &str) -> u32 {
     let mut deaths = 0;
     for nth in 1..=40 {
         let folder = tempfile::tempdir().unwrap();
-        let home = Home::new(folder.path())
-            .with("SNOWFLAKE_ENABLED", "false")
-            .with_time_for_the_disk();
+        let home =
+            Home::new(folder.path()).with("SNOWFLAKE_ENABLED", "false").with_time_for_the_disk();
         let seen = UniqueIds::default();
         let take = |daemon: &Daemon| {
             seen.add("orders", &daemon.client().next_many("orders", 150).unwrap());
