@@ -162,6 +162,63 @@ fn after_a_kill_at_any_step_of_its_creation_a_tag_never_begins_below_its_promise
     assert!(deaths >= 8, "only {deaths} kills: the injection hardly hits");
 }
 
+/// Kills the daemon at the first, second, … such system call while it deletes a tag, until it deletes
+/// the tag without another such call. Returns how often it died.
+fn deaths_in_a_deletion(call: &str) -> u32 {
+    let mut deaths = 0;
+    for nth in 1..=40 {
+        let folder = tempfile::tempdir().unwrap();
+        let home =
+            Home::new(folder.path()).with("SNOWFLAKE_ENABLED", "false").with_time_for_the_disk();
+        let seen = UniqueIds::default();
+        let take = |daemon: &Daemon| {
+            seen.add("orders", &daemon.client().next_many("orders", 150).unwrap());
+        };
+        let daemon = home.start();
+        take(&daemon);
+        daemon.stop();
+        let injection = format!("inject={call}:signal=KILL:when={nth}");
+        let mut daemon = under_strace(&home, &injection).spawn();
+        let began = Instant::now();
+        // Until the deletion is confirmed or the daemon has ended.
+        let deleted = loop {
+            let mut client = Client::new(home.options().timeout(Duration::from_secs(1)));
+            match client.tag_delete("orders") {
+                Ok(_) => break true,
+                Err(Error::Refused(error)) if error.code() == ErrorCode::UnknownTag => break true,
+                Err(_) if daemon.has_ended() => break false,
+                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}\n{}", home.log()),
+            }
+        };
+        kill_holder(&home);
+        daemon.wait();
+        deaths += u32::from(!deleted);
+        let daemon = home.start();
+        let listed = || !daemon.client().tag_list("", 10).unwrap().is_empty();
+        let began = Instant::now();
+        while deleted && listed() {
+            assert!(began.elapsed() < PATIENCE, "{injection}: it is back\n{}", home.log());
+        }
+        take(&daemon);
+        daemon.kill();
+        let daemon = home.start();
+        take(&daemon);
+        daemon.stop();
+        if deleted {
+            break;
+        }
+    }
+    deaths
+}
+
+#[test]
+fn after_a_kill_at_any_step_of_its_deletion_a_tag_repeats_no_id_and_stays_deleted_once_it_was() {
+    let deaths = on_every(&["write", "pwrite64", "fdatasync", "fsync"], deaths_in_a_deletion);
+    let deaths: u32 = deaths.iter().sum();
+    println!("{deaths} deaths in a deletion");
+    assert!(deaths >= 8, "only {deaths} kills: the injection hardly hits");
+}
+
 /// Kills the daemon at the first, second, … such system call, until it lives to be served. Returns how
 /// often it died, and how many IDs it gave.
 fn deaths_and_ids(call: &str) -> (u32, u64) {

@@ -306,6 +306,10 @@ pub struct BenchArgs {
     #[arg(long, conflicts_with_all = ["tag", "tags"])]
     pub snowflake: bool,
 
+    /// Keep the tags that the run makes, instead of deleting them at its end
+    #[arg(long)]
+    pub keep: bool,
+
     /// Measure for this long
     #[arg(long, short = 'd', value_name = "DURATION", default_value = "5s",
         value_parser = duration::parse_positive)]

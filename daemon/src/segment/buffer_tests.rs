@@ -100,6 +100,23 @@ fn a_missing_row_refuses_waiting_requests_and_is_not_looked_up_again_for_a_while
 }
 
 #[test]
+fn a_request_that_comes_while_a_lease_ahead_finds_no_row_gets_a_lease_of_its_own() {
+    let mut buffer = served();
+    drain(&mut buffer, 150);
+    buffer.poll_lease(T0).unwrap();
+    // Memory could serve it, but what was leased from the row is dropped.
+    assert_eq!(buffer.request(T0, 1, 500, NEVER), Answer::Later);
+    buffer.lease_failed(T0, LeaseFailure::NotMade);
+    assert_eq!((buffer.poll_done(), buffer.view().remaining), (None, 0));
+    assert!(buffer.is_starving());
+    let ask = buffer.poll_lease(T0).unwrap();
+    assert_eq!(ask.floor, 1001);
+    buffer.leased(T0, lease(1001, 2001, 1000));
+    flush(&mut buffer, T0);
+    assert_eq!(buffer.poll_done(), Some((1, Ok(Runs::one(1001, 500)))));
+}
+
+#[test]
 fn a_row_that_cannot_be_used_refuses_only_requests_that_memory_cannot_serve() {
     let mut buffer = served();
     buffer.request(T0, 1, 500, NEVER);
@@ -127,6 +144,7 @@ fn a_row_that_cannot_be_used_is_left_alone_when_nobody_waits_for_it() {
 fn a_tag_is_idle_only_when_nobody_waits_and_nothing_is_left_or_in_flight() {
     let failures = [
         LeaseFailure::UnknownTag,
+        LeaseFailure::NotMade,
         LeaseFailure::Unavailable("locked".into()),
         LeaseFailure::NotTried("down".into()),
         LeaseFailure::BadRow("step -1".into()),
@@ -146,7 +164,7 @@ fn a_tag_is_idle_only_when_nobody_waits_and_nothing_is_left_or_in_flight() {
         drain(&mut used, 150);
         used.poll_lease(T0).unwrap();
         used.lease_failed(T0, failure.clone());
-        let removed = failure == LeaseFailure::UnknownTag;
+        let removed = matches!(failure, LeaseFailure::UnknownTag | LeaseFailure::NotMade);
         assert!(
             !used.is_idle(),
             "IDs are left in memory, or the disk has to learn that they were dropped"
@@ -739,7 +757,11 @@ impl World {
                 if let Some(ask) = self.asked.take() {
                     if self.row.is_none() {
                         self.lost += self.buffer.view().remaining as i64;
-                        self.buffer.lease_failed(self.now, LeaseFailure::UnknownTag);
+                        let failure = match self.ticket % 2 {
+                            0 => LeaseFailure::UnknownTag,
+                            _ => LeaseFailure::NotMade,
+                        };
+                        self.buffer.lease_failed(self.now, failure);
                         self.row = Some(1);
                     } else {
                         let lease = self.lease(ask);

@@ -62,8 +62,8 @@ impl Segments {
                 if self.store_down().is_none() {
                     log_failure(tag, &state.buffer.view(), &failure);
                 }
-                let removed = failure == LeaseFailure::UnknownTag && state.lane.is_none();
                 state.buffer.lease_failed(now, failure);
+                let removed = state.buffer.counts().absent && state.lane.is_none();
                 drop(state);
                 if removed {
                     lock(&self.0.tags).note_removed();
@@ -150,7 +150,16 @@ impl Segments {
             return Err(LeaseFailure::NoRoom { limit, removed });
         }
         let begun = self.now();
-        let outcome = self.lease_once(tag, ask).await;
+        let ask = LeaseAsk { floor: self.or_base(ask.floor), ..ask };
+        let mut outcome = self.0.store.lease(tag.name(), ask).await;
+        if self.0.settings.auto_create && outcome == Err(StoreError::NoSuchTag) {
+            // A lease ahead of need must not bring back a tag that somebody deleted, least of all
+            // at a start, when only the journal remembers it.
+            if !tag.lock().buffer.is_starving() {
+                return Err(LeaseFailure::NotMade);
+            }
+            outcome = self.lease_from_new_row(tag, ask).await;
+        }
         match &outcome {
             Ok(_) => self.note_works(),
             Err(StoreError::Down(error)) => self.note_down(begun, error),
@@ -203,24 +212,17 @@ impl Segments {
         (!tag.lock().is_abandoned()).then_some(turn)
     }
 
-    async fn lease_once(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, StoreError> {
-        let settings = &self.0.settings;
-        let store = &self.0.store;
-        let ask = LeaseAsk { floor: self.or_base(ask.floor), ..ask };
-        match store.lease(tag.name(), ask).await {
-            Err(StoreError::NoSuchTag) if settings.auto_create => {
-                let first = ask.floor.max(1);
-                let new = NewTag::new(first, settings.default_step, "");
-                match self.create_row(tag.name(), new).await {
-                    Ok(made) => log_created(tag, settings.default_step, made.first),
-                    // Another host was faster.
-                    Err(StoreError::Exists) => {}
-                    Err(error) => return Err(error),
-                }
-                store.lease(tag.name(), ask).await
-            }
-            outcome => outcome,
+    /// Makes the row of a tag that a request waits for, and leases from it.
+    async fn lease_from_new_row(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, StoreError> {
+        let step = self.0.settings.default_step;
+        let new = NewTag::new(ask.floor.max(1), step, "");
+        match self.create_row(tag.name(), new).await {
+            Ok(made) => log_created(tag, step, made.first),
+            // Another host was faster.
+            Err(StoreError::Exists) => {}
+            Err(error) => return Err(error),
         }
+        self.0.store.lease(tag.name(), ask).await
     }
 }
 
@@ -254,7 +256,8 @@ fn log_failure(tag: &Tag, view: &BufferView, failure: &LeaseFailure) {
             tracing::warn!(tag, %error, "a lease failed and will be retried: {why}");
         }
         // An unknown name concerns only its callers; a tag that is gone, the operator too.
-        LeaseFailure::UnknownTag if view.remaining > 0 => log_gone(tag, view.remaining),
+        LeaseFailure::UnknownTag if view.remaining > 0 => log_gone(tag, view),
+        LeaseFailure::NotMade => log_gone(tag, view),
         LeaseFailure::BadRow(_)
         | LeaseFailure::Unavailable(_)
         | LeaseFailure::UnknownTag
@@ -263,12 +266,19 @@ fn log_failure(tag: &Tag, view: &BufferView, failure: &LeaseFailure) {
     }
 }
 
-/// The row of a tag in use has disappeared.
-pub(super) fn log_gone(tag: &Tag, dropped: u64) {
+/// The row of a tag has disappeared. An operator has to know of one that is in use; a tag that was
+/// deleted earlier, of which the journal only has the high-water mark, is none.
+pub(super) fn log_gone(tag: &Tag, view: &BufferView) {
+    let (tag, dropped) = (tag.name().as_str(), view.remaining);
+    if dropped == 0 && view.lease_count == 0 {
+        tracing::debug!(tag, mark = view.high_water_mark, "the store does not have this tag");
+        return;
+    }
+    let error = ErrorCode::UnknownTag;
     tracing::warn!(
-        tag = tag.name().as_str(),
+        tag,
         dropped,
-        error = %ErrorCode::UnknownTag,
+        %error,
         "the tag is gone from the store; leafd no longer serves it"
     );
 }

@@ -40,6 +40,9 @@ pub(crate) enum LeaseFailure {
     NotTried(String),
     #[error("the store has no such tag")]
     UnknownTag,
+    /// The store has no such tag, and leafd makes one only for a request that waits for it.
+    #[error("the store has no such tag")]
+    NotMade,
     /// leafd cannot use the row as it is.
     #[error("{0}")]
     BadRow(String),

@@ -197,10 +197,7 @@ impl Segments {
         let mut state = tag.lock();
         let view = state.buffer.view();
         if RowFinding::of(&view, None, began) == RowFinding::Gone {
-            // Otherwise this start only remembers a tag that was deleted long ago.
-            if view.remaining > 0 || view.issued > 0 {
-                log_gone(tag, view.remaining);
-            }
+            log_gone(tag, &view);
             state.buffer.removed(self.now());
             drop(state);
             lock(&self.0.tags).note_removed();

@@ -15,7 +15,7 @@ impl LeaseFailure {
     pub(super) const fn code(&self) -> ErrorCode {
         match self {
             Self::Unavailable(_) | Self::NotTried(_) => ErrorCode::StoreUnavailable,
-            Self::UnknownTag => ErrorCode::UnknownTag,
+            Self::UnknownTag | Self::NotMade => ErrorCode::UnknownTag,
             Self::BadRow(_) => ErrorCode::BadRow,
             Self::NoRoom { .. } => ErrorCode::TooManyTags,
         }

@@ -84,6 +84,16 @@ impl Failure {
         Self::Refused { text, error: error.clone() }
     }
 
+    /// The same failure, with what was done before it.
+    pub(crate) fn after(self, done: &str) -> Self {
+        match self {
+            Self::Usage(text) => Self::Usage(format!("{done} {text}")),
+            Self::Unavailable(text) => Self::Unavailable(format!("{done} {text}")),
+            Self::Protocol(text) => Self::Protocol(format!("{done} {text}")),
+            Self::Duplicates(_) | Self::Output(_) => self,
+        }
+    }
+
     /// The exit status.
     pub(crate) fn code(&self) -> u8 {
         match self {

@@ -15,8 +15,10 @@ pub(crate) mod health;
 pub(crate) mod ids;
 pub(crate) mod lines;
 pub(crate) mod name;
+pub(crate) mod next;
 pub(crate) mod output;
 pub(crate) mod screen;
+pub(crate) mod similar;
 pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod tag;
@@ -64,13 +66,13 @@ fn run(cli: &Cli) -> Result<(), Failure> {
     let done = match &cli.command {
         LeafctlCommand::Next { tag, count, json } => {
             out.print_ids(*json, Some(tag));
-            let mut client = connect::patient(&cli.daemon)?;
-            ids::print(*count, &mut out, |n| client.next_many(tag, n))
+            next::run(&cli.daemon, tag, *count, &mut out)
         }
         LeafctlCommand::Snowflake { count, json } => {
             out.print_ids(*json, None);
             let mut client = connect::patient(&cli.daemon)?;
-            ids::print(*count, &mut out, |n| client.snowflake_many(n))
+            let (patience, waiting) = (cli.daemon.timeout(), &mut ids::AtTheTerminal);
+            ids::print(*count, patience, &mut out, waiting, |n| client.snowflake_many(n))
         }
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),

@@ -94,7 +94,13 @@ impl TagBuffer {
                 self.refuse_beyond_memory(&Refusal::TooManyTags { limit, removed });
                 self.stop_leasing_if_unused();
             }
-            LeaseFailure::UnknownTag => return self.removed(now),
+            // A request has come since: a lease of its own makes the tag.
+            LeaseFailure::NotMade if !self.waiting.is_empty() => {
+                self.drop_memory();
+                self.lease = LeaseState::Idle;
+                return;
+            }
+            LeaseFailure::UnknownTag | LeaseFailure::NotMade => return self.removed(now),
         }
         self.lease_error = Some(failure);
     }
@@ -145,11 +151,15 @@ impl TagBuffer {
     /// high-water mark.
     pub(crate) fn removed(&mut self, now: Duration) {
         self.lease = LeaseState::Absent { until: now + self.rules.absent_for };
-        let dropped = self.forget_ranges();
-        self.lease_error = None;
+        self.drop_memory();
         self.keep_ready = false;
         self.refuse_beyond_memory(&Refusal::UnknownTag);
-        if dropped > 0 {
+    }
+
+    /// The row is gone, and with it the reason to issue what was leased from it.
+    fn drop_memory(&mut self) {
+        self.lease_error = None;
+        if self.forget_ranges() > 0 {
             self.record_changed();
         }
     }

@@ -4,15 +4,19 @@ mod engine;
 mod interrupt;
 mod plan;
 mod report;
+mod tags;
 mod verify;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::AtomicBool;
 
 use leaf_client::Layout;
+use leaf_client::blocking::Client;
 use leafd::cli::leafctl::{BenchArgs, DaemonArgs};
 
 use self::plan::{Plan, Target};
 use self::report::BenchReport;
+use self::tags::TagsBefore;
 use self::verify::Verifier;
 use crate::connect;
 use crate::exit::Failure;
@@ -34,9 +38,25 @@ pub(crate) fn run<W: Write>(
 ) -> Result<(), Failure> {
     let progress = args.progress || (!args.json && io::stderr().is_terminal());
     let plan = Plan::new(daemon, args, progress);
-    let verifier = prepare(daemon, &plan, args.verify)?;
-    let (measured, meter) = engine::run(&plan, verifier, &interrupt::flag())?;
-    BenchReport::new(&plan, measured, &meter).print(args.json, out)?;
+    let interrupts = interrupt::listen();
+    let mut client = connect::prompt(daemon)?;
+    let before = TagsBefore::look(&mut client, &plan.target, args.keep);
+    let done = measure(&plan, client, args, &interrupts.run, out);
+    let after = before.delete_others(daemon, &plan.target, &interrupts.deletion);
+    after.report(&plan.target);
+    done
+}
+
+fn measure<W: Write>(
+    plan: &Plan,
+    client: Client,
+    args: &BenchArgs,
+    stop: &AtomicBool,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    let verifier = prepare(client, plan, args.verify)?;
+    let (measured, meter) = engine::run(plan, verifier, stop)?;
+    BenchReport::new(plan, measured, &meter).print(args.json, out)?;
     out.finish()?;
     verdict(meter.verifier())?;
     if measured.requests == 0 {
@@ -51,8 +71,7 @@ pub(crate) fn run<W: Write>(
 
 /// Tries the request once with the ordinary client, so that one that cannot work fails at once with
 /// a full error. Returns the uniqueness check, if `verify` asks for it.
-fn prepare(daemon: &DaemonArgs, plan: &Plan, verify: bool) -> Result<Option<Verifier>, Failure> {
-    let mut client = connect::prompt(daemon)?;
+fn prepare(mut client: Client, plan: &Plan, verify: bool) -> Result<Option<Verifier>, Failure> {
     match plan.target.first_tag() {
         Some(tag) => client.next_many(&tag, plan.count)?,
         None => client.snowflake_many(plan.count)?,

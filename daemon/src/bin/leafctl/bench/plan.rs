@@ -82,6 +82,22 @@ impl Target {
             Self::Snowflake => None,
         }
     }
+
+    /// Whether the run asks for this tag.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Tag(tag) => tag == name,
+            Self::Tags(prefix, tags) => {
+                let number = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-'));
+                number.is_some_and(|number| {
+                    number.len() == width(*tags)
+                        && number.bytes().all(|digit| digit.is_ascii_digit())
+                        && number.parse::<u32>().is_ok_and(|number| number < *tags)
+                })
+            }
+            Self::Snowflake => false,
+        }
+    }
 }
 
 /// Digits of the highest number in a tag's name.
@@ -205,6 +221,11 @@ pub(crate) mod tests {
         }
         let expected: Vec<String> = (0..15).map(|n| format!("b-{:02}", n % 11)).collect();
         assert_eq!(tags, expected);
+        let target = Target::Tags("b".to_owned(), 11);
+        assert!(tags.iter().all(|tag| target.has(tag)));
+        for other in ["b", "b-", "b-0", "b-11", "b-000", "b-0x", "c-00", "b-+1"] {
+            assert!(!target.has(other), "{other}");
+        }
         for (tags, first) in [(1, "b-0"), (10, "b-0"), (10_000, "b-0000"), (10_001, "b-00000")] {
             let target = Target::Tags("b".to_owned(), tags);
             assert_eq!(target.first_tag().as_deref(), Some(first));

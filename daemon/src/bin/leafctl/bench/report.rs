@@ -5,9 +5,10 @@ use std::io::Write;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use leaf_client::wire::ErrorCode;
 use serde::Serialize;
 
-use super::engine::{Errors, Measured, Meter};
+use super::engine::{DeadTime, Errors, Measured, Meter};
 use super::plan::{Plan, Target};
 use super::verify::Verifier;
 use crate::exit::Failure;
@@ -34,17 +35,40 @@ pub(crate) struct BenchReport {
     /// Errors that answered a request or closed a connection.
     errors: u64,
     errors_by_name: BTreeMap<String, u64>,
+    errors_by_code: Vec<CountedError>,
     /// Connections that broke.
     disconnects: u64,
     /// Failed attempts to connect again.
     failed_connects: u64,
     /// Requests that were in flight on connections that broke.
     unanswered: u64,
+    /// Time without IDs, in stretches of 100 ms and more.
+    dead_time: DeadTimeView,
     #[serde(flatten)]
     verification: Option<Verification>,
-    /// The last message of each error, and why the last connection broke.
+    /// Why the last connection broke.
     #[serde(skip)]
-    remarks: Vec<String>,
+    last_break: Option<String>,
+}
+
+/// All errors with one number.
+#[derive(Debug, Serialize)]
+struct CountedError {
+    code: u16,
+    name: &'static str,
+    count: u64,
+    /// The message of the last one.
+    message: String,
+}
+
+/// How long the run got no IDs.
+#[derive(Debug, Serialize)]
+struct DeadTimeView {
+    seconds: f64,
+    stretches: u64,
+    longest_seconds: f64,
+    /// When the longest stretch began, since the start of the measurement.
+    longest_from_seconds: Option<f64>,
 }
 
 /// Time from before the write of a request to after the read of its answer, in µs.
@@ -78,8 +102,6 @@ impl BenchReport {
         let per_second =
             |count: u64| if seconds > 0.0 { rounded(count as f64 / seconds, 1) } else { 0.0 };
         let ids = measured.requests * u64::from(plan.count);
-        let remark = |errors: &Errors| format!("{}: {}", errors.name, errors.message);
-        let broke = meter.last_break().map(|why| format!("connection: {why}"));
         Self {
             tag: match &plan.target {
                 Target::Tag(tag) | Target::Tags(tag, _) => Some(tag.clone()),
@@ -104,11 +126,22 @@ impl BenchReport {
                 .iter()
                 .map(|(number, errors)| (error_name(*number, errors), errors.count))
                 .collect(),
+            errors_by_code: meter
+                .errors()
+                .iter()
+                .map(|(number, errors)| CountedError {
+                    code: *number,
+                    name: errors.name,
+                    count: errors.count,
+                    message: errors.message.clone(),
+                })
+                .collect(),
             disconnects: meter.disconnects(),
             failed_connects: meter.failed_connects(),
             unanswered: meter.unanswered(),
+            dead_time: DeadTimeView::new(meter.dead_time()),
             verification: meter.verifier().map(Verification::new),
-            remarks: meter.errors().values().map(remark).chain(broke).collect(),
+            last_break: meter.last_break().map(str::to_owned),
         }
     }
 
@@ -116,17 +149,15 @@ impl BenchReport {
         if json {
             return out.json(self);
         }
+        let what = match (&self.tag, self.tags) {
+            (None, _) => "snowflake".to_owned(),
+            (Some(tag), None) => format!("tag {}", harmless(tag)),
+            (Some(tag), Some(tags)) => format!("{tags} tags {}-…", harmless(tag)),
+        };
+        out.line(format_args!("{what}, measured for {:.1} s", self.duration_seconds))?;
         out.line(format_args!(
-            "{}: connections {}, in flight on each {}, IDs per request {}, measured for {:.1} s",
-            match (&self.tag, self.tags) {
-                (None, _) => "snowflake".to_owned(),
-                (Some(tag), None) => format!("tag {}", harmless(tag)),
-                (Some(tag), Some(tags)) => format!("{tags} tags {}-…", harmless(tag)),
-            },
-            self.connections,
-            self.in_flight,
-            self.count,
-            self.duration_seconds,
+            "load         connections {}, in flight on each {}, IDs per request {}",
+            self.connections, self.in_flight, self.count,
         ))?;
         out.line(format_args!("requests/s   {}", grouped(self.requests_per_second as u64)))?;
         out.line(format_args!("IDs/s        {}", grouped(self.ids_per_second as u64)))?;
@@ -134,18 +165,7 @@ impl BenchReport {
         out.line(format_args!(
             "latency      p50 {p50:.1}  p90 {p90:.1}  p99 {p99:.1}  p99.9 {p99_9:.1}  max {max:.1} µs"
         ))?;
-        out.line(format_args!("errors       {}", grouped(self.errors)))?;
-        if self.disconnects + self.failed_connects > 0 {
-            out.line(format_args!(
-                "disconnects  {}, requests left unanswered {}, failed attempts to connect {}",
-                grouped(self.disconnects),
-                grouped(self.unanswered),
-                grouped(self.failed_connects),
-            ))?;
-        }
-        for remark in &self.remarks {
-            out.line(format_args!("             {}", harmless(remark)))?;
-        }
+        self.print_trouble(out)?;
         if let Some(verification) = &self.verification {
             out.line(format_args!(
                 "verified     {}, duplicates {}",
@@ -154,6 +174,60 @@ impl BenchReport {
             ))?;
         }
         Ok(())
+    }
+}
+
+impl BenchReport {
+    /// What went wrong: errors by number, lost connections, and how long no IDs came.
+    fn print_trouble<W: Write>(&self, out: &mut Output<W>) -> Result<(), Failure> {
+        out.line(match self.unanswered {
+            0 => format!("errors       {}", grouped(self.errors)),
+            lost => format!(
+                "errors       {}, and {} requests without an answer",
+                grouped(self.errors),
+                grouped(lost)
+            ),
+        })?;
+        for CountedError { code, count, message, .. } in &self.errors_by_code {
+            let (count, code) = (grouped(*count), ErrorCode::from_number(*code));
+            out.line(format_args!("             {count} × {code}: {}", harmless(message)))?;
+        }
+        if self.disconnects + self.failed_connects > 0 {
+            out.line(format_args!(
+                "disconnects  {}, failed attempts to connect {}",
+                grouped(self.disconnects),
+                grouped(self.failed_connects),
+            ))?;
+        }
+        if let Some(why) = &self.last_break {
+            out.line(format_args!("             the last: {}", harmless(why)))?;
+        }
+        let DeadTimeView { seconds, stretches, longest_seconds, longest_from_seconds } =
+            self.dead_time;
+        match longest_from_seconds {
+            Some(from) if stretches == 1 => out.line(format_args!(
+                "dead time    {seconds:.1} s without IDs, from {from:.1} s on"
+            )),
+            Some(from) => out.line(format_args!(
+                "dead time    {seconds:.1} s without IDs, {} times; the longest {longest_seconds:.1} \
+                 s, from {from:.1} s on",
+                grouped(stretches),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl DeadTimeView {
+    fn new(dead: &DeadTime) -> Self {
+        let seconds = |ns: u64| rounded(Duration::from_nanos(ns).as_secs_f64(), 6);
+        let longest = dead.longest();
+        Self {
+            seconds: seconds(dead.total()),
+            stretches: dead.stretches(),
+            longest_seconds: longest.map_or(0.0, |longest| seconds(longest.length)),
+            longest_from_seconds: longest.map(|longest| seconds(longest.from)),
+        }
     }
 }
 
@@ -203,7 +277,7 @@ mod tests {
 
     fn report(verifier: Option<Verifier>) -> BenchReport {
         let mut meter = Meter::new(verifier).unwrap();
-        meter.start_recording();
+        meter.start_recording(0);
         for (sent_at, first) in [(1000, 1), (1000, 4), (5000, 4)] {
             meter.answer(sent_at, first, 3, 13_345);
         }
@@ -211,6 +285,7 @@ mod tests {
         meter.error(WireError::new(ErrorCode::StoreUnavailable, "away"));
         meter.error(WireError::new(ErrorCode::Other(999), "new"));
         meter.disconnect("reset".to_owned(), 2);
+        meter.stop_sending(2_000_000_000);
         BenchReport::new(&plan(64), Measured { elapsed: 500_000_000, requests: 3 }, &meter)
     }
 
@@ -230,7 +305,12 @@ mod tests {
         }
         // Latencies have digits below a microsecond.
         assert!(value["latency_us"]["p50"].as_f64().unwrap().fract() > 0.0);
-        for absent in ["verified", "duplicates", "remarks"] {
+        let unavailable = &value["errors_by_code"][0];
+        assert_eq!((&unavailable["code"], &unavailable["count"]), (&302.into(), &1.into()));
+        assert_eq!(unavailable["name"], "StoreUnavailable");
+        let dead = &value["dead_time"];
+        assert_eq!((&dead["stretches"], &dead["seconds"]), (&1.into(), &1.999_987.into()));
+        for absent in ["verified", "duplicates", "last_break"] {
             assert!(value.get(absent).is_none(), "{absent}");
         }
     }
@@ -254,8 +334,17 @@ mod tests {
     #[test]
     fn the_text_shows_the_figures_and_what_went_wrong() {
         let text = printed(|out| report(Some(Verifier::unordered())).print(false, out));
-        for part in ["tag bench: connections 1,", "StoreUnavailable: away", "reset", "duplicates 3"]
-        {
+        for part in [
+            "tag bench, measured for 0.5 s",
+            "load         connections 1,",
+            "errors       2, and 2 requests without an answer",
+            "1 × 302 StoreUnavailable: away",
+            "1 × error 999: new",
+            "disconnects  1, failed attempts to connect 0",
+            "the last: reset",
+            "dead time    2.0 s without IDs, from 0.0 s on",
+            "duplicates 3",
+        ] {
             assert!(text.contains(part), "{part} is not in:\n{text}");
         }
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 fn meter() -> Meter {
     let mut meter = Meter::new(Some(Verifier::unordered())).unwrap();
-    meter.start_recording();
+    meter.start_recording(0);
     meter
 }
 

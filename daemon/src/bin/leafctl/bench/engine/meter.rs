@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use leaf_client::wire::WireError;
 
 use super::Nanos;
+use super::dead_time::DeadTime;
 use crate::bench::verify::Verifier;
 use crate::exit::Failure;
 
@@ -42,6 +43,7 @@ pub(crate) struct Meter {
     disconnects: u64,
     failed_connects: u64,
     unanswered: u64,
+    dead_time: DeadTime,
     last_break: Option<String>,
     verifier: Option<Verifier>,
     pile: Pile,
@@ -63,6 +65,7 @@ impl Meter {
             disconnects: 0,
             failed_connects: 0,
             unanswered: 0,
+            dead_time: DeadTime::default(),
             last_break: None,
             verifier,
             pile: Pile::default(),
@@ -70,8 +73,9 @@ impl Meter {
     }
 
     /// Ends the warm-up: counts begin at 0, and latencies are recorded.
-    pub(crate) fn start_recording(&mut self) {
+    pub(crate) fn start_recording(&mut self, now: Nanos) {
         self.recording = true;
+        self.dead_time.begin(now);
         self.errors.clear();
         self.disconnects = 0;
         self.failed_connects = 0;
@@ -105,10 +109,18 @@ impl Meter {
         }
         self.answered += answers;
         if self.recording {
+            self.dead_time.alive(now);
             self.latencies.saturating_record_n(now.saturating_sub(sent_at).max(1), answers);
         }
         if let Some(verifier) = &mut self.verifier {
             verifier.add(first, ids);
+        }
+    }
+
+    /// The measurement is over: the run sends nothing new, and no time is dead any more.
+    pub(crate) fn stop_sending(&mut self, now: Nanos) {
+        if self.recording {
+            self.dead_time.end(now);
         }
     }
 
@@ -165,6 +177,11 @@ impl Meter {
     /// Requests in flight on lost connections.
     pub(crate) fn unanswered(&self) -> u64 {
         self.unanswered
+    }
+
+    /// The stretches of the measurement without IDs.
+    pub(crate) fn dead_time(&self) -> &DeadTime {
+        &self.dead_time
     }
 
     /// Why the last connection was lost, or could not be opened.

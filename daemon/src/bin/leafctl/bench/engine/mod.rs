@@ -3,6 +3,7 @@
 //! one read and one write. It knows bytes, time and counts; `report` says what they mean.
 
 mod course;
+mod dead_time;
 mod link;
 mod many;
 mod meter;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use self::course::Measured;
 use self::course::{Course, Recording};
+pub(crate) use self::dead_time::DeadTime;
 pub(crate) use self::meter::{Errors, Meter};
 use super::plan::Plan;
 use super::verify::Verifier;
@@ -112,7 +114,10 @@ impl Run<'_> {
             self.course.stop(now, self.meter.answered());
         }
         if self.course.step(now, self.meter.answered()) == Recording::Begins {
-            self.meter.start_recording();
+            self.meter.start_recording(now);
+        }
+        if self.is_over() {
+            self.meter.stop_sending(now);
         }
         let (at, answered) = self.reported;
         if self.plan.progress && !self.is_over() && now - at >= nanos(Duration::from_secs(1)) {
