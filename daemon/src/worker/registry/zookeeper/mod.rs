@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod hand_back;
+mod inspection;
 mod session;
 mod tree;
 mod words;
@@ -13,6 +14,7 @@ use crate::environment::Environment;
 use crate::worker::claim::instance::RegistryWords;
 
 pub(crate) use access::ZooKeeperAccess;
+pub(crate) use inspection::{JavaNode, TreeFacts, inspect};
 pub(crate) use session::ZooKeeperSession;
 pub(crate) use words::WORDS;
 
