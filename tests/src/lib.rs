@@ -42,6 +42,7 @@ pub mod snowflakes;
 pub mod store_lock;
 pub mod stores;
 pub mod structure;
+pub mod terminal;
 pub mod unique_ids;
 pub mod watch;
 pub mod workers;
@@ -55,6 +56,7 @@ pub use host::Host;
 pub use nspawn::Container;
 pub use proxy::Proxy;
 pub use store_lock::StoreLock;
+pub use terminal::Terminal;
 pub use unique_ids::UniqueIds;
 pub use zookeeper::Ensemble;
 
