@@ -13,7 +13,7 @@ use leaf_client::Layout;
     name = "leafctl",
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 done, 1 bench --verify found duplicates, 64 wrong usage or leafd \
+    after_help = "Exit status: 0 done, 1 bench --verify found duplicates or doctor something bad, 64 wrong usage or leafd \
                   refused, 69 leafd is unreachable or cannot do it now, 74 cannot write the \
                   output, 76 the peer does not speak leafd's protocol."
 )]
@@ -106,6 +106,8 @@ pub enum LeafctlCommand {
         #[arg(long)]
         ready: bool,
     },
+    /// Check what commonly goes wrong on this host, and say what to do about it
+    Doctor(DoctorArgs),
     /// List and administer biz tags
     #[command(subcommand)]
     Tag(TagCommand),
@@ -131,6 +133,27 @@ pub struct DecodeArgs {
     pub layout: Option<Layout>,
 
     /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `doctor`.
+///
+/// It reads leafd's configuration, asks leafd, and looks at the host, the store and ZooKeeper, each
+/// for as long as --timeout says. It changes nothing. Run it as root or as leafd's user: others may
+/// not see everything, and doctor then says what it could not check. Exits with 1 if something is bad.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// The configuration of the leafd to check [default: /etc/leafd/leafd.toml if it exists, else
+    /// the built-in defaults]
+    #[arg(long, value_name = "FILE", env = "LEAFD_CONFIG")]
+    pub config: Option<PathBuf>,
+
+    /// Also show what is fine
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

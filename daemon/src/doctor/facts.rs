@@ -20,15 +20,6 @@ pub(crate) enum Seen<T> {
     Nothing,
 }
 
-impl<T> Seen<T> {
-    pub(crate) const fn get(&self) -> Option<&T> {
-        match self {
-            Self::As(value) => Some(value),
-            Self::Not(_) | Self::Nothing => None,
-        }
-    }
-}
-
 /// The configuration, as a leafd of this host would read it.
 #[derive(Debug, Clone)]
 pub(crate) enum ConfigurationFacts {

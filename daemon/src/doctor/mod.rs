@@ -2,14 +2,10 @@
 //! of `app/doctor`. No file, socket or clock enters this room.
 
 mod checks;
-mod facts;
+pub(crate) mod facts;
 mod finding;
 pub(crate) mod mounts;
 
 pub use checks::examine;
-pub(crate) use facts::{
-    ClockFacts, ConfigurationFacts, DiskFacts, HostFacts, ProcessFacts, Seen, SocketFacts,
-    StateFacts, StorageKind,
-};
 pub use facts::{DaemonFacts, Facts};
 pub use finding::{Check, Finding, Level};

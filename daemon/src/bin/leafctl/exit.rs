@@ -8,7 +8,8 @@ use leaf_client::wire::{ErrorCode, WireError};
 
 /// `EX_USAGE`: wrong usage, or the daemon refused for good.
 const USAGE: u8 = 64;
-const DUPLICATES: u8 = 1;
+/// Something was found that must not be: duplicates, or what `doctor` calls bad.
+const FOUND: u8 = 1;
 const UNAVAILABLE: u8 = 69;
 const OUTPUT: u8 = 74;
 const PROTOCOL: u8 = 76;
@@ -28,6 +29,9 @@ pub(crate) enum Failure {
     /// An ID came twice.
     #[error("{0}")]
     Duplicates(String),
+    /// `doctor` found something bad, and has printed it.
+    #[error("{0}")]
+    Sick(String),
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(io::Error),
@@ -55,7 +59,7 @@ impl Failure {
             Self::Usage(_) => USAGE,
             Self::Unavailable(_) => UNAVAILABLE,
             Self::Protocol(_) => PROTOCOL,
-            Self::Duplicates(_) => DUPLICATES,
+            Self::Duplicates(_) | Self::Sick(_) => FOUND,
             Self::Output(_) => OUTPUT,
         }
     }

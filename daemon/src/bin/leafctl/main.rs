@@ -7,6 +7,7 @@ mod ask;
 mod bench;
 mod connect;
 mod decode;
+mod doctor;
 mod exit;
 mod health;
 mod ids;
@@ -47,6 +48,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             status::run(&mut connect::prompt(&cli.daemon)?, *json, &mut out)
         }
         LeafctlCommand::Health { ready } => health::run(&cli.daemon, *ready, &mut out),
+        LeafctlCommand::Doctor(args) => doctor::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),

@@ -37,7 +37,9 @@ fn configuration(facts: &ConfigurationFacts, out: &mut Vec<Finding>) {
         ConfigurationFacts::Wrong(what) => out.push(
             Finding::bad(check, "leafd would not start with the configuration")
                 .because(what.as_str())
-                .remedy("Correct it until `leafd check` is content. A running leafd is not affected."),
+                .remedy(
+                    "Correct it until `leafd check` is content. A running leafd is not affected.",
+                ),
         ),
         ConfigurationFacts::Unreadable(what) => out.push(
             Finding::unknown(check, "this user may not read the configuration")
@@ -97,7 +99,9 @@ fn settings(facts: &Facts, status: &DaemonStatus, out: &mut Vec<Finding>) {
         out.push(
             Finding::note(check, "the configuration was changed after leafd started")
                 .because(format!("Unless somebody has reloaded {from}, leafd does not use it yet."))
-                .remedy("`systemctl reload leafd`; keys that a reload does not apply need a restart."),
+                .remedy(
+                    "`systemctl reload leafd`; keys that a reload does not apply need a restart.",
+                ),
         );
         return;
     }
@@ -168,7 +172,10 @@ pub(super) fn judge_socket(facts: &Facts, out: &mut Vec<Finding>) {
     if mode & 0o006 == 0o006 && !has_rules && facts.config().is_some() {
         out.push(
             Finding::note(check, "every user of this host may get IDs")
-                .because(format!("{at} has mode {:04o}, and there are no access.rules.", mode & 0o7777))
+                .because(format!(
+                    "{at} has mode {:04o}, and there are no access.rules.",
+                    mode & 0o7777
+                ))
                 .remedy("If that is not meant, set socket.mode = \"0660\", or write access.rules."),
         );
         return;

@@ -15,9 +15,8 @@ fn crash(store: &StoreFacts, out: &mut Vec<Finding>) {
     let check = Check::Durability;
     for LooseSetting { is, should_be, loses_leases } in &store.loose {
         let finding = if *loses_leases {
-            Finding::bad(check, format!("a crash of the server loses leases: {is}")).because(
-                "Another host then leases the same ranges, and IDs come twice.",
-            )
+            Finding::bad(check, format!("a crash of the server loses leases: {is}"))
+                .because("Another host then leases the same ranges, and IDs come twice.")
         } else {
             Finding::warn(check, format!("a crash can leave replicas behind: {is}")).because(
                 "A replica that takes over then repeats the last leases, and IDs come twice.",
@@ -38,13 +37,14 @@ fn failover(store: &StoreFacts, out: &mut Vec<Finding>) {
         ReplicationFacts::Waits(count) => {
             Finding::ok(check, format!("commits wait for a replica ({count} attached)"))
         }
-        ReplicationFacts::Behind(count) => {
-            Finding::warn(check, format!("a failover loses leases: {count} replicas, none waited for"))
-                .because("A replica that takes over repeats the last leases, and IDs come twice.")
-                .remedy(format!(
-                    "Set {waits_with}; or after each failover move every row forward by a margin."
-                ))
-        }
+        ReplicationFacts::Behind(count) => Finding::warn(
+            check,
+            format!("a failover loses leases: {count} replicas, none waited for"),
+        )
+        .because("A replica that takes over repeats the last leases, and IDs come twice.")
+        .remedy(format!(
+            "Set {waits_with}; or after each failover move every row forward by a margin."
+        )),
         ReplicationFacts::Unseen => Finding::note(check, "commits do not wait for a replica")
             .because("Whether there are replicas cannot be seen with leafd's rights.")
             .remedy(format!("If there are, set {waits_with}.")),

@@ -18,7 +18,8 @@ fn is_nearly(used: u64, of: u64) -> bool {
 fn open_files(facts: &Facts, out: &mut Vec<Finding>) {
     let check = Check::OpenFiles;
     let mut is_fine = true;
-    if let Some((used, most)) = facts.host.all_files.filter(|(used, most)| is_nearly(*used, *most)) {
+    if let Some((used, most)) = facts.host.all_files.filter(|(used, most)| is_nearly(*used, *most))
+    {
         is_fine = false;
         out.push(
             Finding::warn(check, "the whole host is nearly out of open files")
@@ -93,14 +94,15 @@ fn clock(facts: &Facts, out: &mut Vec<Finding>) {
     let needs_time = facts.wants_snowflakes() != Some(false);
     out.push(match &facts.host.clock {
         Seen::As(ClockFacts::Synchronised) => Finding::ok(check, "the clock is synchronised"),
-        Seen::As(ClockFacts::Free) if needs_time => {
-            Finding::warn(check, "the kernel's clock is not synchronised")
-                .because(
-                    "Snowflake IDs stop while the clock is behind the times already used. chrony counts \
+        Seen::As(ClockFacts::Free) if needs_time => Finding::warn(
+            check,
+            "the kernel's clock is not synchronised",
+        )
+        .because(
+            "Snowflake IDs stop while the clock is behind the times already used. chrony counts \
                      only with rtcsync in its configuration.",
-                )
-                .remedy("Install and start chrony or systemd-timesyncd; see `timedatectl`.")
-        }
+        )
+        .remedy("Install and start chrony or systemd-timesyncd; see `timedatectl`."),
         Seen::As(ClockFacts::Free) => {
             Finding::note(check, "the kernel's clock is not synchronised")
                 .because("Segment IDs do not need it.")

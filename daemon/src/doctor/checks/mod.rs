@@ -59,8 +59,7 @@ mod tests {
     #[test]
     fn a_healthy_host_gives_nothing_but_ok() {
         let findings = examine(&healthy());
-        let worse: Vec<_> =
-            findings.iter().filter(|finding| finding.level != Level::Ok).collect();
+        let worse: Vec<_> = findings.iter().filter(|finding| finding.level != Level::Ok).collect();
         assert!(worse.is_empty(), "{worse:#?}");
         // Everything was checked but what this host does not have.
         let missing: Vec<_> = Check::ALL

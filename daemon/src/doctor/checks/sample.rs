@@ -1,9 +1,7 @@
 //! Facts for the tests of the checks: a host with nothing wrong, and hosts with everything wrong.
 
 use leaf_client::Layout;
-use leaf_client::wire::{
-    DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus,
-};
+use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeStatus, TagStatus};
 
 use crate::config::Config;
 use crate::doctor::facts::{
@@ -105,7 +103,11 @@ pub(super) fn healthy() -> Facts {
         host: HostFacts {
             clock: Seen::As(ClockFacts::Synchronised),
             all_files: Some((1000, 1_000_000)),
-            process: Some(ProcessFacts { uid: 998, most_files: Some(65_536), open_files: Some(20) }),
+            process: Some(ProcessFacts {
+                uid: 998,
+                most_files: Some(65_536),
+                open_files: Some(20),
+            }),
         },
         other_descriptors: 320,
         state: Seen::As(StateFacts {

@@ -34,9 +34,9 @@ fn state(facts: &Facts, out: &mut Vec<Finding>) {
                 .because(format!("It is {behind_ms} ms behind the times already used."))
                 .remedy("Wait, if it is little. Otherwise see what set the clock back, or ahead.")
         }
-        SnowflakeState::Starting { reason } => Finding::warn(check, "no snowflake IDs yet")
-            .because(reason.as_str())
-            .remedy(remedy),
+        SnowflakeState::Starting { reason } => {
+            Finding::warn(check, "no snowflake IDs yet").because(reason.as_str()).remedy(remedy)
+        }
         SnowflakeState::Refused { reason } => {
             Finding::bad(check, "no snowflake IDs").because(reason.as_str()).remedy(remedy)
         }

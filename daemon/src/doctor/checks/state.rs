@@ -53,7 +53,10 @@ fn lasts(facts: &Facts, state: &StateFacts, out: &mut Vec<Finding>) {
         StorageKind::Network => {
             out.push(
                 Finding::note(check, "the state directory is on another host's disk")
-                    .because(format!("{path} is on {}. An outage there stops leafd.", state.mount.kind))
+                    .because(format!(
+                        "{path} is on {}. An outage there stops leafd.",
+                        state.mount.kind
+                    ))
                     .remedy("Use a local disk if there is one."),
             );
             return;
@@ -121,7 +124,10 @@ fn files(facts: &Facts, state: &StateFacts, out: &mut Vec<Finding>) {
     {
         out.push(
             Finding::bad(check, "the state directory belongs to another user")
-                .because(format!("{path} belongs to {}, and leafd runs as {}.", state.uid, process.uid))
+                .because(format!(
+                    "{path} belongs to {}, and leafd runs as {}.",
+                    state.uid, process.uid
+                ))
                 .remedy(format!("chown -R {}: {path}", process.uid)),
         );
         return;

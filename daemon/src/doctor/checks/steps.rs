@@ -27,18 +27,23 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     let tags = match tags {
         Ok(tags) => tags,
         Err(why) => {
-            out.push(Finding::unknown(check, "cannot look at the tags").because(why.as_str()).remedy(
-                "Run this as root, or let a rule of access.rules allow administer.",
-            ));
+            out.push(
+                Finding::unknown(check, "cannot look at the tags")
+                    .because(why.as_str())
+                    .remedy("Run this as root, or let a rule of access.rules allow administer."),
+            );
             return;
         }
     };
     let short: Vec<(&TagStatus, u64)> = tags
         .iter()
         .filter_map(|tag| Some((tag, rate(tag)?)))
-        .filter(|(tag, rate)| tag.row_step.saturating_mul(KEPT) / 100 < rate.saturating_mul(SHORT_S))
+        .filter(|(tag, rate)| {
+            tag.row_step.saturating_mul(KEPT) / 100 < rate.saturating_mul(SHORT_S)
+        })
         .collect();
-    let Some((worst, rate)) = short.iter().max_by_key(|(tag, rate)| rate / tag.row_step.max(1)) else {
+    let Some((worst, rate)) = short.iter().max_by_key(|(tag, rate)| rate / tag.row_step.max(1))
+    else {
         out.push(Finding::ok(check, "the steps fit the present rates"));
         return;
     };

@@ -30,7 +30,9 @@ fn reachable(facts: &Facts, out: &mut Vec<Finding>) {
         out.push(
             Finding::bad(check, "leafd cannot lease from the store")
                 .because(format!("{error}. leafd serves what it has in memory."))
-                .remedy("Bring the store back; leafd goes on by itself. The runbook explains the text."),
+                .remedy(
+                    "Bring the store back; leafd goes on by itself. The runbook explains the text.",
+                ),
         );
     }
     let remedy = "See that the server runs, and store.url, the password and the network to it.";
@@ -101,7 +103,9 @@ fn rights(store: &StoreFacts, out: &mut Vec<Finding>) {
             RightUse::Create | RightUse::Delete => Finding::note(check, title),
         };
         let rights = lacking.join(", ");
-        out.push(finding.because(format!("It lacks {rights}.")).remedy(format!("GRANT {rights} …")));
+        out.push(
+            finding.because(format!("It lacks {rights}.")).remedy(format!("GRANT {rights} …")),
+        );
     }
     if out.len() == before {
         out.push(Finding::ok(check, "leafd's user has every right that it needs"));
@@ -128,7 +132,9 @@ fn tables(store: &StoreFacts, out: &mut Vec<Finding>) {
         };
         out.push(
             Finding::warn(check, title)
-                .because("leafd would not notice another database, or an old copy, at this address.")
+                .because(
+                    "leafd would not notice another database, or an old copy, at this address.",
+                )
                 .remedy("Run `leafd schema` on the database, and grant SELECT on leafd_identity."),
         );
     }
@@ -197,7 +203,7 @@ mod tests {
         facts.daemon = DaemonFacts::Down(String::new());
         let found = of(&facts, Check::Store);
         assert!(found.level == Level::Bad && found.detail.contains("denied"), "{found:?}");
-        facts.configuration = crate::doctor::ConfigurationFacts::Unreadable(String::new());
+        facts.configuration = crate::doctor::facts::ConfigurationFacts::Unreadable(String::new());
         facts.store = Seen::Nothing;
         assert_eq!(of(&facts, Check::Store).level, Level::Unknown);
     }

@@ -50,7 +50,9 @@ fn registry(facts: &Facts, out: &mut Vec<Finding>) {
         out.push(
             Finding::warn(check, "leafd cannot report to ZooKeeper")
                 .because(format!("{error}. It issues IDs until its limit, then none."))
-                .remedy("See that a majority of the servers runs, and that this host reaches them."),
+                .remedy(
+                    "See that a majority of the servers runs, and that this host reaches them.",
+                ),
         );
     }
     match &facts.tree {
@@ -90,7 +92,9 @@ fn worker_ids(facts: &Facts, tree: &TreeFacts, out: &mut Vec<Finding>) {
         out.push(
             Finding::warn(check, "few new worker IDs are left")
                 .because(format!("{} of {most} were given out.", tree.next_worker))
-                .remedy("Release those of hosts that are gone: `leafctl worker list`, `… release`."),
+                .remedy(
+                    "Release those of hosts that are gone: `leafctl worker list`, `… release`.",
+                ),
         );
     }
 }
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
     use crate::doctor::checks::sample::{config, healthy, of, running};
     use crate::doctor::{DaemonFacts, Level, examine};
-    use crate::worker::registry::zookeeper::JavaNode;
+    use crate::worker::registry::zookeeper::inspection::JavaNode;
 
     fn in_zookeeper(toml: &str) -> Facts {
         let mut facts = healthy();
@@ -158,8 +162,9 @@ mod tests {
         facts.daemon = DaemonFacts::Down(String::new());
         facts.configuration = config("[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\"");
         assert_eq!(of(&facts, Check::WorkerId).level, Level::Warn);
-        facts.configuration =
-            config("[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\"\n[snowflake]\nenabled = false");
+        facts.configuration = config(
+            "[store]\nkind = \"mysql\"\nurl = \"mysql://l@d/x\"\n[snowflake]\nenabled = false",
+        );
         assert!(!examine(&facts).iter().any(|finding| finding.check == Check::WorkerId));
     }
 

@@ -57,10 +57,7 @@ pub(super) fn inspect(shared: &SharedStore) -> BoxFuture<'_, Result<StoreFacts, 
     })
 }
 
-async fn read(
-    connection: &mut PgConnection,
-    timeout: Duration,
-) -> Result<StoreFacts, sqlx::Error> {
+async fn read(connection: &mut PgConnection, timeout: Duration) -> Result<StoreFacts, sqlx::Error> {
     let timeout = timeout.as_millis().max(1);
     let begin = format!("BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout}");
     sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *connection).await?;
@@ -120,7 +117,8 @@ async fn rights(
     let (mut tables, mut missing) = (Vec::new(), Vec::new());
     for (table, privilege, right, needed_for) in RIGHTS {
         // NULL if there is no such table.
-        let ask = format!("SELECT has_table_privilege(to_regclass('{table}'), '{privilege}')::text");
+        let ask =
+            format!("SELECT has_table_privilege(to_regclass('{table}'), '{privilege}')::text");
         let row = sqlx::raw_sql(AssertSqlSafe(ask)).fetch_one(&mut *connection).await?;
         let Some(has) = text(&row, 0)? else { continue };
         if !tables.contains(&table) {

@@ -2,7 +2,7 @@
 
 mod access;
 pub(crate) mod hand_back;
-mod inspection;
+pub(crate) mod inspection;
 mod session;
 mod tree;
 mod words;
@@ -14,7 +14,7 @@ use crate::environment::Environment;
 use crate::worker::claim::instance::RegistryWords;
 
 pub(crate) use access::ZooKeeperAccess;
-pub(crate) use inspection::{JavaNode, TreeFacts, inspect};
+pub(crate) use inspection::{TreeFacts, inspect};
 pub(crate) use session::ZooKeeperSession;
 pub(crate) use words::WORDS;
 
