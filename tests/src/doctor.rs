@@ -1,6 +1,7 @@
 //! Runs `leafctl doctor` and reads its report. A preloaded library says what the kernel says of the
 //! clock and of disks, so that a test does not depend on the machine that it runs on.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -35,15 +36,18 @@ pub fn on_a_sound_host(home: &Home) -> Home {
 
 /// Builds the library once for all test programs.
 fn library() -> PathBuf {
-    let built = cache::made_once(&format!("host-lies-{}", LIES.len()), |folder: &Path| {
-        std::fs::create_dir(folder).expect("a folder");
-        let source = folder.join("lies.c");
-        std::fs::write(&source, LIES).expect("its source");
-        let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-o"]).arg(folder.join("lies.so")).arg(source).arg("-ldl");
-        let output = cc.output().expect("a C compiler, which Rust needs to link");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    });
+    let mut hasher = DefaultHasher::new();
+    LIES.hash(&mut hasher);
+    let built =
+        cache::made_once(&format!("host-lies-{:016x}", hasher.finish()), |folder: &Path| {
+            std::fs::create_dir(folder).expect("a folder");
+            let source = folder.join("lies.c");
+            std::fs::write(&source, LIES).expect("its source");
+            let mut cc = Command::new("cc");
+            cc.args(["-shared", "-fPIC", "-o"]).arg(folder.join("lies.so")).arg(source).arg("-ldl");
+            let output = cc.output().expect("a C compiler, which Rust needs to link");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        });
     built.join("lies.so")
 }
 
