@@ -251,7 +251,7 @@ fn a_mariadb_whose_replica_nobody_waits_for_is_a_warning() {
         primary.port()
     ));
     session.execute("START SLAVE");
-    wait_for(&home, "store-replication", "warn", "1 replicas, none waited for");
+    wait_for(&home, "store-replication", "warn", "no commit waits for a replica (1)");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_postgresql_whose_standby_nobody_waits_for_is_a_warning() {
     standby.arg("-D").arg(folder.path()).arg("-h").arg(server.folder());
     standby.args(["-p", &server.port().to_string(), "-U", "postgres"]);
     let _standby = Killed(standby.stderr(Stdio::null()).spawn().unwrap());
-    wait_for(&home, "store-replication", "warn", "1 replicas, none waited for");
+    wait_for(&home, "store-replication", "warn", "no commit waits for a replica (1)");
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (a)'");
     server.sql("SELECT pg_reload_conf()");
     wait_for(&home, "store-replication", "ok", "commits wait");

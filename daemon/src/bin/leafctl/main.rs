@@ -1,5 +1,6 @@
 //! leafctl: the operator's tool for leafd. It is a client like any other: whatever it does, any
-//! program that speaks the protocol can do.
+//! program that speaks the protocol can do. `doctor` alone also looks at the configuration, the host,
+//! the store and the registry.
 
 #![allow(clippy::disallowed_methods, reason = "leafctl measures on the real host")]
 

@@ -39,7 +39,7 @@ fn failover(store: &StoreFacts, out: &mut Vec<Finding>) {
         }
         ReplicationFacts::Behind(count) => Finding::warn(
             check,
-            format!("a failover loses leases: {count} replicas, none waited for"),
+            format!("a failover loses leases: no commit waits for a replica ({count})"),
         )
         .because("A replica that takes over repeats the last leases, and IDs come twice.")
         .remedy(format!(

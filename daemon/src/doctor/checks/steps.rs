@@ -48,10 +48,16 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
         return;
     };
     let names: Vec<String> = short.iter().map(|(tag, _)| tag.tag.clone()).collect();
-    let step = (rate.saturating_mul(AIM_S) / KEPT * 100).div_ceil(1000) * 1000;
+    let most = MAX_STEP.min(i32::MAX.unsigned_abs().into());
+    let step = (rate.saturating_mul(AIM_S) / KEPT).saturating_mul(100).min(most);
+    let step = (step.div_ceil(1000) * 1000).clamp(1, most);
     let lasts = worst.row_step.saturating_mul(KEPT) / 100 / (*rate).max(1);
+    let title = match short.len() {
+        1 => format!("the step of {} is too small for its rate", some_of(&names)),
+        count => format!("{count} tags have steps that are too small for their rates"),
+    };
     out.push(
-        Finding::warn(check, format!("{} tags have steps too small for their rates", short.len()))
+        Finding::warn(check, title)
             .because(format!(
                 "{}. After a restart, a range of {:?} (step {}, some {rate} IDs/s here) lasts {lasts} s \
                  when the store fails.",
@@ -60,9 +66,8 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
                 worst.row_step,
             ))
             .remedy(format!(
-                "For half an hour: leafctl tag set-step {} {}",
-                worst.tag,
-                step.clamp(1, MAX_STEP.min(i32::MAX.unsigned_abs().into()))
+                "For half an hour: leafctl tag set-step {} {step}",
+                worst.tag
             )),
     );
 }
