@@ -107,6 +107,11 @@ pub enum LeafctlCommand {
         ready: bool,
     },
     /// Check what commonly goes wrong on this host, and say what to do about it
+    ///
+    /// Reads leafd's configuration, asks leafd, and looks at the host, the store and ZooKeeper, each
+    /// for as long as --timeout says. It changes nothing, and leafd need not run. Run it as root or as
+    /// leafd's user: others may not see everything, and doctor says what it could not check. Exits
+    /// with 1 if something is bad.
     Doctor(DoctorArgs),
     /// List and administer biz tags
     #[command(subcommand)]
@@ -138,10 +143,6 @@ pub struct DecodeArgs {
 }
 
 /// The arguments of `doctor`.
-///
-/// It reads leafd's configuration, asks leafd, and looks at the host, the store and ZooKeeper, each
-/// for as long as --timeout says. It changes nothing. Run it as root or as leafd's user: others may
-/// not see everything, and doctor then says what it could not check. Exits with 1 if something is bad.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// The configuration of the leafd to check [default: /etc/leafd/leafd.toml if it exists, else

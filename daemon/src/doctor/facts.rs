@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use leaf_client::wire::{DaemonStatus, SnowflakeState, TagStatus};
 
-use super::mounts::Mount;
+use super::mounts::{Mount, StorageKind};
 use crate::config::{Config, RegistryKind, StoreKind};
 use crate::store::StoreFacts;
 use crate::worker::registry::zookeeper::TreeFacts;
@@ -94,26 +94,6 @@ pub(crate) struct SocketFacts {
     pub(crate) mode: Option<u32>,
     pub(crate) group: String,
     pub(crate) owner: String,
-}
-
-/// What the state directory is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StorageKind {
-    /// A disk, as far as one can see.
-    Disk,
-    /// Memory: ends with the mount or the boot.
-    Memory,
-    /// The writable layer of a container: ends with the container.
-    Overlay,
-    /// Kubernetes's emptyDir: ends with the pod.
-    EmptyDir,
-    /// A file system on another host.
-    Network,
-    /// A part of a btrfs that a snapshot of the whole includes.
-    Btrfs,
-    Zfs,
-    /// A logical volume.
-    Lvm,
 }
 
 /// The room on a disk.

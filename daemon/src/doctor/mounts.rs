@@ -3,7 +3,25 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::facts::StorageKind;
+/// What the state directory is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StorageKind {
+    /// A disk, as far as one can see.
+    Disk,
+    /// Memory: ends with the mount or the boot.
+    Memory,
+    /// The writable layer of a container: ends with the container.
+    Overlay,
+    /// Kubernetes's emptyDir: ends with the pod.
+    EmptyDir,
+    /// A file system on another host.
+    Network,
+    /// A part of a btrfs that a snapshot of the whole includes.
+    Btrfs,
+    Zfs,
+    /// A logical volume.
+    Lvm,
+}
 
 /// A mount, as far as the checks need it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -54,8 +54,8 @@ impl Examination {
     pub fn source(&self) -> &str {
         match &self.configuration {
             ConfigurationFacts::Right { from, .. } => from,
-            ConfigurationFacts::Wrong(_) => "a wrong configuration",
-            ConfigurationFacts::Unreadable(_) => "no readable configuration",
+            ConfigurationFacts::Wrong(_) => "wrong",
+            ConfigurationFacts::Unreadable(_) => "not readable",
         }
     }
 

@@ -61,7 +61,7 @@ fn device_mapper(mount: &Mount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::facts::StorageKind;
+    use crate::doctor::mounts::StorageKind;
 
     #[test]
     fn a_directory_in_memory_is_seen_as_such() {

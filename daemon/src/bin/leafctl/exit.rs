@@ -29,9 +29,9 @@ pub(crate) enum Failure {
     /// An ID came twice.
     #[error("{0}")]
     Duplicates(String),
-    /// `doctor` found something bad, and has printed it.
-    #[error("{0}")]
-    Sick(String),
+    /// `doctor` found something bad, and its report says what.
+    #[error("something is bad")]
+    Sick,
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(io::Error),
@@ -59,7 +59,7 @@ impl Failure {
             Self::Usage(_) => USAGE,
             Self::Unavailable(_) => UNAVAILABLE,
             Self::Protocol(_) => PROTOCOL,
-            Self::Duplicates(_) | Self::Sick(_) => FOUND,
+            Self::Duplicates(_) | Self::Sick => FOUND,
             Self::Output(_) => OUTPUT,
         }
     }
@@ -98,6 +98,7 @@ pub(crate) fn status(result: Result<(), Failure>) -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
+        Err(Failure::Sick) => ExitCode::from(FOUND),
         Err(failure) => {
             complain(&failure.to_string());
             ExitCode::from(failure.code())

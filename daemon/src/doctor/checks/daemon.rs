@@ -147,13 +147,12 @@ pub(super) fn judge_socket(facts: &Facts, out: &mut Vec<Finding>) {
     let at = path.display();
     let Some(mode) = mode else {
         // The daemon's finding says why nobody answers.
-        let is_up = matches!(facts.daemon, DaemonFacts::Up { .. });
-        let unseen = is_up || matches!(facts.daemon, DaemonFacts::Closed(_));
-        out.push(match unseen {
-            true => Finding::unknown(check, "cannot see who may connect")
-                .because(format!("This user may not look at {at}.")),
-            false => Finding::note(check, "there is no socket").because(format!("Looked at {at}.")),
-        });
+        if matches!(facts.daemon, DaemonFacts::Up { .. } | DaemonFacts::Closed(_)) {
+            out.push(
+                Finding::unknown(check, "cannot see who may connect")
+                    .because(format!("This user may not look at {at}.")),
+            );
+        }
         return;
     };
     if clients_look_at != path {

@@ -6,10 +6,10 @@ use leaf_client::wire::{DaemonStatus, SegmentTotals, SnowflakeState, SnowflakeSt
 use crate::config::Config;
 use crate::doctor::facts::{
     ClockFacts, ConfigurationFacts, DaemonFacts, DiskFacts, Facts, HostFacts, ProcessFacts, Seen,
-    SocketFacts, StateFacts, StorageKind,
+    SocketFacts, StateFacts,
 };
 use crate::doctor::finding::{Check, Finding};
-use crate::doctor::mounts::Mount;
+use crate::doctor::mounts::{Mount, StorageKind};
 use crate::store::StoreFacts;
 use crate::store::inspection::{ColumnFacts, OwnTable, ReplicationFacts};
 

@@ -2,8 +2,9 @@
 //! to it.
 
 use super::some_of;
-use crate::doctor::facts::{DiskFacts, Facts, Seen, StateFacts, StorageKind};
+use crate::doctor::facts::{DiskFacts, Facts, Seen, StateFacts};
 use crate::doctor::finding::{Check, Finding};
+use crate::doctor::mounts::StorageKind;
 
 /// With less than this, a journal that grows no longer fits. leafd needs some MB.
 const FULL_BYTES: u64 = 16 << 20;

@@ -53,7 +53,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     let step = (step.div_ceil(1000) * 1000).clamp(1, most);
     let lasts = worst.row_step.saturating_mul(KEPT) / 100 / (*rate).max(1);
     let title = match short.len() {
-        1 => format!("the step of {} is too small for its rate", some_of(&names)),
+        1 => "a tag's step is too small for its rate".to_owned(),
         count => format!("{count} tags have steps that are too small for their rates"),
     };
     out.push(

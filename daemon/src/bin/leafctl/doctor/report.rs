@@ -19,6 +19,9 @@ const WIDEST: usize = 100;
 /// Where a finding's text begins.
 const INDENT: usize = 6;
 
+/// A blank at which no line ends.
+const NO_BREAK: char = '\u{a0}';
+
 /// Rows that are not findings: the heading, the summary, and the shell's prompt.
 const OTHER_ROWS: usize = 3;
 
@@ -106,7 +109,7 @@ impl Report<'_> {
     ) -> Result<(), Failure> {
         let shown: Vec<&Finding> =
             self.findings.iter().filter(|finding| all || finding.level != Level::Ok).collect();
-        let heading = format!("{}, {}", self.socket.display(), self.source);
+        let heading = format!("leafd at {}; configuration: {}", self.socket.display(), self.source);
         for line in wrapped(&harmless(&heading), window.columns) {
             out.line(line)?;
         }
@@ -167,18 +170,16 @@ fn lines(finding: &Finding, columns: usize) -> Vec<String> {
     let width = columns.saturating_sub(INDENT);
     let mut lines = Vec::new();
     let mut add = |first: &str, text: &str| {
-        for (number, line) in wrapped(text, width).into_iter().enumerate() {
+        for (number, line) in wrapped(&harmless(text), width).into_iter().enumerate() {
             let before = if number == 0 { first } else { "" };
-            lines.push(format!("{before:<INDENT$}{line}"));
+            lines.push(format!("{before:<INDENT$}{}", line.replace(NO_BREAK, " ")));
         }
     };
-    add(level.word(), &harmless(title));
-    if !detail.is_empty() {
-        add("", &harmless(detail));
-    }
+    add(level.word(), title);
+    detail.lines().for_each(|line| add("", line));
     if *level != Level::Ok {
-        let see = format!("[{}: {}]", check.name(), check.page());
-        add("   =>", harmless(&format!(" {remedy} {see}")).trim_start());
+        let see = format!("[{}:{NO_BREAK}{}]", check.name(), check.page());
+        add("   =>", &format!("{remedy} {see}"));
     }
     lines
 }
@@ -187,7 +188,7 @@ fn lines(finding: &Finding, columns: usize) -> Vec<String> {
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split_whitespace() {
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
         let mut rest: Vec<char> = word.chars().collect();
         if used > 0 && used + 1 + rest.len() > columns {
             lines.push(String::new());
