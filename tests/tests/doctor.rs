@@ -1,8 +1,10 @@
 //! `leafctl doctor` on one host: each finding about the configuration, the daemon and the host comes
 //! from a real situation, and a healthy host has none.
 
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::Path;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -68,6 +70,44 @@ fn a_wrong_configuration_is_found_without_a_start() {
     let (_folder, home) = home();
     let examined = examine(&home.with("WORKER_ID", "999999"));
     examined.finds("configuration", "bad", "worker.id: 999999");
+}
+
+/// Passes connections on to a daemon, and makes its answers say another version.
+fn relay(listener: UnixListener, daemon: PathBuf) {
+    let (own, other) = (env!("CARGO_PKG_VERSION"), another_version());
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (mut client, mut server) = (client.unwrap(), UnixStream::connect(&daemon).unwrap());
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            let mut buffer = [0; 65_536];
+            while let Ok(length @ 1..) = server.read(&mut buffer) {
+                let answer = buffer.get_mut(..length).unwrap();
+                let at = answer.windows(own.len()).position(|bytes| bytes == own.as_bytes());
+                if let Some(at) = at {
+                    answer[at..at + own.len()].copy_from_slice(other.as_bytes());
+                }
+                if client.write_all(answer).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+}
+
+/// As long as this version.
+fn another_version() -> String {
+    env!("CARGO_PKG_VERSION").replacen(|first: char| first.is_ascii_digit(), "9", 1)
+}
+
+#[test]
+fn a_daemon_of_another_version_is_a_warning() {
+    let (folder, home) = home();
+    let _daemon = home.start();
+    let path = folder.path().join("relay.sock");
+    relay(UnixListener::bind(&path).unwrap(), home.socket());
+    let examined = examine_with(&home, &["--socket", path.to_str().unwrap()]);
+    examined.finds("version", "warn", &format!("leafd is {}", another_version()));
 }
 
 #[test]
