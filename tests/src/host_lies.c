@@ -30,7 +30,3 @@ int statvfs(const char *path, struct statvfs *to) {
         to->f_flag |= ST_RDONLY;
     return outcome;
 }
-
-int statvfs64(const char *path, struct statvfs *to) {
-    return statvfs(path, to);
-}
