@@ -31,7 +31,7 @@ const OF_THE_MACHINE: [&str; 4] = ["state-lasts", "snapshots", "disk", "open-fil
 #[must_use]
 pub fn on_a_sound_host(home: &Home) -> Home {
     let library = library().display().to_string();
-    home.clone().with_variable("LD_PRELOAD", &library).with_variable("LEAFD_TESTS_CLOCK", "set")
+    home.clone().with_variable("LD_PRELOAD", &library).with_variable("HOST_LIES_CLOCK", "set")
 }
 
 /// Builds the library once for all test programs.

@@ -1,5 +1,5 @@
 /* Preloaded into a program under test: what the kernel says of the clock and of disks, as the test
- * wants it. LEAFD_TESTS_CLOCK is "set" or "free"; LEAFD_TESTS_DISK is "full" or "read-only". */
+ * wants it. HOST_LIES_CLOCK is "set" or "free"; HOST_LIES_DISK is "full" or "read-only". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static int is(const char *variable, const char *value) {
 
 int adjtimex(struct timex *to) {
     memset(to, 0, sizeof *to);
-    if (is("LEAFD_TESTS_CLOCK", "free")) {
+    if (is("HOST_LIES_CLOCK", "free")) {
         to->status = STA_UNSYNC;
         return TIME_ERROR;
     }
@@ -24,9 +24,9 @@ int adjtimex(struct timex *to) {
 int statvfs(const char *path, struct statvfs *to) {
     int (*real)(const char *, struct statvfs *) = dlsym(RTLD_NEXT, "statvfs");
     int outcome = real(path, to);
-    if (is("LEAFD_TESTS_DISK", "full"))
+    if (is("HOST_LIES_DISK", "full"))
         to->f_bavail = 1;
-    if (is("LEAFD_TESTS_DISK", "read-only"))
+    if (is("HOST_LIES_DISK", "read-only"))
         to->f_flag |= ST_RDONLY;
     return outcome;
 }

@@ -142,7 +142,7 @@ fn a_disk_that_is_full_or_read_only_is_bad() {
     let (_folder, home) = home();
     let _daemon = home.start();
     for (disk, text) in [("full", "is full"), ("read-only", "read-only")] {
-        let home = home.clone().with_variable("LEAFD_TESTS_DISK", disk);
+        let home = home.clone().with_variable("HOST_LIES_DISK", disk);
         examine(&home).finds("disk", "bad", text);
     }
 }
@@ -152,7 +152,7 @@ fn a_clock_that_nobody_synchronises_is_a_warning() {
     let (_folder, home) = home();
     let _daemon = home.start();
     let (code, out, _) = on_a_sound_host(&home)
-        .with_variable("LEAFD_TESTS_CLOCK", "free")
+        .with_variable("HOST_LIES_CLOCK", "free")
         .run("leafctl", &["doctor"]);
     assert!(out.contains("WARN  the kernel's clock is not synchronised"), "{out}");
     assert!(out.contains("docs/operations/worker-ids.md#clocks"), "{out}");
@@ -272,7 +272,7 @@ fn sick_home() -> (TempDir, Home) {
     let home = Home::new(folder.path())
         .with("SNOWFLAKE_LAYOUT", &layout_after(100))
         .with("SOCKET_MODE", "0666")
-        .with_variable("LEAFD_TESTS_DISK", "full");
+        .with_variable("HOST_LIES_DISK", "full");
     home.start().stop();
     (folder, home)
 }
@@ -281,7 +281,7 @@ fn sick_home() -> (TempDir, Home) {
 fn a_report_fits_a_terminal_of_80_by_24_with_the_worst_first() {
     let (_folder, home) = sick_home();
     let daemon = home.clone().through(&["prlimit", "--nofile=4096:4096"]).start();
-    let home = on_a_sound_host(&home).with_variable("LEAFD_TESTS_CLOCK", "free");
+    let home = on_a_sound_host(&home).with_variable("HOST_LIES_CLOCK", "free");
     let mut terminal = Terminal::open(80, 24);
     let mut command = home.command("leafctl");
     command.arg("doctor");
