@@ -60,7 +60,7 @@ fn a_daemon_that_hangs_hangs_nobody_else() {
     let daemon = home.start();
     daemon.freeze();
     let examined = examine_with(&home, &["--timeout", "300ms"]);
-    examined.finds("daemon", "bad", "did not answer");
+    examined.finds("daemon", "bad", "does not answer");
     daemon.thaw();
     wait_for(&home, "daemon", "ok", "answers");
 }
@@ -74,25 +74,28 @@ fn a_wrong_configuration_is_found_without_a_start() {
 
 /// Passes connections on to a daemon, and makes its answers say another version.
 fn relay(listener: UnixListener, daemon: PathBuf) {
-    let (own, other) = (env!("CARGO_PKG_VERSION"), another_version());
     std::thread::spawn(move || {
         for client in listener.incoming() {
-            let (mut client, mut server) = (client.unwrap(), UnixStream::connect(&daemon).unwrap());
+            let (client, server) = (client.unwrap(), UnixStream::connect(&daemon).unwrap());
             let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let mut buffer = [0; 65_536];
-            while let Ok(length @ 1..) = server.read(&mut buffer) {
-                let answer = buffer.get_mut(..length).unwrap();
-                let at = answer.windows(own.len()).position(|bytes| bytes == own.as_bytes());
-                if let Some(at) = at {
-                    answer[at..at + own.len()].copy_from_slice(other.as_bytes());
-                }
-                if client.write_all(answer).is_err() {
-                    break;
-                }
-            }
+            std::thread::spawn(move || pass_on(server, client));
         }
     });
+}
+
+fn pass_on(mut server: UnixStream, mut client: UnixStream) {
+    let (own, other) = (env!("CARGO_PKG_VERSION"), another_version());
+    let mut buffer = [0; 65_536];
+    while let Ok(length @ 1..) = server.read(&mut buffer) {
+        let answer = &mut buffer[..length];
+        if let Some(at) = answer.windows(own.len()).position(|bytes| bytes == own.as_bytes()) {
+            answer[at..at + own.len()].copy_from_slice(other.as_bytes());
+        }
+        if client.write_all(answer).is_err() {
+            return;
+        }
+    }
 }
 
 /// As long as this version.
@@ -151,9 +154,8 @@ fn a_disk_that_is_full_or_read_only_is_bad() {
 fn a_clock_that_nobody_synchronises_is_a_warning() {
     let (_folder, home) = home();
     let _daemon = home.start();
-    let (code, out, _) = on_a_sound_host(&home)
-        .with_variable("HOST_LIES_CLOCK", "free")
-        .run("leafctl", &["doctor"]);
+    let (code, out, _) =
+        on_a_sound_host(&home).with_variable("HOST_LIES_CLOCK", "free").run("leafctl", &["doctor"]);
     assert!(out.contains("WARN  the kernel's clock is not synchronised"), "{out}");
     assert!(out.contains("docs/operations/worker-ids.md#clocks"), "{out}");
     // A warning is no failure, unless this machine's disk is worse.

@@ -77,7 +77,10 @@ fn ask(socket: &Path, timeout: Duration) -> DaemonFacts {
         Err(Error::Refused(error)) if error.code() == ErrorCode::Forbidden => {
             DaemonFacts::Closed(error.to_string())
         }
-        Err(Error::Unavailable { source, .. }) => unreachable(socket, &source),
+        // It took the connection and said nothing.
+        Err(Error::Unavailable { source, .. }) => {
+            DaemonFacts::Silent(format!("{}: {source}.", socket.display()))
+        }
         Err(error) => DaemonFacts::Silent(error.to_string()),
     }
 }
