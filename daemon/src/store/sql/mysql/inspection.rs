@@ -98,6 +98,8 @@ async fn read(connection: &mut MySqlConnection) -> Result<StoreFacts, sqlx::Erro
         true => columns(connection, tables.get("leaf_alloc").map_or("", String::as_str)).await?,
         false => ColumnFacts::default(),
     };
+    // The server refuses to prepare a write in such a transaction. Nothing that follows is executed.
+    sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
     let missing_rights = missing_rights(connection, &tables).await?;
     Ok(StoreFacts {
         server: server(&variables),
