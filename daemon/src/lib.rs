@@ -9,6 +9,7 @@ pub mod audit;
 mod backoff;
 pub mod cli;
 pub mod config;
+pub mod doctor;
 pub mod duration;
 pub mod environment;
 mod frame;

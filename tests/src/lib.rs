@@ -16,6 +16,7 @@ pub mod clock_host;
 pub mod collector;
 pub mod daemon;
 pub mod database;
+pub mod doctor;
 pub mod faketime;
 pub mod fixture;
 pub mod fleet;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use leaf_client::wire::ErrorCode;
+use leafd::doctor::Check;
 use leafd_tests::binaries::workspace;
 use leafd_tests::{citations, links, literals, manual};
 
@@ -113,6 +114,27 @@ fn the_runbook_lists_exactly_the_error_codes_in_order() {
     let entries: Vec<_> = entries.filter(is_numbered).collect();
     let all = ErrorCode::ALL.iter().map(|code| format!("{} {}", code.number(), code.name()));
     assert_eq!(entries, all.collect::<Vec<_>>());
+}
+
+#[test]
+fn the_page_of_doctor_lists_every_check_and_each_check_names_a_place_in_the_manual() {
+    let page = document("docs/operations/doctor.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let is_level = |name: &str| ["BAD", "WARN", "NOTE", "?", "ok"].contains(&name);
+    let rows: BTreeSet<_> = rows.map(|(name, _)| name).filter(|name| !is_level(name)).collect();
+    let checks: BTreeSet<_> = Check::ALL.iter().map(|check| check.name()).collect();
+    assert_eq!(rows, checks);
+    // A page of links beside a copy of the manual.
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().canonicalize().unwrap();
+    let mut copy = std::process::Command::new("cp");
+    copy.arg("-r").arg(workspace().join("docs")).arg(&folder);
+    assert!(copy.status().unwrap().success());
+    let links: Vec<_> = Check::ALL.iter().map(|check| format!("[x]({})", check.page())).collect();
+    std::fs::write(folder.join("links.md"), links.join("\n")).unwrap();
+    let mut dead = links::dead(&folder, &links::documents(&folder));
+    dead.retain(|link| link.contains("/links.md: "));
+    assert!(dead.is_empty(), "{dead:#?}");
 }
 
 const ERRORS: &str = "Log lines: ERROR";

@@ -13,7 +13,7 @@ const FLOORS: [&[&str]; 13] = [
     &["app"],
     &["manager"],
     &["transport"],
-    &["service"],
+    &["service", "doctor"],
     &["worker", "segment"],
     &["snowflake", "access"],
     &["log", "audit"],

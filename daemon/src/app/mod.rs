@@ -5,6 +5,7 @@ mod adopt;
 mod audit;
 mod build;
 mod descriptors;
+mod doctor;
 mod failure;
 mod hand_back;
 mod hint;
@@ -25,6 +26,7 @@ use std::path::Path;
 
 pub use adopt::adopt;
 pub use audit::audit;
+pub use doctor::Examination;
 pub use failure::{EX_USAGE, Failure};
 pub use hand_back::hand_back;
 pub use schema::{SchemaDialect, schema};

@@ -14,9 +14,10 @@ use leaf_client::Layout;
     name = "leafctl",
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 done, 1 bench --verify found duplicates, 64 wrong usage or leafd \
-                  refused, 69 leafd is unreachable or cannot do it now, 74 cannot read the input or \
-                  write the output, 76 the peer does not speak leafd's protocol."
+    after_help = "Exit status: 0 done, 1 bench --verify found duplicates or doctor something bad, 64 \
+                  wrong usage or leafd refused, 69 leafd is unreachable or cannot do it now, 74 \
+                  cannot read the input or write the output, 76 the peer does not speak leafd's \
+                  protocol."
 )]
 pub struct Cli {
     /// The options that every command has.
@@ -111,6 +112,13 @@ pub enum LeafctlCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Check what commonly goes wrong on this host, and say what to do about it
+    ///
+    /// Reads leafd's configuration, asks leafd, and looks at the host, the store and ZooKeeper, each
+    /// for as long as --timeout says. It changes nothing, and leafd need not run. Run it as root or as
+    /// leafd's user: others may not see everything, and doctor says what it could not check. Exits
+    /// with 1 if something is bad.
+    Doctor(DoctorArgs),
     /// List and administer biz tags
     #[command(subcommand)]
     Tag(TagCommand),
@@ -176,6 +184,23 @@ pub struct DecodeArgs {
     pub layout: Option<Layout>,
 
     /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// The configuration of the leafd to check [default: /etc/leafd/leafd.toml if it exists, else
+    /// the built-in defaults]
+    #[arg(long, value_name = "FILE", env = "LEAFD_CONFIG")]
+    pub config: Option<PathBuf>,
+
+    /// Also show what is fine
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

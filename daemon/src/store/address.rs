@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::guard::DatabaseGuard;
-use super::{Store, StoreLimits};
+use super::{BoxFuture, Store, StoreFacts, StoreLimits};
 use crate::secret::Secret;
 
 /// A kind of server that several hosts share: how its URLs read, and how to open a store on it. Each
@@ -37,7 +37,11 @@ pub(crate) struct SharedDatabase {
     /// What besides host, port and database decides which table a session sees.
     pub(super) session: fn(&StoreAddress) -> String,
     pub(super) open: OpenShared,
+    /// Reads what the database says of itself.
+    pub(super) inspect: InspectShared,
 }
+
+type InspectShared = fn(&SharedStore) -> BoxFuture<'_, Result<StoreFacts, String>>;
 
 type OpenShared = fn(&SharedStore, Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String>;
 

@@ -5,6 +5,7 @@
 mod address;
 mod guard;
 mod identity;
+pub(crate) mod inspection;
 mod open;
 pub(crate) mod plan;
 mod row;
@@ -21,6 +22,7 @@ pub(crate) use address::SharedDatabase;
 pub use address::{BadAddress, SharedStore, StoreAddress};
 pub use guard::DatabaseGuard;
 pub(crate) use guard::{DatabaseRecorder, UnusableDatabase};
+pub(crate) use inspection::StoreFacts;
 pub(crate) use open::SCHEMAS;
 pub use open::{ServerKind, StoreLocation, StoreSource, open};
 pub use row::{Number, Row};

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 /// `EX_USAGE`: wrong usage, or the daemon refused for good.
 const USAGE: u8 = 64;
-const DUPLICATES: u8 = 1;
+/// Something was found that must not be: duplicates, or what `doctor` calls bad.
+const FOUND: u8 = 1;
 const UNAVAILABLE: u8 = 69;
 const INPUT_OR_OUTPUT: u8 = 74;
 const PROTOCOL: u8 = 76;
@@ -41,6 +42,9 @@ pub(crate) enum Failure {
     /// Standard input could not be read.
     #[error("cannot read standard input: {0}")]
     Input(io::Error),
+    /// `doctor` found something bad, and its report says what.
+    #[error("something is bad")]
+    Sick,
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(io::Error),
@@ -100,7 +104,7 @@ impl Failure {
             Self::Usage(_) => USAGE,
             Self::Unavailable(_) => UNAVAILABLE,
             Self::Protocol(_) => PROTOCOL,
-            Self::Duplicates(_) => DUPLICATES,
+            Self::Duplicates(_) | Self::Sick => FOUND,
             Self::Input(_) | Self::Output(_) => INPUT_OR_OUTPUT,
             Self::Refused { error, .. } => match error.code {
                 100..=199 => PROTOCOL,
@@ -117,6 +121,7 @@ impl Failure {
             Self::Unavailable(_) => "Unavailable",
             Self::Protocol(_) => "Protocol",
             Self::Duplicates(_) => "Duplicates",
+            Self::Sick => "Sick",
             Self::Input(_) => "Input",
             Self::Output(_) => "Output",
             Self::Refused { error, .. } => error.code().name(),
@@ -181,6 +186,7 @@ pub(crate) fn status(result: Result<(), Failure>, form: ErrorForm) -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
+        Err(Failure::Sick) => ExitCode::from(FOUND),
         Err(failure) => {
             complain(&failure.message(form, None));
             ExitCode::from(failure.code())

@@ -1,6 +1,7 @@
 //! leafctl: the operator's tool for leafd. It is a client like any other: whatever it does, any
-//! program that speaks the protocol can do. leafd contains it too, as `leafd ctl`; that is why its
-//! modules are `pub(crate)`: `main.rs` of leafd brings them to its own root.
+//! program that speaks the protocol can do. `doctor` alone also looks at the configuration, the host,
+//! the store and the registry. leafd contains leafctl too, as `leafd ctl`; that is why its modules are
+//! `pub(crate)`: `main.rs` of leafd brings them to its own root.
 
 #![allow(clippy::disallowed_methods, reason = "leafctl measures on the real host")]
 
@@ -9,6 +10,7 @@ pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod connect;
 pub(crate) mod decode;
+pub(crate) mod doctor;
 pub(crate) mod exit;
 pub(crate) mod explain;
 pub(crate) mod health;
@@ -77,6 +79,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Health { ready, json } => health::run(&cli.daemon, *ready, *json, &mut out),
+        LeafctlCommand::Doctor(args) => doctor::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Explain(args) => explain::run(args, &mut out),

@@ -6,6 +6,7 @@
 //! the row would be). No transaction locks two rows, so there is no deadlock among leafd daemons or with
 //! Java Leaf, whose UPDATE also locks one row.
 
+mod inspection;
 mod tables;
 mod url;
 
@@ -22,6 +23,7 @@ use super::open_shared;
 use crate::store::guard::DatabaseGuard;
 use crate::store::{SharedStore, Store};
 
+use inspection::inspect;
 pub use tables::MARIADB;
 pub(in crate::store) use tables::{MARIADB_SCHEMA, MYSQL_SCHEMA};
 pub(in crate::store) use url::MYSQL_DATABASE;

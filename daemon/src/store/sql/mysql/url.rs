@@ -27,6 +27,7 @@ pub(in crate::store) static MYSQL_DATABASE: SharedDatabase = SharedDatabase {
     asks_for_tls,
     session: |_| String::new(),
     open: super::open,
+    inspect: super::inspect,
 };
 
 fn asks_for_tls(address: &StoreAddress) -> Result<bool, BadAddress> {

@@ -5,6 +5,7 @@
 //! committed; stricter levels would fail there with a serialization error. No transaction locks two
 //! rows, so there is no deadlock.
 
+mod inspection;
 mod url;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::{LONG_READ, open_shared};
 use crate::store::guard::DatabaseGuard;
 use crate::store::{SharedStore, Store};
 
+use inspection::inspect;
 pub(in crate::store) use url::POSTGRES_DATABASE;
 
 /// Leaf's tables in PostgreSQL.

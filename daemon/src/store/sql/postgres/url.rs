@@ -32,6 +32,7 @@ pub(in crate::store) static POSTGRES_DATABASE: SharedDatabase = SharedDatabase {
     asks_for_tls,
     session,
     open: super::open,
+    inspect: super::inspect,
 };
 
 fn asks_for_tls(address: &StoreAddress) -> Result<bool, BadAddress> {

@@ -2,6 +2,7 @@
 
 mod access;
 pub(crate) mod hand_back;
+pub(crate) mod inspection;
 mod session;
 mod tree;
 mod words;
@@ -13,6 +14,7 @@ use crate::environment::Environment;
 use crate::worker::claim::instance::RegistryWords;
 
 pub(crate) use access::ZooKeeperAccess;
+pub(crate) use inspection::{TreeFacts, inspect};
 pub(crate) use session::ZooKeeperSession;
 pub(crate) use words::WORDS;
 

@@ -78,6 +78,19 @@ impl ZooKeeperSession {
         access: &ZooKeeperAccess,
         environment: &Environment,
     ) -> Result<Self, RegistryError> {
+        let this = Self::join(access, environment).await?;
+        this.make_folders().await?;
+        Ok(this)
+    }
+
+    /// Opens a session, and writes nothing.
+    ///
+    /// # Errors
+    /// When no server answers in time, or they refuse.
+    pub(super) async fn join(
+        access: &ZooKeeperAccess,
+        environment: &Environment,
+    ) -> Result<Self, RegistryError> {
         let mut servers = access.ensemble.servers.clone();
         // Spreads the fleet over the servers.
         environment.random().shuffle(&mut servers);
@@ -99,9 +112,7 @@ impl ZooKeeperSession {
         let states = Mutex::new(client.state_watcher());
         let continuity = Continuity { states, disturbances: AtomicU64::new(0) };
         let (access, root) = (access.clone(), access.root());
-        let this = Self { client, access, root, continuity };
-        this.make_folders().await?;
-        Ok(this)
+        Ok(Self { client, access, root, continuity })
     }
 
     pub(super) fn log_opening(&self) {

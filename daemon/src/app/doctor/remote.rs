@@ -1,0 +1,68 @@
+//! The store and the registry, each over a connection of its own, at the same time.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::app::{paths, runtime};
+use crate::config::Config;
+use crate::doctor::facts::Seen;
+use crate::environment::Environment;
+use crate::store::inspection::inspect as inspect_store;
+use crate::store::{SharedStore, StoreFacts, StoreLimits, StoreLocation};
+use crate::worker::registry::zookeeper::{self, TreeFacts, ZooKeeperAccess};
+
+/// Looks at both, for `limit` each.
+pub(super) fn look(
+    config: &Config,
+    environment: &Environment,
+    limit: Duration,
+) -> (Seen<StoreFacts>, Seen<TreeFacts>) {
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(failure) => {
+            let why = failure.message();
+            return (Seen::Not(why.to_owned()), Seen::Not(why.to_owned()));
+        }
+    };
+    let seen = runtime.block_on(async {
+        tokio::join!(within(limit, store(config, limit)), within(limit, tree(config, environment)))
+    });
+    // A name that is being resolved must not hold up the report.
+    runtime.shutdown_background();
+    seen
+}
+
+/// What `look` brings: nothing, if there is nothing to look at.
+async fn within<T>(
+    limit: Duration,
+    look: impl Future<Output = Result<Option<T>, String>>,
+) -> Seen<T> {
+    match tokio::time::timeout(limit, look).await {
+        Ok(Ok(Some(value))) => Seen::As(value),
+        Ok(Ok(None)) => Seen::Nothing,
+        Ok(Err(why)) => Seen::Not(why),
+        Err(_) => Seen::Not(format!("no answer within {limit:?} (--timeout)")),
+    }
+}
+
+async fn store(config: &Config, limit: Duration) -> Result<Option<StoreFacts>, String> {
+    let location = config.store_location().map_err(|problem| problem.to_string())?;
+    let StoreLocation::Shared(address) = location else { return Ok(None) };
+    let password = paths::store_password(config).map_err(|error| error.to_string())?;
+    let limits = StoreLimits { timeout: limit, connections: 1 };
+    let described = address.to_string();
+    let facts = inspect_store(&SharedStore { address, password, limits }).await;
+    facts.map(Some).map_err(|why| format!("{described}: {why}"))
+}
+
+async fn tree(config: &Config, environment: &Environment) -> Result<Option<TreeFacts>, String> {
+    if !config.snowflake.enabled {
+        return Ok(None);
+    }
+    let Some(ensemble) = config.ensemble().map_err(|problem| problem.to_string())? else {
+        return Ok(None);
+    };
+    let access = ZooKeeperAccess::new(config, ensemble, paths::credentials().as_deref())?;
+    let facts = zookeeper::inspect(&access, environment).await;
+    facts.map(Some).map_err(|error| error.to_string())
+}
