@@ -36,8 +36,8 @@ max-cuont = 5
 [worker]
 fence-after = \"13h\"
 id = 1024
-[snowflake]
-enabled = \"yes\"
+[state]
+unstable-inodes = \"yes\"
 [log]
 level = info
 ";
@@ -49,7 +49,7 @@ const SAID: [&str; 6] = [
     ":5:15: worker.fence-after: 13h is not between 10s and 12h, half of worker.reclaim-after (24h): a \
      host has to stop issuing long before another may take over its worker ID",
     ":6:6: worker.id: 1024 is not between 0 and 1023",
-    ":8:11: snowflake.enabled: \"yes\" is not true or false: these have no quotes; write true",
+    ":8:19: state.unstable-inodes: \"yes\" is not true or false: these have no quotes; write true",
     ":10:9: log.level: \"info\" lacks quotes; write \"info\"",
 ];
 

@@ -171,6 +171,7 @@ fn a_wrong_type_is_told_with_what_to_write_instead() {
         ("[worker]\nidentity = 7", "texts have quotes; write \"7\""),
         ("[zookeeper]\nservers = [\"a\", \"b\"]", "a list is not a text, which this key wants"),
         ("[access]\nrules = [{ users = \"root\" }]", "write [\"root\"]"),
+        ("[socket]\nmax-count = 1\nmax-count = 2", "is not TOML: duplicate key"),
         ("[log]\nlevel = info", "lacks quotes; write \"info\""),
         ("[log]\nlevel = \"inof\"", "did you mean info?"),
         ("[log]\nformat = \"jsno\"", "did you mean json?"),

@@ -1,7 +1,7 @@
 //! Reads the file as TOML, and says what is not TOML. The usual mistake is a value without quotes: the
 //! rest of the file then says what it means, and is examined too.
 
-use toml::de::{DeTable, Error};
+use toml::de::{DeTable, DeValue, Error};
 
 use super::examine::{SECRETS, is_readable, is_right, keys_of};
 use super::mistake::Mistake;
@@ -64,6 +64,8 @@ fn is_short(value: &str) -> bool {
 
 fn mistake(error: &Error, place: Place, at: Option<&KeyLine<'_>>) -> Mistake {
     let key = at.map_or_else(String::new, |at| format!("{}.{}", at.section, at.key));
+    // A value that is right by itself is wrong for another reason, such as a key that is there twice.
+    let at = at.filter(|at| DeValue::parse(at.value).is_err());
     let hint = at.and_then(|KeyLine { section, key: name, value }| {
         let path = [PathStep::Key(section.clone()), PathStep::Key((*name).to_owned())];
         let is_secret = SECRETS.contains(&key.as_str());
