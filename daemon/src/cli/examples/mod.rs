@@ -87,6 +87,8 @@ mod tests {
             assert!(!of(path).is_empty(), "{path} has no example: write one in cli/examples.rs");
             for Example { line, purpose } in of(path) {
                 assert!(!purpose.ends_with('.'), "{purpose}");
+                let fits = line.len() <= 78 && purpose.len() <= 76;
+                assert!(fits, "the help shows it indented, on 80 columns: {line}");
                 let words = words(line);
                 let program = words.first().copied().unwrap_or_default();
                 let command = programs().into_iter().find(|one| one.get_name() == program);
