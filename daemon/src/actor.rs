@@ -1,17 +1,21 @@
 //! Who asks leafd for something, and the audit: a line in the log for whatever somebody changes, or
 //! tries to change, through leafd.
 
+use std::sync::Arc;
+
 /// The target of the audit's lines. `log.level` hides them only if it names it.
 pub(crate) const AUDIT: &str = "audit";
 
 /// Who asked. There is no process ID: by the time somebody reads it, it may belong to another
 /// process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Actor {
-    /// The user.
-    pub(crate) uid: u32,
+    /// The user, if the transport knows it.
+    pub(crate) uid: Option<u32>,
     /// Its effective group.
-    pub(crate) gid: u32,
+    pub(crate) gid: Option<u32>,
+    /// The rule that the caller has shown a token of.
+    pub(crate) rule: Option<Arc<str>>,
     /// How it reached leafd, such as `unix`.
     pub(crate) transport: &'static str,
 }
@@ -44,7 +48,8 @@ pub(crate) enum AuditOutcome<'a> {
 impl Actor {
     /// Writes a line of the audit.
     pub(crate) fn log(&self, entry: &AuditEntry<'_>, outcome: &AuditOutcome<'_>) {
-        let Self { uid, gid, transport } = *self;
+        let Self { uid, gid, transport, .. } = *self;
+        let rule = self.rule.as_deref();
         let AuditEntry { action, tag, worker, old, new, untold } = *entry;
         let (verdict, outcome, reason) = match outcome {
             AuditOutcome::Done => ("done", "done", None),
@@ -59,6 +64,7 @@ impl Actor {
             target: AUDIT,
             uid,
             gid,
+            rule,
             transport,
             action,
             tag,

@@ -103,7 +103,7 @@ fn every_reason_for_having_no_snowflake_ids_finds_an_entry_about_it() {
             if words < 4 || text.starts_with("…. ") || OTHERS.contains(&text.as_str()) {
                 continue;
             }
-            let reason = text.replace('…', "7");
+            let reason = text.replace('…', "the node 7");
             let line = format!("no snowflake IDs: {reason} error=305 WorkerUnavailable");
             let found = entries(&line);
             let is_about = |(section, _): &(String, String)| section == "no snowflake IDs";

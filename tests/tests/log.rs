@@ -91,6 +91,7 @@ fn the_status_counts_the_tags_that_it_lists_even_while_a_deleted_one_is_looked_u
     assert_eq!(agrees(), 1);
     // After a refresh, leafd only remembers where the tag ended.
     std::thread::sleep(Duration::from_secs(3));
+    std::fs::rename(home.database(), folder.path().join("away")).unwrap();
     home.break_store();
     assert_eq!(home.run("leafctl", &["next", "deleted"]).0, Some(69));
     agrees();

@@ -21,7 +21,8 @@ pub(crate) struct Principal {
 impl Principal {
     /// The caller as the audit names it.
     pub(crate) const fn actor(&self) -> Actor {
-        Actor { uid: self.uid, gid: self.gid, transport: self.transport }
+        let (uid, gid) = (Some(self.uid), Some(self.gid));
+        Actor { uid, gid, rule: None, transport: self.transport }
     }
 
     /// Whether the caller is in one of `groups`, as far as its groups are known.

@@ -137,6 +137,11 @@ impl AccessRules {
 
 impl Grant {
     #[must_use]
+    pub(crate) const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    #[must_use]
     pub(crate) const fn quota(&self) -> UserQuota {
         self.quota
     }

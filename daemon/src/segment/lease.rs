@@ -229,7 +229,7 @@ impl Segments {
 /// leafd created the tag because somebody asked for its IDs (`segment.auto-create`).
 fn log_created(tag: &Tag, step: u64, first: u64) {
     let name = tag.name().as_str();
-    let actor = tag.lock().actor;
+    let actor = tag.lock().actor.clone();
     let Some(actor) = actor else {
         // A tag in use whose row has gone, and which leafd leases ahead for.
         return tracing::info!(tag = name, step, first, "created a tag again that was in use");

@@ -11,6 +11,7 @@ use crate::ids::{BizTag, Range, RangeQueue};
 use crate::segment::messages::BufferRules;
 use crate::segment::request::SegmentOutcome;
 use crate::segment::service::SegmentSettings;
+use crate::segment::table::Asker;
 use crate::state::dir::{ForeignPolicy, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::owner::StateOwner;
@@ -185,7 +186,7 @@ impl Host {
 
     async fn next(&self, tag: &str, within: Duration) -> Result<u64, leaf_client::WireError> {
         let tag = BizTag::new(tag).unwrap();
-        let runs = match self.segments.request(&tag, user(0), 1, Instant::now() + within) {
+        let runs = match self.segments.request(&tag, by(Asker(0)), 1, Instant::now() + within) {
             SegmentOutcome::Now(runs) => runs,
             SegmentOutcome::Later(waiting) => waiting.outcome().await?,
             SegmentOutcome::Refused(error) => return Err(error),
@@ -254,25 +255,27 @@ async fn names_asked_for_while_the_store_is_down_do_not_use_up_the_room_for_tags
     assert_eq!(host.next("tag 1", PATIENCE).await.unwrap(), 1001);
 }
 
-fn user(uid: u32) -> Actor {
-    Actor { uid, gid: uid, transport: "unix" }
+/// An asker, for a request.
+fn by(asker: Asker) -> (Asker, Actor) {
+    (asker, Actor { uid: Some(asker.0), gid: None, rule: None, transport: "unix" })
 }
 
 /// Begins a request that waits, without waiting for it.
-fn begin(host: &Host, name: &str, asker: Actor) -> SegmentOutcome {
+fn begin(host: &Host, name: &str, asker: Asker) -> SegmentOutcome {
     let tag = BizTag::new(name).unwrap();
-    host.segments.request(&tag, asker, 1, Instant::now() + PATIENCE)
+    host.segments.request(&tag, by(asker), 1, Instant::now() + PATIENCE)
 }
 
 #[tokio::test]
 async fn a_user_that_asks_for_thousands_of_names_does_not_hold_up_another_users_new_tag() {
     let host = Host::start(0, false);
-    let crowd: Vec<_> = (0..3000).map(|nth| begin(&host, &format!("new {nth}"), user(1))).collect();
+    let crowd: Vec<_> =
+        (0..3000).map(|nth| begin(&host, &format!("new {nth}"), Asker(1))).collect();
     assert!(crowd.iter().all(|outcome| matches!(outcome, SegmentOutcome::Later(_))));
     // Also when the crowd has asked for the very name before.
     for name in ["users", "new 2999"] {
         let before = lock(&host.store.asked).len();
-        let SegmentOutcome::Later(waiting) = begin(&host, name, user(2)) else { panic!() };
+        let SegmentOutcome::Later(waiting) = begin(&host, name, Asker(2)) else { panic!() };
         waiting.outcome().await.unwrap();
         let place = lock(&host.store.asked).iter().position(|tag| tag == name).unwrap();
         assert!(place <= before + 8, "{} others were asked for first", place - before);
@@ -285,7 +288,7 @@ async fn a_name_that_nobody_waits_for_any_more_is_not_looked_up() {
         let host = Host::start_with_room(0, down, 10);
         for round in 0..20 {
             let crowd: Vec<_> =
-                (0..1000).map(|nth| begin(&host, &format!("{round} {nth}"), user(1))).collect();
+                (0..1000).map(|nth| begin(&host, &format!("{round} {nth}"), Asker(1))).collect();
             tokio::task::yield_now().await;
             drop(crowd);
         }
@@ -311,7 +314,7 @@ async fn a_thousand_requests_that_wait_need_one_task_and_each_is_refused_at_its_
     let waiting: Vec<_> = (0..1000)
         .map(|number| {
             let within = within(number);
-            match host.segments.request(&tag, user(0), 1, began + within) {
+            match host.segments.request(&tag, by(Asker(0)), 1, began + within) {
                 SegmentOutcome::Later(waiting) => (within, waiting),
                 _ => panic!("the store is down"),
             }
@@ -338,7 +341,7 @@ async fn an_abandoned_lookup_is_not_kept_until_its_deadline() {
     let names: Vec<_> = (0..20).map(|name| BizTag::new(&format!("new {name}")).unwrap()).collect();
     for name in &names {
         let deadline = Instant::now() + Duration::from_secs(3600);
-        let SegmentOutcome::Later(waiting) = host.segments.request(name, user(0), 1, deadline)
+        let SegmentOutcome::Later(waiting) = host.segments.request(name, by(Asker(0)), 1, deadline)
         else {
             panic!("the store is down")
         };

@@ -32,19 +32,19 @@ pub(crate) struct PendingSegment {
 }
 
 impl Segments {
-    /// `count` IDs of the tag `name` now, or by `deadline`. A new name takes one of the places of
-    /// the user behind `actor` until it is answered.
+    /// `count` IDs of the tag `name` now, or by `deadline`. A new name takes one of the asker's
+    /// places until it is answered. If leafd makes the tag for it, `actor` is in the audit.
     pub(crate) fn request(
         &self,
         name: &BizTag,
-        actor: Actor,
+        (asker, actor): (Asker, Actor),
         count: u32,
         deadline: Instant,
     ) -> SegmentOutcome {
         loop {
-            match self.find_or_look_up(name, Asker(actor.uid)) {
+            match self.find_or_look_up(name, asker) {
                 Ok(tag) => {
-                    if let Some(outcome) = self.request_from(&tag, actor, count, deadline) {
+                    if let Some(outcome) = self.request_from(&tag, &actor, count, deadline) {
                         return outcome;
                     }
                 }
@@ -68,7 +68,7 @@ impl Segments {
     fn request_from(
         &self,
         tag: &Arc<Tag>,
-        actor: Actor,
+        actor: &Actor,
         count: u32,
         deadline: Instant,
     ) -> Option<SegmentOutcome> {

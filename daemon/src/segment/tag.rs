@@ -154,9 +154,9 @@ impl TagState {
     }
 
     /// `actor` asks for more than memory has.
-    pub(super) fn note_actor(&mut self, actor: Actor) {
+    pub(super) fn note_actor(&mut self, actor: &Actor) {
         if self.actor.is_none() || !self.buffer.is_waited_for() {
-            self.actor = Some(actor);
+            self.actor = Some(actor.clone());
         }
     }
 

@@ -109,7 +109,7 @@ impl Visitor {
         let Some(audited) = AuditedCall::of(call) else { return };
         let now = service.since_start(service.environment.now());
         if let Some(untold) = self.visit.user.tell(RefusalKind::Administration, now) {
-            audited.refused(self.principal.actor(), refused, untold);
+            audited.refused(&self.principal.actor(), refused, untold);
         }
     }
 

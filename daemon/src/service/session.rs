@@ -18,6 +18,7 @@ use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BadTag, BizTag, Runs};
 use crate::segment::request::SegmentOutcome;
+use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
 use crate::snowflake::issuer::SnowflakeOutcome;
 
@@ -201,8 +202,9 @@ impl Session {
         let allowance = allowance.as_ref();
         // Before the name gets an entry in memory, which a refused request must not cause.
         self.check_in_flight(responder)?;
-        let actor = self.visitor.principal().actor();
-        match self.service.segments.request(name, actor, count, deadline) {
+        let asker = Asker(self.visitor.grant().uid());
+        let by = (asker, self.visitor.principal().actor());
+        match self.service.segments.request(name, by, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);
                 responder.reply(ids(runs));

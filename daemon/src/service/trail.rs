@@ -59,7 +59,7 @@ impl AuditedCall {
     }
 
     /// Writes that the call was refused, of which the audit left out `untold` like it.
-    pub(super) fn refused(&self, actor: Actor, refused: &WireError, untold: u64) {
+    pub(super) fn refused(&self, actor: &Actor, refused: &WireError, untold: u64) {
         let untold = (untold > 0).then_some(untold);
         self.write(actor, None, self.asked.as_deref(), untold, &refused_by(refused));
     }
@@ -71,7 +71,7 @@ impl AuditedCall {
 
     fn write(
         &self,
-        actor: Actor,
+        actor: &Actor,
         old: Option<&str>,
         new: Option<&str>,
         untold: Option<u64>,
@@ -96,7 +96,7 @@ impl AuditTrail {
     /// Writes what became of the call.
     pub(super) fn end(mut self, reply: &Reply) {
         self.is_running = false;
-        let (call, actor) = (&self.call, self.actor);
+        let (call, actor) = (&self.call, &self.actor);
         if let Reply::Error(refused) = reply {
             let asked = call.asked.as_deref();
             return call.write(actor, self.old.as_deref(), asked, None, &refused_by(refused));
@@ -114,7 +114,7 @@ impl Drop for AuditTrail {
     fn drop(&mut self) {
         if self.is_running {
             let asked = self.call.asked.as_deref();
-            self.call.write(self.actor, self.old.as_deref(), asked, None, &AuditOutcome::Unknown);
+            self.call.write(&self.actor, self.old.as_deref(), asked, None, &AuditOutcome::Unknown);
         }
     }
 }

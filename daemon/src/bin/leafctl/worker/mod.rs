@@ -68,7 +68,7 @@ fn release(mut call: impl FnMut() -> Result<WorkerStatus, Error>) -> Result<Work
         {
             let wait = Duration::from_millis(u64::from(error.retry_after_ms)) + SPARE;
             // This is not a result, so it goes to stderr; ignore a stderr that is closed.
-            let line = format!("{}\nWaiting for {} s.\n", error.message, wait.as_secs());
+            let line = format!("{error}\nWaiting for {} s.\n", wait.as_secs());
             let _ = std::io::stderr().write_all(line.as_bytes());
             wait
         }
