@@ -75,7 +75,7 @@ pub(crate) fn guess(text: &str) -> Option<String> {
     let (_, scale) = WORDS.iter().find(|(word, _)| is(word))?;
     let ms = number * scale;
     // A duration of a thousand years is no duration.
-    (ms >= 0.0 && ms <= 3e13).then(|| exact(Duration::from_secs_f64(ms.round() / 1000.0)))
+    (0.0..=3e13).contains(&ms).then(|| exact(Duration::from_secs_f64(ms.round() / 1000.0)))
 }
 
 /// Formats a duration as [`parse`] reads it, in whole milliseconds: `1h30m`.

@@ -50,11 +50,11 @@ pub(super) struct Added<'a>(Option<&'a mut Problem>);
 
 impl Added<'_> {
     /// Adds why it is a problem, with its punctuation.
-    pub(super) fn because(self, why: &str) -> Self {
-        Self(self.0.map(|problem| {
+    pub(super) fn because(mut self, why: &str) -> Self {
+        if let Some(problem) = &mut self.0 {
             problem.text.push_str(why);
-            problem
-        }))
+        }
+        self
     }
 
     /// As [`Problem::with`].
