@@ -117,6 +117,23 @@ fn a_request_that_comes_while_a_lease_ahead_finds_no_row_gets_a_lease_of_its_own
 }
 
 #[test]
+fn a_row_that_is_found_gone_refuses_waiting_requests_only_where_requests_make_no_tags() {
+    for makes_tags in [false, true] {
+        let mut buffer = served();
+        // It waits for the disk, not for the store.
+        assert_eq!(buffer.request(T0, 1, 500, NEVER), Answer::Later);
+        buffer.row_is_gone(T0, makes_tags);
+        assert_eq!((buffer.view().remaining, buffer.view().absent), (0, !makes_tags));
+        if makes_tags {
+            assert_eq!(buffer.poll_done(), None);
+            assert_eq!(buffer.poll_lease(T0).map(|ask| ask.floor), Some(1001));
+        } else {
+            assert_eq!(buffer.poll_done(), Some((1, Err(Refusal::UnknownTag))));
+        }
+    }
+}
+
+#[test]
 fn a_row_that_cannot_be_used_refuses_only_requests_that_memory_cannot_serve() {
     let mut buffer = served();
     buffer.request(T0, 1, 500, NEVER);

@@ -198,9 +198,12 @@ impl Segments {
         let view = state.buffer.view();
         if RowFinding::of(&view, None, began) == RowFinding::Gone {
             log_gone(tag, &view);
-            state.buffer.removed(self.now());
+            state.buffer.row_is_gone(self.now(), self.0.settings.auto_create);
+            let removed = state.buffer.counts().absent;
             drop(state);
-            lock(&self.0.tags).note_removed();
+            if removed {
+                lock(&self.0.tags).note_removed();
+            }
             self.attend(tag);
         }
     }

@@ -94,13 +94,8 @@ impl TagBuffer {
                 self.refuse_beyond_memory(&Refusal::TooManyTags { limit, removed });
                 self.stop_leasing_if_unused();
             }
-            // A request has come since: a lease of its own makes the tag.
-            LeaseFailure::NotMade if !self.waiting.is_empty() => {
-                self.drop_memory();
-                self.lease = LeaseState::Idle;
-                return;
-            }
-            LeaseFailure::UnknownTag | LeaseFailure::NotMade => return self.removed(now),
+            LeaseFailure::UnknownTag => return self.removed(now),
+            LeaseFailure::NotMade => return self.row_is_gone(now, true),
         }
         self.lease_error = Some(failure);
     }
@@ -145,6 +140,18 @@ impl TagBuffer {
     fn lease_is_possible(&mut self) {
         self.lease = LeaseState::Idle;
         self.set_alarm();
+    }
+
+    /// The row was found to be gone. If requests make tags, those that wait get a lease, which makes
+    /// the row.
+    pub(crate) fn row_is_gone(&mut self, now: Duration, requests_make_tags: bool) {
+        if self.waiting.is_empty() || !requests_make_tags {
+            return self.removed(now);
+        }
+        self.drop_memory();
+        if matches!(self.lease, LeaseState::InFlight { .. }) {
+            self.lease = LeaseState::Idle;
+        }
     }
 
     /// The store does not have the row (any more): drops what is in memory and keeps the
