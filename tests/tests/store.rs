@@ -290,7 +290,7 @@ fn a_value_that_does_not_fit_its_column_affects_only_its_row(bench: &TestStore) 
     for outcome in [
         run(store.lease(&tag("full"), ASK)).map(drop),
         run(store.raise(&tag("full"), 40_000)).map(drop),
-        run(store.set_step(&tag("full"), 40_000)),
+        run(store.set_step(&tag("full"), 40_000)).map(drop),
         run(store.create(&tag("new"), NewTag::new(1, 40_000, ""))).map(drop),
     ] {
         assert!(matches!(outcome, Err(StoreError::BadRow(_))), "{outcome:?}");
