@@ -17,7 +17,6 @@ use nix::unistd::{AccessFlags, Gid, Group, Uid, User, access};
 
 use super::descriptors::other_descriptors;
 use super::{Failure, found, load, paths};
-use crate::config::Loaded;
 use crate::doctor::facts::{
     ConfigurationFacts, DaemonFacts, Facts, HostFacts, Seen, SocketFacts, StateFacts,
 };
@@ -121,19 +120,19 @@ fn configuration(path: Option<&Path>) -> ConfigurationFacts {
         return ConfigurationFacts::Unreadable(format!("{}: {}.", file.display(), error.desc()));
     }
     let checked = || -> Result<_, Failure> {
-        let (Loaded { config, .. }, from) = load(path)?;
-        super::access::access(&config)?;
-        paths::check_certificates(&config.store_location()?)?;
-        Ok((config, from))
+        let (loaded, from) = load(path)?;
+        // The user database may fail in other ways than by not knowing a name.
+        super::access::access(&loaded.config)?;
+        Ok((loaded, from))
     };
     match checked() {
-        Ok((config, from)) => {
+        Ok((loaded, from)) => {
             let now_ms = Environment::system().unix_ms();
             // A check of its own looks at the layout.
-            let mut warnings = config.warnings(now_ms);
+            let mut warnings = super::warnings(&loaded, file.as_deref(), now_ms);
             warnings.retain(|warning| !warning.starts_with("snowflake.layout"));
             let modified_ms = file.and_then(|file| modified_ms(&file));
-            let config = Box::new(config);
+            let config = Box::new(loaded.config);
             ConfigurationFacts::Right { config, from, modified_ms, warnings }
         }
         Err(failure) => ConfigurationFacts::Wrong(failure.message().to_owned()),

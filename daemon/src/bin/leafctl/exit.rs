@@ -94,7 +94,10 @@ impl Failure {
             Self::Usage(text) => Self::Usage(format!("{done} {text}")),
             Self::Unavailable(text) => Self::Unavailable(format!("{done} {text}")),
             Self::Protocol(text) => Self::Protocol(format!("{done} {text}")),
-            Self::Duplicates(_) | Self::Output(_) => self,
+            Self::Refused { text, error } => {
+                Self::Refused { text: format!("{done} {text}"), error }
+            }
+            Self::Duplicates(_) | Self::Input(_) | Self::Sick | Self::Output(_) => self,
         }
     }
 

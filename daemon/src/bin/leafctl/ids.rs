@@ -112,11 +112,12 @@ fn slow(refusal: &WireError, count: u64, missing: u64) -> String {
 }
 
 fn over_quota(refusal: &WireError) -> Failure {
-    Failure::Unavailable(format!(
+    let text = format!(
         "leafd refused: {}; retry after {} ms, or wait longer with --timeout",
         harmless(&refusal.to_string()),
         refusal.retry_after_ms,
-    ))
+    );
+    Failure::Refused { text, error: refusal.clone() }
 }
 
 /// The failure, with what has been printed before it.

@@ -65,7 +65,7 @@ impl<W: Write> Output<W> {
 
     /// Writes a text as it is.
     pub(crate) fn text(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
-        write!(self.0, "{text}").map_err(Failure::Output)
+        write!(self.writer, "{text}").map_err(Failure::Output)
     }
 
     /// Writes `value` as JSON on one line.
