@@ -73,7 +73,7 @@ fn of(rule: &AccessRule, label: String, default: UserQuota) -> Result<Rule, Fail
     })
 }
 
-fn patterns(tags: &[String]) -> Vec<WildMatch> {
+pub(super) fn patterns(tags: &[String]) -> Vec<WildMatch> {
     tags.iter().map(|tag| WildMatch::new(tag)).collect()
 }
 

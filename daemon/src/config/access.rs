@@ -152,7 +152,7 @@ impl Config {
     }
 }
 
-fn is_no_pattern(pattern: &str) -> bool {
+pub(super) fn is_no_pattern(pattern: &str) -> bool {
     pattern.is_empty() || pattern.chars().count() > LONGEST || pattern.chars().any(char::is_control)
 }
 

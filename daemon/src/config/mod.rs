@@ -7,6 +7,7 @@ mod check;
 mod environment;
 mod load;
 pub(crate) mod log_level;
+mod metrics;
 mod password;
 mod registry;
 mod sections;
@@ -25,7 +26,7 @@ pub(crate) use password::NoPassword;
 pub use registry::PeerAddress;
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use sections::{
-    PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection,
+    MetricsSection, PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection,
     StoreSection, ZooKeeperSection,
 };
 use values::AutoCreate;
@@ -48,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) worker: WorkerSection,
     pub(crate) zookeeper: ZooKeeperSection,
     pub(crate) peer: PeerSection,
+    pub(crate) metrics: MetricsSection,
     pub(crate) log: LogSection,
     pub(crate) shutdown: ShutdownSection,
 }

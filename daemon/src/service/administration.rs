@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::in_flight::{InFlightGuard, PendingReply, in_background};
 use super::queues::AdministrationQueues;
 use super::shared::Service;
+use crate::tally::CallKind;
 
 /// A call that outlives the buffer it arrived in.
 enum AdministrativeCall {
@@ -107,6 +108,7 @@ pub(super) fn administrate(
     own_queues: Arc<AdministrationQueues>,
     call: &Call<'_>,
 ) -> PendingReply {
+    let kind = CallKind::of(call);
     let call = AdministrativeCall::of(call);
     let deadline = service.environment.now() + service.policy.get().policy.limits.wait;
     Box::pin(async move {
@@ -114,9 +116,11 @@ pub(super) fn administrate(
         // Held until the connection takes the answer, so that a client that does not read its
         // answers cannot pile them up here.
         let _permit = call.queue(&own_queues).acquire().await;
-        let background = service.background.clone();
-        let reply = in_background(&background, reply_by(deadline, service, call)).await;
-        reply.unwrap_or_else(Reply::Error)
+        let reply = reply_by(deadline, Arc::clone(&service), call);
+        let reply = in_background(&service.background, reply).await;
+        let reply = reply.unwrap_or_else(Reply::Error);
+        service.counts.note(kind, &reply);
+        reply
     })
 }
 

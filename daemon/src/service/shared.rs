@@ -7,7 +7,9 @@ use std::time::Duration;
 use leaf_client::wire::{DaemonStatus, SegmentTotals};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use wildmatch::WildMatch;
 
+use super::counts::ServiceCounts;
 use super::in_flight::InFlight;
 use super::policy::{CurrentPolicy, Policy};
 use super::queues::AdministrationQueues;
@@ -31,6 +33,7 @@ pub(crate) struct Service {
     pub(super) background: Handle,
     started: Instant,
     requests: AtomicU64,
+    pub(crate) counts: ServiceCounts,
     pub(super) in_flight: InFlight,
     pub(super) administration: AdministrationQueues,
     totals: Mutex<Option<CachedTotals>>,
@@ -86,6 +89,7 @@ impl Service {
             background: Handle::current(),
             started,
             requests: AtomicU64::new(0),
+            counts: ServiceCounts::default(),
             in_flight: InFlight::default(),
             administration: AdministrationQueues::default(),
             totals: Mutex::default(),
@@ -102,6 +106,20 @@ impl Service {
     #[inline]
     pub(crate) fn count_requests(&self, requests: u64) {
         self.requests.fetch_add(requests, Ordering::Relaxed);
+    }
+
+    /// Open connections, of all transports.
+    pub(crate) fn connections(&self) -> u64 {
+        self.ledger.connections() as u64
+    }
+
+    pub(crate) fn requests_in_flight(&self) -> u64 {
+        self.in_flight.count() as u64
+    }
+
+    /// Patterns of the tags that have metrics of their own.
+    pub(crate) fn metrics_tags(&self) -> Vec<WildMatch> {
+        self.policy.get().policy.metrics_tags.clone()
     }
 
     /// The clock of quotas, for a request that outlives its call.

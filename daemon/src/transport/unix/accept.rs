@@ -18,6 +18,7 @@ use super::connection::Connection;
 use super::credentials::principal_of;
 use super::server::UnixServer;
 use crate::service::session::Session;
+use crate::tally::CallKind;
 use crate::transport::greeting::{refusal, too_many_connections};
 use crate::transport::throttle::{ACCEPT_PAUSE, LogThrottle};
 
@@ -84,6 +85,7 @@ async fn accept_all(
             if log.may_log(server.service.environment.now()) {
                 tracing::warn!(limit, "refusing connections (socket.max-connections)");
             }
+            server.service.counts.refused(CallKind::Connect, ErrorCode::TooManyConnections);
             refuse(server, stream, &too_many_connections(limit, "socket.max-connections"));
             continue;
         }
