@@ -174,8 +174,9 @@ mod tests {
 
     #[test]
     fn a_mark_that_falls_and_a_clock_that_goes_back_give_no_rate() {
-        let mut history = steady(2);
-        assert_eq!(history.growth("orders", T0 + 2 * DAY_S, 0), None);
+        let mut history = RateHistory::default();
+        note(&mut history, T0, &[("orders", 600)]);
+        assert_eq!(history.growth("orders", T0 + DAY_S, 599), None);
         note(&mut history, T0 - 5000, &[("orders", 10)]);
         assert_eq!(history.growth("orders", T0 - 5000, 10), None);
         assert_eq!(history.growth("orders", T0 - 4000, 10_010), Some(10.0));

@@ -90,8 +90,9 @@ impl Collector for Exposition {
                 FamilyKind::Histogram => MetricType::Histogram,
                 FamilyKind::Info => MetricType::Info,
             };
+            let help = format!("{}.", family.help);
             let mut family_encoder =
-                encoder.encode_descriptor(family.stem, family.help, None, kind)?;
+                encoder.encode_descriptor(family.stem, &help, None, kind)?;
             for (labels, value) in samples {
                 if let SampleValue::Info = value {
                     family_encoder.encode_info(labels)?;
