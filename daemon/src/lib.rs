@@ -17,6 +17,7 @@ mod lock;
 mod log;
 mod manager;
 mod patience;
+pub mod readiness;
 pub mod rfc3339;
 mod safety;
 pub mod secret;

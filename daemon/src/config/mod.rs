@@ -5,6 +5,7 @@ mod access;
 pub(crate) mod acl;
 mod check;
 mod environment;
+mod http;
 mod load;
 pub(crate) mod log_level;
 mod password;
@@ -20,6 +21,7 @@ use crate::store::{ServerKind, StoreLocation};
 pub(crate) use access::{AccessRule, UserOrGroup};
 use access::{AccessSection, QuotaSection};
 pub(crate) use check::Problem;
+use http::HttpSection;
 pub(crate) use load::{ConfigError, Loaded, load};
 pub(crate) use password::NoPassword;
 pub use registry::PeerAddress;
@@ -39,6 +41,7 @@ pub const DEFAULT: &str = include_str!("default.toml");
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub(crate) socket: SocketSection,
+    pub(crate) http: HttpSection,
     pub(crate) access: AccessSection,
     pub(crate) quota: QuotaSection,
     pub(crate) state: StateSection,
