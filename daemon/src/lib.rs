@@ -18,6 +18,7 @@ mod log;
 mod manager;
 pub mod metrics;
 mod patience;
+pub mod readiness;
 pub mod rfc3339;
 mod safety;
 pub mod secret;

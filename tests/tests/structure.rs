@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 13] = [
     &["worker", "segment"],
     &["snowflake", "access"],
     &["log", "audit"],
-    &["config"],
+    &["config", "readiness"],
     &["store"],
     &["state", "input"],
     &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339"],

@@ -8,6 +8,7 @@ mod descriptors;
 mod failure;
 mod hand_back;
 mod hint;
+mod http;
 mod owner;
 mod paths;
 mod ready;

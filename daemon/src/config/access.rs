@@ -20,6 +20,7 @@ pub(crate) struct AccessRule {
     pub(crate) name: String,
     pub(crate) users: Vec<UserOrGroup>,
     pub(crate) groups: Vec<UserOrGroup>,
+    pub(crate) http: bool,
     pub(crate) connect: bool,
     pub(crate) tags: Vec<String>,
     pub(crate) snowflake: bool,
@@ -59,6 +60,7 @@ impl Default for AccessRule {
             name: String::new(),
             users: Vec::new(),
             groups: Vec::new(),
+            http: false,
             connect: true,
             tags: vec!["*".into()],
             snowflake: true,
@@ -114,8 +116,10 @@ impl Config {
             let mut add = |text: &str| {
                 problems.add("access.rules", format!("{} {text}", rule.label(index)));
             };
-            if rule.users.is_empty() && rule.groups.is_empty() {
-                add("names nobody; give it users or groups, or users = [\"*\"] for everybody");
+            let has_token = self.http.tokens.iter().any(|token| token.rule == rule.name);
+            if rule.users.is_empty() && rule.groups.is_empty() && !rule.http && !has_token {
+                add("names nobody; give it users or groups, or users = [\"*\"] for everybody, or \
+                     http = true for callers by TCP");
             }
             if rule.groups.contains(&UserOrGroup::Everyone) {
                 add("has \"*\" among its groups; for everybody write users = [\"*\"]");

@@ -5,6 +5,7 @@ mod access;
 pub(crate) mod acl;
 mod check;
 mod environment;
+mod http;
 mod load;
 pub(crate) mod log_level;
 mod metrics;
@@ -21,13 +22,15 @@ use crate::store::{ServerKind, StoreLocation};
 pub(crate) use access::{AccessRule, UserOrGroup};
 use access::{AccessSection, QuotaSection};
 pub(crate) use check::Problem;
+use http::HttpSection;
+pub(crate) use http::MetricsAudience;
 pub(crate) use load::{ConfigError, Loaded, load};
 pub(crate) use password::NoPassword;
 pub use registry::PeerAddress;
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use sections::{
-    MetricsSection, PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection,
-    StoreSection, ZooKeeperSection,
+    MetricsSection, PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection,
+    StateSection, StoreSection, ZooKeeperSection,
 };
 use values::AutoCreate;
 pub use zookeeper::Ensemble;
@@ -40,6 +43,7 @@ pub const DEFAULT: &str = include_str!("default.toml");
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub(crate) socket: SocketSection,
+    pub(crate) http: HttpSection,
     pub(crate) access: AccessSection,
     pub(crate) quota: QuotaSection,
     pub(crate) state: StateSection,

@@ -170,9 +170,8 @@ mod tests {
         let mut names = std::collections::BTreeSet::new();
         for family in FAMILIES {
             let name = family.name();
-            let is_word = |word: &str| {
-                !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase())
-            };
+            let is_word =
+                |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
             assert!(name.starts_with("leafd_") && name.split('_').all(is_word), "{name}");
             assert!(!["_ms", "_millis", "_minutes"].iter().any(|unit| name.ends_with(unit)));
             assert!(!family.stem.ends_with("_total") && !family.help.ends_with('.'), "{name}");

@@ -100,9 +100,8 @@ const fn is_recent(reading: &MarkReading, now_s: u64) -> bool {
 
 fn take_in(readings: &mut VecDeque<MarkReading>, now: MarkReading) {
     // A mark that fell belongs to another table, and a later time to a clock that was set back.
-    let is_of_use = |reading: &MarkReading| {
-        is_recent(reading, now.at_s) && reading.mark <= now.mark
-    };
+    let is_of_use =
+        |reading: &MarkReading| is_recent(reading, now.at_s) && reading.mark <= now.mark;
     readings.retain(is_of_use);
     if readings.back().is_none_or(|last| now.at_s - last.at_s >= APART_S) {
         readings.push_back(now);

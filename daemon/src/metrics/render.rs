@@ -66,9 +66,8 @@ impl Exposition {
 
     /// The text. Families come in the order of the list.
     pub(super) fn render(mut self, format: ExpositionFormat) -> Result<String, fmt::Error> {
-        let place = |samples: &FamilySamples| {
-            FAMILIES.iter().position(|family| family == samples.family)
-        };
+        let place =
+            |samples: &FamilySamples| FAMILIES.iter().position(|family| family == samples.family);
         self.0.sort_by_key(place);
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self));
@@ -91,8 +90,7 @@ impl Collector for Exposition {
                 FamilyKind::Info => MetricType::Info,
             };
             let help = format!("{}.", family.help);
-            let mut family_encoder =
-                encoder.encode_descriptor(family.stem, &help, None, kind)?;
+            let mut family_encoder = encoder.encode_descriptor(family.stem, &help, None, kind)?;
             for (labels, value) in samples {
                 if let SampleValue::Info = value {
                     family_encoder.encode_info(labels)?;

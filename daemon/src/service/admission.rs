@@ -44,11 +44,11 @@ impl Visitor {
         let known = service.policy.get();
         let grant = known.policy.access.grant(&principal);
         if let Err(refused) = grant.connect() {
-            log(&service.ledger.user(principal.uid, now), &refused, now);
+            log(&service.ledger.user(principal.account(), now), &refused, now);
             return Err(refused);
         }
         let limit = grant.quota().connections;
-        let visit = service.ledger.visit(principal.uid, limit, now).map_err(|user| {
+        let visit = service.ledger.visit(principal.account(), limit, now).map_err(|user| {
             let limit = limit.unwrap_or_default();
             let text = format!(
                 "{principal} has {limit} connections already (max-connections in quota or \

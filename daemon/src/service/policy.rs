@@ -83,7 +83,12 @@ mod tests {
         let limits =
             RequestLimits { max_in_flight: 1, max_count: 1, wait: second, max_wait: second };
         let access = AccessRules { rules: vec![], own_uid: 1, quota: Default::default() };
-        let current = CurrentPolicy::new(Policy { limits, access: access.clone(), tags: vec![], metrics_tags: vec![] });
+        let current = CurrentPolicy::new(Policy {
+            limits,
+            access: access.clone(),
+            tags: vec![],
+            metrics_tags: vec![],
+        });
         let known = current.get();
         assert!(current.is(&known));
         let limits = RequestLimits { max_count: 2, ..limits };

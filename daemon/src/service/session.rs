@@ -220,7 +220,7 @@ impl Session {
         let allowance = allowance.as_ref();
         // Before the name gets an entry in memory, which a refused request must not cause.
         self.check_in_flight(responder)?;
-        let asker = Asker(self.visitor.grant().uid());
+        let asker = Asker(self.visitor.grant().account().number());
         match self.service.segments.request(name, asker, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);

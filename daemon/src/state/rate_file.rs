@@ -121,10 +121,7 @@ impl RateFile {
         std::fs::rename(new, path)
     }
 
-    fn content<'a>(
-        &self,
-        tags: impl IntoIterator<Item = (&'a BizTag, Vec<(u64, u64)>)>,
-    ) -> String {
+    fn content<'a>(&self, tags: impl IntoIterator<Item = (&'a BizTag, Vec<(u64, u64)>)>) -> String {
         // Room for the last line.
         const REST: usize = 64;
         let mut out = String::new();
@@ -244,8 +241,7 @@ mod tests {
         let readings = vec![(1_800_000_000, u64::MAX); 8];
         for (name, most) in [("customers/orders.", 5000), (&*"订".repeat(120), 0)] {
             let name = |number: usize| BizTag::new(&format!("{name}{number}")).unwrap();
-            let tags: Vec<_> =
-                (0..5000).map(|number| (name(number), readings.clone())).collect();
+            let tags: Vec<_> = (0..5000).map(|number| (name(number), readings.clone())).collect();
             write(&file, &tags);
             let read = file.read().unwrap();
             assert!(read.len() >= most.max(1000) && tags.starts_with(&read), "{}", read.len());
