@@ -35,8 +35,10 @@ pub mod other_user;
 #[cfg(feature = "pod")]
 pub mod pod;
 pub mod processes;
+pub mod prometheus;
 pub mod proxy;
 pub mod raw;
+pub mod scrape;
 pub mod service_manager;
 pub mod snowflakes;
 pub mod store_lock;

@@ -8,11 +8,12 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::structure::Structure;
 
 /// From the top floor down. Rooms on one floor do not use each other.
-const FLOORS: [&[&str]; 13] = [
+const FLOORS: [&[&str]; 14] = [
     &["cli"],
     &["app"],
     &["manager"],
     &["transport"],
+    &["metrics"],
     &["service"],
     &["worker", "segment"],
     &["snowflake", "access"],
@@ -21,7 +22,7 @@ const FLOORS: [&[&str]; 13] = [
     &["store"],
     &["state", "input"],
     &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339"],
-    &["duration", "backoff", "frame", "lock", "stdout"],
+    &["duration", "backoff", "frame", "lock", "stdout", "tally"],
 ];
 
 fn floor(room: &str) -> usize {
