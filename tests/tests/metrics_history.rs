@@ -67,7 +67,9 @@ fn a_crash_costs_the_history_at_most_what_was_not_written_yet() {
     let daemon = home.start();
     daemon.client().next("orders").unwrap();
     daemon.stop();
-    home.start().kill();
+    let killed = home.start();
+    let _ = address(&home, 2);
+    killed.kill();
     clock.set_offset_ms(0);
     let daemon = home.start();
     daemon.client().next_many("orders", 50_000).unwrap();
