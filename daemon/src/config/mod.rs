@@ -11,6 +11,7 @@ pub(crate) mod log_level;
 mod password;
 mod registry;
 mod sections;
+mod token;
 mod values;
 mod zookeeper;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::access::rules::{AccessRules, TagQuota};
+use crate::access::tokens::Tokens;
 
 /// Limits on requests.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +29,8 @@ pub(crate) struct Policy {
     pub(crate) access: AccessRules,
     /// Limits of tags, for all users together. The first that matches a tag applies.
     pub(crate) tags: Vec<TagQuota>,
+    /// Bearer tokens, each of which belongs to a rule of `access`.
+    pub(crate) tokens: Tokens,
 }
 
 /// The policy in force.
@@ -79,11 +82,16 @@ mod tests {
         let limits =
             RequestLimits { max_in_flight: 1, max_count: 1, wait: second, max_wait: second };
         let access = AccessRules { rules: vec![], own_uid: 1, quota: Default::default() };
-        let current = CurrentPolicy::new(Policy { limits, access: access.clone(), tags: vec![] });
+        let current = CurrentPolicy::new(Policy {
+            limits,
+            access: access.clone(),
+            tags: vec![],
+            tokens: Tokens::default(),
+        });
         let known = current.get();
         assert!(current.is(&known));
         let limits = RequestLimits { max_count: 2, ..limits };
-        current.replace(Policy { limits, access, tags: vec![] });
+        current.replace(Policy { limits, access, tags: vec![], tokens: Tokens::default() });
         assert!(!current.is(&known));
         let known = current.get();
         assert!(current.is(&known));
