@@ -167,6 +167,7 @@ impl Roster {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         lock(&self.0).open.len()
     }
