@@ -20,6 +20,7 @@ pub mod faketime;
 pub mod fixture;
 pub mod fleet;
 pub mod host;
+pub mod http;
 mod instance;
 pub mod java_leaf;
 pub mod links;
@@ -31,6 +32,7 @@ pub mod malformed;
 pub mod manifest;
 pub mod manual;
 pub mod nspawn;
+pub mod openapi;
 pub mod other_user;
 #[cfg(feature = "pod")]
 pub mod pod;

@@ -55,8 +55,7 @@ fn everything_served_is_on_the_list_with_its_type_and_labels_in_both_formats() {
     daemon.client().snowflake().unwrap();
     let address = address(daemon.home(), 1);
     let open = scrape(address);
-    let known: BTreeMap<_, _> =
-        FAMILIES.iter().map(|family| (family.name(), family)).collect();
+    let known: BTreeMap<_, _> = FAMILIES.iter().map(|family| (family.name(), family)).collect();
     for (name, kind) in open.types() {
         let family = FAMILIES.iter().find(|family| {
             [family.name(), format!("{name}_total"), format!("{name}_info")]
@@ -162,15 +161,17 @@ fn only_tags_that_metrics_tags_matches_have_series_and_a_reload_changes_them() {
     assert_eq!(scrape(address).value("leafd_tags", &[]), 3.0);
     std::fs::write(&file, "[metrics]\ntags = [\"orders\"]\n").unwrap();
     daemon.send(nix::sys::signal::Signal::SIGHUP);
-    wait_until(&home, "the reload", || tags("leafd_tag_max_id") == BTreeSet::from(["orders".to_owned()]));
+    wait_until(&home, "the reload", || {
+        tags("leafd_tag_max_id") == BTreeSet::from(["orders".to_owned()])
+    });
     assert_eq!(scrape(address).value("leafd_tag_ids_total", &[("tag", "orders")]), 1.0);
 }
 
 #[test]
 fn quota_refusals_are_counted_by_quota() {
     let folder = tempfile::tempdir().unwrap();
-    let home = home(folder.path())
-        .with("QUOTA_TAGS", "[{ tags = [\"orders\"], ids-per-second = 1 }]");
+    let home =
+        home(folder.path()).with("QUOTA_TAGS", "[{ tags = [\"orders\"], ids-per-second = 1 }]");
     let daemon = home.start();
     daemon.client().next_many("orders", 2).unwrap_err();
     let scrape = scrape(address(&home, 1));
@@ -181,9 +182,8 @@ fn quota_refusals_are_counted_by_quota() {
 #[test]
 fn a_store_that_fails_shows_in_the_metrics() {
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::new(folder.path())
-        .with("HTTP_LISTEN", "127.0.0.1:0")
-        .with("SEGMENT_WAIT", "200ms");
+    let home =
+        Home::new(folder.path()).with("HTTP_LISTEN", "127.0.0.1:0").with("SEGMENT_WAIT", "200ms");
     home.break_store();
     let daemon = home.start();
     daemon.client().next("orders").unwrap_err();

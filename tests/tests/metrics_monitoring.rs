@@ -49,7 +49,8 @@ fn known(name: &str) -> bool {
 
 #[test]
 fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
-    for arguments in [&["check", "rules", "alerts.yaml"][..], &["test", "rules", "alerts.test.yaml"]]
+    for arguments in
+        [&["check", "rules", "alerts.yaml"][..], &["test", "rules", "alerts.test.yaml"]]
     {
         let (good, text) = promtool(arguments, Stdio::null());
         assert!(good, "{arguments:?}: {text}");
@@ -203,7 +204,8 @@ fn every_query_of_the_dashboard_and_of_the_alerts_has_an_answer_from_a_real_prom
                 .replace("$tag", ".*");
             wait_until(home, &format!("an answer to {query}"), || {
                 use_it();
-                let answer = prometheus.query(&query).unwrap_or_else(|why| panic!("{query}: {why}"));
+                let answer =
+                    prometheus.query(&query).unwrap_or_else(|why| panic!("{query}: {why}"));
                 answer.iter().any(|one| one["value"][1].as_str().is_some_and(|it| it != "NaN"))
             });
             checked += 1;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::bucket::Bucket;
-use super::principal::Account;
+use super::principal::AccountKey;
 use super::turns::Share;
 use crate::lock::lock;
 
@@ -20,7 +20,7 @@ const FEW: usize = 64;
 /// The counts of all users and tags.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    users: Mutex<Kept<Account, User>>,
+    users: Mutex<Kept<AccountKey, User>>,
     connections: Arc<AtomicUsize>,
     tags: Mutex<Kept<Box<str>, Bucket>>,
 }
@@ -77,7 +77,7 @@ impl Ledger {
     /// With the user, if it has that many already.
     pub(crate) fn visit(
         &self,
-        account: Account,
+        account: AccountKey,
         most: Option<u32>,
         now: Duration,
     ) -> Result<Visit, Arc<User>> {
@@ -99,7 +99,7 @@ impl Ledger {
     }
 
     /// The user of `account`, without counting a connection.
-    pub(crate) fn user(&self, account: Account, now: Duration) -> Arc<User> {
+    pub(crate) fn user(&self, account: AccountKey, now: Duration) -> Arc<User> {
         lock(&self.users).get(account, |user| user.is_at_rest(now))
     }
 
@@ -170,14 +170,14 @@ mod tests {
     #[test]
     fn a_connection_counts_for_its_user_until_it_ends() {
         let ledger = Ledger::default();
-        let first = ledger.visit(Account::User(7), Some(2), NOW).unwrap();
-        let second = ledger.visit(Account::User(7), Some(2), NOW).unwrap();
-        assert!(ledger.visit(Account::User(7), Some(2), NOW).is_err());
-        assert!(ledger.visit(Account::User(8), Some(2), NOW).is_ok());
+        let first = ledger.visit(AccountKey::User(7), Some(2), NOW).unwrap();
+        let second = ledger.visit(AccountKey::User(7), Some(2), NOW).unwrap();
+        assert!(ledger.visit(AccountKey::User(7), Some(2), NOW).is_err());
+        assert!(ledger.visit(AccountKey::User(8), Some(2), NOW).is_ok());
         drop(first);
-        let third = ledger.visit(Account::User(7), Some(2), NOW).unwrap();
+        let third = ledger.visit(AccountKey::User(7), Some(2), NOW).unwrap();
         assert!(Arc::ptr_eq(&second.user, &third.user));
-        assert!(ledger.visit(Account::User(7), None, NOW).is_ok());
+        assert!(ledger.visit(AccountKey::User(7), None, NOW).is_ok());
     }
 
     #[test]
@@ -186,29 +186,29 @@ mod tests {
         let rate = RateLimit::new(10).unwrap();
         drop(
             ledger
-                .visit(Account::User(7), None, NOW)
+                .visit(AccountKey::User(7), None, NOW)
                 .map(|visit| visit.user.ids.spend(10, rate, NOW)),
         );
         ledger.tag("orders", NOW).spend(10, rate, NOW);
         for other in 1000..2000 {
-            drop(ledger.visit(Account::User(other), None, NOW));
+            drop(ledger.visit(AccountKey::User(other), None, NOW));
             drop(ledger.tag(&other.to_string(), NOW));
         }
-        assert!(ledger.user(Account::User(7), NOW).ids.check(1, rate, NOW).is_err());
+        assert!(ledger.user(AccountKey::User(7), NOW).ids.check(1, rate, NOW).is_err());
         assert!(ledger.tag("orders", NOW).check(1, rate, NOW).is_err());
     }
 
     #[test]
     fn entries_at_rest_take_no_memory() {
         let ledger = Ledger::default();
-        let here = ledger.visit(Account::User(7), None, NOW).unwrap();
+        let here = ledger.visit(AccountKey::User(7), None, NOW).unwrap();
         for other in 1000..100_000 {
-            drop(ledger.visit(Account::User(other), None, NOW));
+            drop(ledger.visit(AccountKey::User(other), None, NOW));
             drop(ledger.tag(&other.to_string(), NOW));
         }
         assert!(lock(&ledger.users).entries.len() <= 2 * FEW);
         assert!(lock(&ledger.tags).entries.len() <= 2 * FEW);
-        assert!(Arc::ptr_eq(&here.user, &ledger.user(Account::User(7), NOW)));
+        assert!(Arc::ptr_eq(&here.user, &ledger.user(AccountKey::User(7), NOW)));
     }
 
     #[test]

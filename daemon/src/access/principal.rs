@@ -29,7 +29,7 @@ pub(crate) struct LocalUser {
 
 /// Whom the ledger charges: connections, IDs, waiting requests and refusals count per account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Account {
+pub(crate) enum AccountKey {
     User(u32),
     /// All callers by TCP without a token, together.
     Http,
@@ -38,11 +38,11 @@ pub(crate) enum Account {
 }
 
 impl Principal {
-    pub(crate) fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> AccountKey {
         match self {
-            Self::Local(user) => Account::User(user.uid),
-            Self::Http => Account::Http,
-            Self::Token(rule) => Account::Token(number_of(rule)),
+            Self::Local(user) => AccountKey::User(user.uid),
+            Self::Http => AccountKey::Http,
+            Self::Token(rule) => AccountKey::Token(number_of(rule)),
         }
     }
 }
@@ -55,7 +55,7 @@ impl LocalUser {
     }
 }
 
-impl Account {
+impl AccountKey {
     /// The user, if the account is that of one.
     pub(crate) const fn uid(self) -> Option<u32> {
         match self {
@@ -90,7 +90,7 @@ impl fmt::Display for Principal {
     }
 }
 
-impl fmt::Display for Account {
+impl fmt::Display for AccountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(uid) => write!(f, "uid {uid}"),
@@ -114,7 +114,8 @@ mod tests {
     #[test]
     fn every_account_has_a_number_of_its_own() {
         let token = |rule: &str| Principal::Token(rule.into()).account();
-        let accounts = [Account::User(0), Account::User(u32::MAX), Account::Http, token("a")];
+        let accounts =
+            [AccountKey::User(0), AccountKey::User(u32::MAX), AccountKey::Http, token("a")];
         let mut numbers: Vec<_> = accounts.iter().map(|account| account.number()).collect();
         numbers.extend((0..1000).map(|nth| token(&format!("rule {nth}")).number()));
         numbers.sort_unstable();

@@ -7,7 +7,7 @@ use leaf_client::wire::{ErrorCode, WireError};
 use wildmatch::WildMatch;
 
 use super::bucket::RateLimit;
-use super::principal::{Account, LocalUser, Principal};
+use super::principal::{AccountKey, LocalUser, Principal};
 
 /// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,7 +89,7 @@ impl TagQuota {
 /// What a caller may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
-    account: Account,
+    account: AccountKey,
     basis: Basis,
     quota: UserQuota,
     /// Every request checks these two, so they are decided once.
@@ -113,11 +113,11 @@ enum Basis {
 
 impl Basis {
     /// Why there is no rule for `account`.
-    const fn no_rule(account: Account) -> &'static str {
+    const fn no_rule(account: AccountKey) -> &'static str {
         match account {
-            Account::User(_) => "no rule names this user or its groups",
-            Account::Http => "no rule has http = true",
-            Account::Token(_) => "the rule of this token is gone",
+            AccountKey::User(_) => "no rule names this user or its groups",
+            AccountKey::Http => "no rule has http = true",
+            AccountKey::Token(_) => "the rule of this token is gone",
         }
     }
 }
@@ -157,7 +157,7 @@ impl AccessRules {
 
 impl Grant {
     #[must_use]
-    pub(crate) const fn account(&self) -> Account {
+    pub(crate) const fn account(&self) -> AccountKey {
         self.account
     }
 

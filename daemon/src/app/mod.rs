@@ -107,6 +107,7 @@ pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
     if secrets {
         paths::store_password(&config)?;
         paths::zookeeper_auth(&config)?;
+        paths::http_tokens(&config)?;
     }
     let now_ms = Environment::system().unix_ms();
     for warning in config.no_snowflakes_at(now_ms).into_iter().chain(config.warnings(now_ms)) {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use nix::unistd::Uid;
 
 use super::failure::Failure;
+use crate::access::tokens::{BearerToken, Tokens};
 use crate::config::{Config, NoPassword};
 use crate::input;
 use crate::secret::Secret;
@@ -74,6 +75,13 @@ pub(super) fn check_certificates(store: &StoreLocation) -> Result<(), Failure> {
 /// ZooKeeper's user and password, from wherever they are configured.
 pub(super) fn zookeeper_auth(config: &Config) -> Result<Option<Secret>, NoPassword> {
     config.zookeeper_auth(credentials().as_deref())
+}
+
+/// The bearer tokens, each from its file.
+pub(super) fn http_tokens(config: &Config) -> Result<Tokens, NoPassword> {
+    let read = config.http_tokens(credentials().as_deref())?;
+    let tokens = read.into_iter().map(|(secret, rule)| BearerToken { secret, rule: rule.into() });
+    Ok(Tokens::new(tokens.collect()))
 }
 
 /// The path of the socket.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::access::{access, patterns, tag_quotas};
 use super::failure::Failure;
-use super::load;
+use super::{load, paths};
 use crate::config::{Config, ConfigError, Loaded};
 use crate::input;
 use crate::log;
@@ -20,8 +20,9 @@ use crate::transport::lifecycle::Transports;
 /// The keys that a reload puts in force, besides those of the transports
 /// ([`crate::transport::lifecycle::Transport::reloaded_keys`]). A dot at the end means the whole
 /// section. Of `[segment]`, only the waits: the rest is part of each tag's state.
-const RELOADED: [&str; 8] = [
+const RELOADED: [&str; 9] = [
     "access.",
+    "http.tokens",
     "metrics.",
     "quota.",
     "socket.max-in-flight",
@@ -136,10 +137,7 @@ pub(super) fn policy(config: &Config) -> Result<Policy, Failure> {
         wait: config.segment.wait,
         max_wait: config.segment.max_wait,
     };
-    Ok(Policy {
-        limits,
-        access: access(config)?,
-        tags: tag_quotas(config),
-        metrics_tags: patterns(&config.metrics.tags),
-    })
+    let (access, tags) = (access(config)?, tag_quotas(config));
+    let metrics_tags = patterns(&config.metrics.tags);
+    Ok(Policy { limits, access, tags, tokens: paths::http_tokens(config)?, metrics_tags })
 }

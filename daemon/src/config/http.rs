@@ -73,11 +73,6 @@ impl Default for HttpSection {
 }
 
 impl HttpSection {
-    /// Whether leafd serves HTTP by itself. It also does if the service manager passes a socket.
-    pub(crate) const fn is_on(&self) -> bool {
-        self.listen.is_some() || self.socket.is_some()
-    }
-
     /// `http.listen` as an address; `None` if it is not set, or wrong.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.listen.as_ref().and_then(|text| text.parse().ok())

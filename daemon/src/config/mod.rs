@@ -12,6 +12,7 @@ mod metrics;
 mod password;
 mod registry;
 mod sections;
+mod token;
 mod values;
 mod zookeeper;
 

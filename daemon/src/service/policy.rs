@@ -9,6 +9,7 @@ use std::time::Duration;
 use wildmatch::WildMatch;
 
 use crate::access::rules::{AccessRules, TagQuota};
+use crate::access::tokens::Tokens;
 
 /// Limits on requests.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +31,8 @@ pub(crate) struct Policy {
     pub(crate) access: AccessRules,
     /// Limits of tags, for all users together. The first that matches a tag applies.
     pub(crate) tags: Vec<TagQuota>,
+    /// Bearer tokens, each of which belongs to a rule of `access`.
+    pub(crate) tokens: Tokens,
     /// Patterns of the tags that have metrics of their own.
     pub(crate) metrics_tags: Vec<WildMatch>,
 }
@@ -87,12 +90,14 @@ mod tests {
             limits,
             access: access.clone(),
             tags: vec![],
+            tokens: Tokens::default(),
             metrics_tags: vec![],
         });
         let known = current.get();
         assert!(current.is(&known));
         let limits = RequestLimits { max_count: 2, ..limits };
-        current.replace(Policy { limits, access, tags: vec![], metrics_tags: vec![] });
+        let tokens = Tokens::default();
+        current.replace(Policy { limits, access, tags: vec![], tokens, metrics_tags: vec![] });
         assert!(!current.is(&known));
         let known = current.get();
         assert!(current.is(&known));

@@ -1,7 +1,7 @@
 //! What all callers share, and how the daemon describes itself in its status.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leaf_client::wire::{DaemonStatus, SegmentTotals};
@@ -100,6 +100,11 @@ impl Service {
     /// first: [`super::session::Session::keep_up`] tells them when to read those again.
     pub(crate) fn change_policy(&self, policy: Policy) {
         self.policy.replace(policy);
+    }
+
+    /// The rule of the bearer token `shown`, if it is one.
+    pub(crate) fn rule_of_token(&self, shown: &[u8]) -> Option<Arc<str>> {
+        self.policy.get().policy.tokens.rule_of(shown)
     }
 
     /// Adds `requests` answered requests to the status.

@@ -11,10 +11,10 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::caller::Caller;
+use super::caller::HttpCaller;
 use super::connection::{linger, serve};
-use super::problem::Problem;
-use super::roster::ConnectionState;
+use super::problem::HttpProblem;
+use super::roster::HttpConnection;
 use super::server::HttpServer;
 use super::stream::{HttpSocket, HttpStream};
 use crate::access::principal::Principal;
@@ -77,7 +77,7 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let state = Arc::new(ConnectionState::new(server.clock.ms()));
+        let state = Arc::new(HttpConnection::new(server.clock.ms()));
         let stream = HttpStream::new(socket, Arc::clone(&state), server.clock.clone());
         let limit = server.limits().max_connections;
         if !server.roster.make_room(limit) {
@@ -90,7 +90,7 @@ pub(super) async fn accept(
             continue;
         }
         let place = server.roster.add(&state);
-        let caller = Caller::new(Arc::clone(&server.service), principal);
+        let caller = HttpCaller::new(Arc::clone(&server.service), principal);
         let (key, serving) = (place.key, Arc::clone(&server));
         let task = connections.spawn_on(
             async move {
@@ -105,7 +105,7 @@ pub(super) async fn accept(
 
 async fn refuse(mut stream: HttpStream, limit: usize) {
     let text = format!("{limit} connections are busy already (http.max-connections)");
-    let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, text).retry_after_ms(1000);
+    let problem = HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, text).retry_after_ms(1000);
     if stream.write_all(&problem.to_bytes()).await.is_ok() {
         linger(&mut stream).await;
     }

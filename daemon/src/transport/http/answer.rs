@@ -8,16 +8,17 @@ use http_body_util::{Either, Full};
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
-use leaf_client::wire::{Reply, WireError};
+use leaf_client::wire::Reply;
+use serde::Serialize;
 
-use super::caller::Outcome;
-use super::problem::Problem;
+use super::caller::CallOutcome;
+use super::problem::HttpProblem;
 
 /// The body of an answer: whole, or a stream that goes on and on.
 pub(super) type HttpBody = Either<Full<Bytes>, UnsyncBoxBody<Bytes, Infallible>>;
 
 /// The answer of a handler.
-pub(super) enum Answer {
+pub(super) enum HttpAnswer {
     Now(Response<HttpBody>),
     Later(BoxFuture<'static, Response<HttpBody>>),
 }
@@ -43,13 +44,13 @@ pub(super) fn text(body: &str) -> Response<HttpBody> {
     with_body(StatusCode::OK, TEXT, Bytes::copy_from_slice(body.as_bytes()))
 }
 
-impl From<Problem> for Answer {
-    fn from(problem: Problem) -> Self {
+impl From<HttpProblem> for HttpAnswer {
+    fn from(problem: HttpProblem) -> Self {
         Self::Now(problem.into_response())
     }
 }
 
-impl From<Response<HttpBody>> for Answer {
+impl From<Response<HttpBody>> for HttpAnswer {
     fn from(response: Response<HttpBody>) -> Self {
         Self::Now(response)
     }
@@ -57,24 +58,35 @@ impl From<Response<HttpBody>> for Answer {
 
 /// Turns the outcome of a call into an answer, now or once the service has replied.
 pub(super) fn when_replied(
-    outcome: Outcome,
+    outcome: CallOutcome,
     encode: impl FnOnce(Reply) -> Response<HttpBody> + Send + 'static,
-) -> Answer {
+) -> HttpAnswer {
     match outcome {
-        Outcome::Now(reply) => Answer::Now(encode(reply)),
-        Outcome::Later(reply) => Answer::Later(Box::pin(async move { encode(reply.await) })),
+        CallOutcome::Now(reply) => HttpAnswer::Now(encode(reply)),
+        CallOutcome::Later(reply) => {
+            HttpAnswer::Later(Box::pin(async move { encode(reply.await) }))
+        }
     }
 }
 
 /// The problem in a reply that a call cannot have.
-pub(super) fn unexpected(reply: Reply) -> Problem {
+pub(super) fn unexpected(reply: Reply) -> HttpProblem {
     match reply {
-        Reply::Error(error) => Problem::of(error),
-        _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the service replied to another call"),
+        Reply::Error(error) => HttpProblem::of(error),
+        _ => HttpProblem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the service replied to another call",
+        ),
     }
 }
 
-/// As [`Problem::of`], for handlers that end early.
-pub(super) fn refused(error: WireError) -> Answer {
-    Problem::of(error).into()
+/// A JSON document.
+pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Response<HttpBody> {
+    match serde_json::to_vec(document) {
+        Ok(text) => with_body(status, "application/json", text.into()),
+        Err(error) => {
+            let text = format!("the answer cannot be written: {error}");
+            HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
 }

@@ -15,11 +15,11 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep_until, timeout};
 
-use super::caller::Caller;
+use super::caller::HttpCaller;
 use super::exchange::Exchange;
 use super::limits::{MAX_HEAD, MAX_HEADERS};
-use super::problem::Problem;
-use super::roster::{ConnectionState, Phase};
+use super::problem::HttpProblem;
+use super::roster::{HttpConnection, HttpPhase};
 use super::server::HttpServer;
 use super::stream::HttpStream;
 
@@ -34,19 +34,19 @@ const MAX_DISCARDED: usize = 256 * 1024;
 const LOOK: Duration = Duration::from_secs(60);
 
 /// How a connection ended.
-enum End {
+enum ConnectionEnd {
     /// hyper is done: the client has gone, or the last answer said that the connection closes.
     Done,
     /// The client took too long.
-    Late(Phase),
+    Late(HttpPhase),
 }
 
 /// Serves a connection to its end.
 pub(super) async fn serve(
     stream: HttpStream,
     server: Arc<HttpServer>,
-    state: Arc<ConnectionState>,
-    caller: Caller,
+    state: Arc<HttpConnection>,
+    caller: HttpCaller,
 ) {
     let exchange = Exchange::new(Arc::clone(&server), Arc::clone(&state), caller);
     let mut connection = http1::Builder::new()
@@ -65,13 +65,13 @@ pub(super) async fn serve(
             Pin::new(&mut connection).graceful_shutdown();
         }
         if connection.poll_without_shutdown(cx).is_ready() {
-            return Poll::Ready(End::Done);
+            return Poll::Ready(ConnectionEnd::Done);
         }
         while alarm.as_mut().poll(cx).is_ready() {
             let now = server.clock.now();
             let due = state.due_ms(&server.limits()).map(|ms| server.clock.at(ms));
             match due {
-                Some(due) if due <= now => return Poll::Ready(End::Late(state.phase())),
+                Some(due) if due <= now => return Poll::Ready(ConnectionEnd::Late(state.phase())),
                 _ => alarm.as_mut().reset(due.unwrap_or(now + LOOK).min(now + LOOK)),
             }
         }
@@ -79,11 +79,11 @@ pub(super) async fn serve(
     })
     .await;
     let mut stream = connection.into_parts().io.into_inner();
-    state.enter(Phase::End, server.clock.ms());
+    state.enter(HttpPhase::End, server.clock.ms());
     match end {
-        End::Done => linger(&mut stream).await,
-        End::Late(Phase::Head) => {
-            let late = Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long");
+        ConnectionEnd::Done => linger(&mut stream).await,
+        ConnectionEnd::Late(HttpPhase::Head) => {
+            let late = HttpProblem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long");
             let answer = late.to_bytes();
             // A new answer has room in the socket. If not, the client only sees the end.
             let written = timeout(LINGER, stream.write_all(&answer)).await;
@@ -91,7 +91,7 @@ pub(super) async fn serve(
                 linger(&mut stream).await;
             }
         }
-        End::Late(_) => {}
+        ConnectionEnd::Late(_) => {}
     }
 }
 

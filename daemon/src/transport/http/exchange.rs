@@ -14,14 +14,14 @@ use hyper::service::Service;
 use hyper::{Request, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::answer::{Answer, HttpBody};
-use super::caller::Caller;
-use super::facts::Facts;
+use super::answer::{HttpAnswer, HttpBody};
+use super::caller::HttpCaller;
+use super::facts::RequestFacts;
 use super::guard::{GuardedRequest, check};
 use super::limits::{MAX_BODY, MAX_REQUESTS};
-use super::problem::Problem;
+use super::problem::HttpProblem;
 use super::request::HttpRequest;
-use super::roster::{ConnectionState, Phase};
+use super::roster::{HttpConnection, HttpPhase};
 use super::router::{find, no_route};
 use super::server::HttpServer;
 use crate::lock::lock;
@@ -31,8 +31,8 @@ pub(super) struct Exchange(Arc<ConnectionExchange>);
 
 struct ConnectionExchange {
     server: Arc<HttpServer>,
-    state: Arc<ConnectionState>,
-    caller: Mutex<Caller>,
+    state: Arc<HttpConnection>,
+    caller: Mutex<HttpCaller>,
 }
 
 /// An answer that is there, or on its way.
@@ -57,8 +57,8 @@ impl Future for PendingAnswer {
 impl Exchange {
     pub(super) fn new(
         server: Arc<HttpServer>,
-        state: Arc<ConnectionState>,
-        caller: Caller,
+        state: Arc<HttpConnection>,
+        caller: HttpCaller,
     ) -> Self {
         Self(Arc::new(ConnectionExchange { server, state, caller: Mutex::new(caller) }))
     }
@@ -74,12 +74,12 @@ impl Service<Request<Incoming>> for Exchange {
         let (head, body) = request.into_parts();
         let requests = this.state.count_request();
         if body.is_end_stream() {
-            this.state.enter(Phase::Work, this.server.clock.ms());
+            this.state.enter(HttpPhase::Work, this.server.clock.ms());
             return match this.answer(&head, &[]) {
-                Answer::Now(response) => {
+                HttpAnswer::Now(response) => {
                     PendingAnswer::Ready(Some(this.finish(response, requests)))
                 }
-                Answer::Later(response) => {
+                HttpAnswer::Later(response) => {
                     let this = Arc::clone(this);
                     PendingAnswer::Waiting(Box::pin(async move {
                         let response = response.await;
@@ -98,41 +98,42 @@ impl Service<Request<Incoming>> for Exchange {
 
 impl ConnectionExchange {
     async fn read_and_answer(&self, head: &Parts, body: Incoming) -> Response<HttpBody> {
-        self.state.enter(Phase::Body, self.server.clock.ms());
+        self.state.enter(HttpPhase::Body, self.server.clock.ms());
         // Also where nobody wants the body: a client that still writes it when the answer comes and
         // the connection ends would lose the answer.
         let body = match self.read(body).await {
             Ok(body) => body,
             Err(problem) => return problem.closing().into_response(),
         };
-        self.state.enter(Phase::Work, self.server.clock.ms());
+        self.state.enter(HttpPhase::Work, self.server.clock.ms());
         match self.answer(head, &body) {
-            Answer::Now(response) => response,
-            Answer::Later(response) => response.await,
+            HttpAnswer::Now(response) => response,
+            HttpAnswer::Later(response) => response.await,
         }
     }
 
-    async fn read(&self, body: Incoming) -> Result<Bytes, Problem> {
+    async fn read(&self, body: Incoming) -> Result<Bytes, HttpProblem> {
         let limit = self.server.limits().request_timeout;
         match timeout(limit, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 let text = format!("the body is longer than {MAX_BODY} bytes");
-                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, text))
+                Err(HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, text))
             }
-            Ok(Err(error)) => {
-                Err(Problem::new(StatusCode::BAD_REQUEST, format!("the body is broken: {error}")))
-            }
+            Ok(Err(error)) => Err(HttpProblem::new(
+                StatusCode::BAD_REQUEST,
+                format!("the body is broken: {error}"),
+            )),
             Err(_) => {
                 let text = format!("the body took longer than {limit:?}");
-                Err(Problem::new(StatusCode::REQUEST_TIMEOUT, text))
+                Err(HttpProblem::new(StatusCode::REQUEST_TIMEOUT, text))
             }
         }
     }
 
     /// Finds the route, lets the guard check the request, and asks the handler.
-    fn answer(&self, head: &Parts, body: &[u8]) -> Answer {
-        let facts = Facts::of(&head.headers);
+    fn answer(&self, head: &Parts, body: &[u8]) -> HttpAnswer {
+        let facts = RequestFacts::of(&head.headers);
         let path = head.uri.path();
         let found = find(path);
         let request = GuardedRequest {
@@ -151,6 +152,13 @@ impl ConnectionExchange {
             Err(problem) => return problem.into(),
         };
         let mut caller = lock(&self.caller);
+        let now = self.server.clock.now();
+        if !route.any_host
+            && let Err(problem) =
+                caller.identify(facts.authorization, &self.server.wrong_tokens, now)
+        {
+            return problem.into();
+        }
         handler(&mut HttpRequest {
             server: &self.server,
             uri: &head.uri,
@@ -158,7 +166,7 @@ impl ConnectionExchange {
             body,
             parameter,
             caller: &mut caller,
-            now: self.server.clock.now(),
+            now,
         })
     }
 
@@ -168,7 +176,7 @@ impl ConnectionExchange {
         if streams || requests >= MAX_REQUESTS {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        let phase = if streams { Phase::Stream } else { Phase::Answer };
+        let phase = if streams { HttpPhase::Stream } else { HttpPhase::Answer };
         self.state.enter(phase, self.server.clock.ms());
         response
     }

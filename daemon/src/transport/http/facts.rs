@@ -7,7 +7,7 @@ use hyper::header::{
 
 /// What matters of the headers of one request.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Facts<'a> {
+pub(super) struct RequestFacts<'a> {
     pub(super) host: Option<&'a HeaderValue>,
     pub(super) origin: Option<&'a HeaderValue>,
     pub(super) fetch_site: Option<&'a HeaderValue>,
@@ -19,7 +19,7 @@ pub(super) struct Facts<'a> {
     pub(super) ambiguous: bool,
 }
 
-impl<'a> Facts<'a> {
+impl<'a> RequestFacts<'a> {
     pub(super) fn of(headers: &'a HeaderMap) -> Self {
         let mut facts = Self::default();
         for (name, value) in headers {

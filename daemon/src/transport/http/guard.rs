@@ -11,8 +11,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode, Uri, Version};
 
-use super::facts::Facts;
-use super::problem::Problem;
+use super::facts::RequestFacts;
+use super::problem::HttpProblem;
 
 /// What to check of a request.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub(super) struct GuardedRequest<'a> {
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
     pub(super) version: Version,
-    pub(super) facts: &'a Facts<'a>,
+    pub(super) facts: &'a RequestFacts<'a>,
     /// A probe may reach leafd under any name: it takes nothing.
     pub(super) any_host: bool,
 }
@@ -29,7 +29,7 @@ pub(super) struct GuardedRequest<'a> {
 ///
 /// # Errors
 /// With the answer.
-pub(super) fn check(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(), Problem> {
+pub(super) fn check(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(), HttpProblem> {
     let facts = request.facts;
     if facts.ambiguous {
         return Err(bad_request("a header that may come once comes twice"));
@@ -42,16 +42,16 @@ pub(super) fn check(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(),
     let writes = !matches!(*request.method, Method::GET | Method::HEAD | Method::OPTIONS);
     if writes && !facts.content_type.is_some_and(is_json) {
         let text = "send Content-Type: application/json";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        return Err(HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
     Ok(())
 }
 
-fn bad_request(text: &str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, text)
+fn bad_request(text: &str) -> HttpProblem {
+    HttpProblem::new(StatusCode::BAD_REQUEST, text)
 }
 
-fn check_host(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(), Problem> {
+fn check_host(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(), HttpProblem> {
     let header = request.facts.host.map(HeaderValue::as_bytes);
     // A request in absolute form names the host in its first line as well.
     let target = request.uri.authority().map(|authority| authority.as_str().as_bytes());
@@ -68,7 +68,7 @@ fn check_host(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(), Probl
                  name to http.hosts",
                 String::from_utf8_lossy(name)
             );
-            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, text));
+            return Err(HttpProblem::new(StatusCode::MISDIRECTED_REQUEST, text));
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ fn without_port(authority: &str) -> Option<&str> {
 }
 
 /// Refuses a request that a browser makes for a page that is not leafd's own.
-fn check_page(request: GuardedRequest<'_>) -> Result<(), Problem> {
+fn check_page(request: GuardedRequest<'_>) -> Result<(), HttpProblem> {
     let facts = request.facts;
     if let Some(site) = facts.fetch_site
         && !matches!(site.as_bytes(), b"same-origin" | b"none")
@@ -117,9 +117,9 @@ fn check_page(request: GuardedRequest<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn foreign() -> Problem {
+fn foreign() -> HttpProblem {
     let text = "a web page that is not leafd's own may not ask leafd";
-    Problem::new(StatusCode::FORBIDDEN, text)
+    HttpProblem::new(StatusCode::FORBIDDEN, text)
 }
 
 /// Whether the page at `origin` comes from `host`. A proxy in front may have ended TLS, so the scheme
@@ -156,7 +156,7 @@ mod tests {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let facts = Facts::of(&map);
+        let facts = RequestFacts::of(&map);
         let uri = uri.parse().unwrap();
         let request = GuardedRequest {
             method,

@@ -5,8 +5,8 @@
 use futures_util::FutureExt;
 use hyper::{Method, StatusCode};
 
-use super::answer::{Answer, text};
-use super::problem::Problem;
+use super::answer::{HttpAnswer, text};
+use super::problem::HttpProblem;
 use super::request::HttpRequest;
 use super::router::{Handler, Route};
 use crate::readiness::unready;
@@ -19,18 +19,18 @@ pub(super) static ROUTES: &[Route] = &[
 /// How soon a probe may come back, in ms.
 const AGAIN_MS: u32 = 1000;
 
-fn livez(request: &mut HttpRequest<'_>) -> Answer {
+fn livez(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let served = request.server.applications_are_served();
-    Answer::Later(
+    HttpAnswer::Later(
         async move { if served.await { text("leafd answers\n") } else { hangs().into_response() } }
             .boxed(),
     )
 }
 
-fn readyz(request: &mut HttpRequest<'_>) -> Answer {
+fn readyz(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let served = request.server.applications_are_served();
     let server = request.server.clone();
-    Answer::Later(
+    HttpAnswer::Later(
         async move {
             if !served.await {
                 return hangs().into_response();
@@ -45,10 +45,10 @@ fn readyz(request: &mut HttpRequest<'_>) -> Answer {
     )
 }
 
-fn hangs() -> Problem {
+fn hangs() -> HttpProblem {
     not_now("the thread that serves the applications does not answer".to_owned())
 }
 
-fn not_now(text: String) -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, text).retry_after_ms(AGAIN_MS)
+fn not_now(text: String) -> HttpProblem {
+    HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, text).retry_after_ms(AGAIN_MS)
 }

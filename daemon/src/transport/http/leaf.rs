@@ -7,8 +7,8 @@ use hyper::{Method, Response, StatusCode};
 use leaf_client::wire::{Call, ErrorCode, Reply};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, HttpBody, text, unexpected, when_replied, with_body};
-use super::problem::Problem;
+use super::answer::{HttpAnswer, HttpBody, text, unexpected, when_replied, with_body};
+use super::problem::HttpProblem;
 use super::query::number;
 use super::request::HttpRequest;
 use super::router::{Handler, Route};
@@ -26,7 +26,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route::reading("/decodeSnowflakeId", &[(Method::GET, decode as Handler)]),
 ];
 
-fn segment(request: &mut HttpRequest<'_>) -> Answer {
+fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let as_leaf = request.server.limits().leaf_errors;
     let tag = match request.parameter() {
         Ok(tag) => tag,
@@ -37,7 +37,7 @@ fn segment(request: &mut HttpRequest<'_>) -> Answer {
 }
 
 /// Java Leaf asks for a key here as well, and does not look at it.
-fn snowflake(request: &mut HttpRequest<'_>) -> Answer {
+fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let as_leaf = request.server.limits().leaf_errors;
     let outcome = request.ask(&Call::Snowflake { count: 1, timeout_ms: 0 });
     when_replied(outcome, move |reply| bare_id(reply, as_leaf))
@@ -51,7 +51,7 @@ fn bare_id(reply: Reply, as_leaf: bool) -> Response<HttpBody> {
 }
 
 /// Java Leaf answers 0 for a scheme that is turned off, and 500 for every other failure.
-fn failure(problem: Problem, as_leaf: bool) -> Response<HttpBody> {
+fn failure(problem: HttpProblem, as_leaf: bool) -> Response<HttpBody> {
     match problem.code() {
         Some(ErrorCode::NotConfigured) if as_leaf => text("0"),
         _ if as_leaf => problem.with_status(StatusCode::INTERNAL_SERVER_ERROR).into_response(),
@@ -60,7 +60,7 @@ fn failure(problem: Problem, as_leaf: bool) -> Response<HttpBody> {
 }
 
 /// As Java Leaf, but with leafd's layout, and in UTC.
-fn decode(request: &mut HttpRequest<'_>) -> Answer {
+fn decode(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let query = match request.query(&["snowflakeId"]) {
         Ok(query) => query,
         Err(problem) => return problem.into(),
@@ -80,6 +80,6 @@ fn decode(request: &mut HttpRequest<'_>) -> Answer {
             });
             with_body(StatusCode::OK, "application/json", body.to_string().into()).into()
         }
-        Err(error) => Problem::new(StatusCode::BAD_REQUEST, error.to_string()).into(),
+        Err(error) => HttpProblem::new(StatusCode::BAD_REQUEST, error.to_string()).into(),
     }
 }

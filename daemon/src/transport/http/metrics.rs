@@ -6,8 +6,8 @@ use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, StatusCode};
 
-use super::answer::{Answer, refused, with_body};
-use super::problem::Problem;
+use super::answer::{HttpAnswer, with_body};
+use super::problem::HttpProblem;
 use super::request::HttpRequest;
 use super::router::{Handler, Route};
 use crate::config::MetricsAudience;
@@ -16,22 +16,22 @@ use crate::metrics::ExpositionFormat;
 pub(super) static ROUTES: &[Route] =
     &[Route::reading("/metrics", &[(Method::GET, metrics as Handler)])];
 
-fn metrics(request: &mut HttpRequest<'_>) -> Answer {
+fn metrics(request: &mut HttpRequest<'_>) -> HttpAnswer {
     match request.server.limits().metrics {
         MetricsAudience::Everybody => {}
         MetricsAudience::Rules => {
             if let Err(error) = request.caller.may_connect() {
-                return refused(error);
+                return HttpProblem::of(error).into();
             }
         }
         MetricsAudience::Nobody => {
             let text = "metrics are turned off (http.metrics)";
-            return Problem::new(StatusCode::NOT_FOUND, text).into();
+            return HttpProblem::new(StatusCode::NOT_FOUND, text).into();
         }
     }
     let format = preferred(request.headers);
     let server = request.server.clone();
-    Answer::Later(
+    HttpAnswer::Later(
         async move {
             let text = server.metrics.render(format).await;
             let body = Bytes::copy_from_slice(text.as_bytes());

@@ -7,6 +7,7 @@
 
 mod accept;
 mod answer;
+mod api;
 mod caller;
 mod connection;
 mod exchange;
@@ -24,3 +25,4 @@ mod router;
 mod server;
 mod stream;
 pub(crate) mod transport;
+mod wrong_tokens;

@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): why a request has no answer, for a person and for a program. An error
+//! HttpProblem documents (RFC 9457): why a request has no answer, for a person and for a program. An error
 //! of the service keeps its number and its name; one of HTTP itself has only the status.
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub(super) const CONTENT_TYPE_PROBLEM: &str = "application/problem+json";
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct HttpProblem {
     status: StatusCode,
     detail: String,
     error: Option<WireError>,
@@ -24,7 +24,7 @@ pub(super) struct Problem {
     close: bool,
 }
 
-impl Problem {
+impl HttpProblem {
     /// One of HTTP itself.
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let (error, allow, retry_after_ms) = (None, None, None);
@@ -145,7 +145,7 @@ pub(super) fn raw_refusal(status: u16) -> Vec<u8> {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the headers are too long or too many",
         _ => "this is not an HTTP request that leafd can read",
     };
-    Problem::new(status, detail).to_bytes()
+    HttpProblem::new(status, detail).to_bytes()
 }
 
 /// The status of an error of the service.
@@ -170,7 +170,7 @@ const fn status_of(code: ErrorCode) -> StatusCode {
 mod tests {
     use super::*;
 
-    fn document(problem: Problem) -> (Value, String) {
+    fn document(problem: HttpProblem) -> (Value, String) {
         let bytes = problem.to_bytes();
         let text = String::from_utf8(bytes).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn an_error_of_the_service_keeps_its_number_name_and_time() {
         let error = WireError::new(ErrorCode::StoreUnavailable, "it is down");
-        let (found, head) = document(Problem::of(error.with_retry_after_ms(1500)));
+        let (found, head) = document(HttpProblem::of(error.with_retry_after_ms(1500)));
         let expected = json!({
             "type": "urn:leafd:error:StoreUnavailable",
             "title": "StoreUnavailable",
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn every_503_says_when_to_try_again_and_no_answer_is_cached() {
         for code in ErrorCode::ALL {
-            let response = Problem::of(WireError::new(*code, "x")).into_response();
+            let response = HttpProblem::of(WireError::new(*code, "x")).into_response();
             let headers = response.headers();
             let is_503 = response.status() == StatusCode::SERVICE_UNAVAILABLE;
             assert_eq!(headers.contains_key(RETRY_AFTER), is_503, "{code:?}");
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn an_error_of_http_has_no_number() {
-        let (found, _) = document(Problem::new(StatusCode::NOT_FOUND, "no such path"));
+        let (found, _) = document(HttpProblem::new(StatusCode::NOT_FOUND, "no such path"));
         assert_eq!(found["type"], "about:blank");
         assert_eq!(found["title"], "Not Found");
         assert!(found.get("code").is_none());

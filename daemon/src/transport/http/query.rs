@@ -5,20 +5,23 @@ use std::borrow::Cow;
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 
-use super::problem::Problem;
+use super::problem::HttpProblem;
 
 /// The parameters of one request that leafd knows, in the order of their names.
 #[derive(Debug)]
-pub(super) struct Query<'a> {
+pub(super) struct HttpQuery<'a> {
     values: Vec<(&'static str, Cow<'a, str>)>,
 }
 
-impl<'a> Query<'a> {
+impl<'a> HttpQuery<'a> {
     /// Reads a query. `known` are the parameters of the route.
     ///
     /// # Errors
     /// When a parameter is unknown, comes twice, or is not UTF-8.
-    pub(super) fn parse(text: Option<&'a str>, known: &[&'static str]) -> Result<Self, Problem> {
+    pub(super) fn parse(
+        text: Option<&'a str>,
+        known: &[&'static str],
+    ) -> Result<Self, HttpProblem> {
         let mut values: Vec<(&'static str, Cow<'a, str>)> = Vec::new();
         for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -43,7 +46,10 @@ impl<'a> Query<'a> {
     ///
     /// # Errors
     /// When it is not one.
-    pub(super) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, Problem> {
+    pub(super) fn number<T: std::str::FromStr>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, HttpProblem> {
         self.text(name).map(|text| number(name, text)).transpose()
     }
 }
@@ -52,7 +58,7 @@ impl<'a> Query<'a> {
 ///
 /// # Errors
 /// Names `what`.
-pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Problem> {
+pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, HttpProblem> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parsed = text.parse().ok().filter(|_| digits);
     parsed.ok_or_else(|| bad(format!("{what} {text:?} is not a whole number, or is too large")))
@@ -62,7 +68,7 @@ pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, 
 ///
 /// # Errors
 /// When the bytes are not UTF-8.
-pub(super) fn segment(text: &str) -> Result<Cow<'_, str>, Problem> {
+pub(super) fn segment(text: &str) -> Result<Cow<'_, str>, HttpProblem> {
     if !text.contains('%') {
         return Ok(Cow::Borrowed(text));
     }
@@ -70,7 +76,7 @@ pub(super) fn segment(text: &str) -> Result<Cow<'_, str>, Problem> {
 }
 
 /// Decodes a name or a value of a query, in which `+` stands for a space.
-fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
+fn decoded(text: &str) -> Result<Cow<'_, str>, HttpProblem> {
     if !text.contains('+') {
         return segment(text);
     }
@@ -79,12 +85,12 @@ fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
     Ok(Cow::Owned(decoded.into_owned()))
 }
 
-fn not_utf8(text: &str) -> Problem {
+fn not_utf8(text: &str) -> HttpProblem {
     bad(format!("{text:?} is not UTF-8 in percent-encoding"))
 }
 
-fn bad(text: String) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, text)
+fn bad(text: String) -> HttpProblem {
+    HttpProblem::new(StatusCode::BAD_REQUEST, text)
 }
 
 #[cfg(test)]
@@ -93,16 +99,16 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded_and_unknown_ones_are_refused() {
-        let query = Query::parse(Some("a=1&b=x%2Fy+z&&c"), &["a", "b", "c"]).unwrap();
+        let query = HttpQuery::parse(Some("a=1&b=x%2Fy+z&&c"), &["a", "b", "c"]).unwrap();
         assert_eq!(query.number::<u32>("a").unwrap(), Some(1));
         assert_eq!(
             (query.text("b"), query.text("c"), query.text("d")),
             (Some("x/y z"), Some(""), None)
         );
         for wrong in ["e=1", "a=1&a=1", "a=%ff", "%ff=1", "a=%c3"] {
-            assert!(Query::parse(Some(wrong), &["a"]).is_err(), "{wrong}");
+            assert!(HttpQuery::parse(Some(wrong), &["a"]).is_err(), "{wrong}");
         }
-        assert!(Query::parse(None, &[]).is_ok());
+        assert!(HttpQuery::parse(None, &[]).is_ok());
     }
 
     #[test]

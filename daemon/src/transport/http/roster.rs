@@ -14,7 +14,7 @@ use crate::lock::lock;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum HttpPhase {
     /// The head of a request arrives, or has to: the connection is new.
     Head,
     /// The body of a request arrives.
@@ -31,7 +31,7 @@ pub(super) enum Phase {
     End,
 }
 
-impl Phase {
+impl HttpPhase {
     const ALL: [Self; 7] =
         [Self::Head, Self::Body, Self::Work, Self::Answer, Self::Stream, Self::Idle, Self::End];
 
@@ -43,7 +43,7 @@ impl Phase {
 
 /// A connection as the roster sees it. Times are in ms since the server's start.
 #[derive(Debug)]
-pub(super) struct ConnectionState {
+pub(super) struct HttpConnection {
     /// The phase in the lowest three bits, the time of its begin above them.
     packed: AtomicU64,
     /// When the client stopped reading; 0 while it reads.
@@ -51,23 +51,23 @@ pub(super) struct ConnectionState {
     requests: AtomicU32,
 }
 
-impl ConnectionState {
+impl HttpConnection {
     pub(super) fn new(now_ms: u64) -> Self {
         let state = Self {
             packed: AtomicU64::new(0),
             stalled_ms: AtomicU64::new(0),
             requests: AtomicU32::new(0),
         };
-        state.enter(Phase::Head, now_ms);
+        state.enter(HttpPhase::Head, now_ms);
         state
     }
 
-    pub(super) fn enter(&self, phase: Phase, now_ms: u64) {
+    pub(super) fn enter(&self, phase: HttpPhase, now_ms: u64) {
         self.packed.store(now_ms << 3 | phase as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        Phase::of(self.packed.load(Ordering::Relaxed))
+    pub(super) fn phase(&self) -> HttpPhase {
+        HttpPhase::of(self.packed.load(Ordering::Relaxed))
     }
 
     fn since_ms(&self) -> u64 {
@@ -98,9 +98,11 @@ impl ConnectionState {
             return Some(stalled.saturating_add(ms(limits.write_timeout)));
         }
         let limit = match self.phase() {
-            Phase::Head | Phase::Body => limits.request_timeout,
-            Phase::Idle => limits.idle_timeout,
-            Phase::Work | Phase::Answer | Phase::Stream | Phase::End => return None,
+            HttpPhase::Head | HttpPhase::Body => limits.request_timeout,
+            HttpPhase::Idle => limits.idle_timeout,
+            HttpPhase::Work | HttpPhase::Answer | HttpPhase::Stream | HttpPhase::End => {
+                return None;
+            }
         };
         Some(self.since_ms().saturating_add(ms(limit)))
     }
@@ -112,10 +114,10 @@ impl ConnectionState {
             return Some((0, stalled));
         }
         match self.phase() {
-            Phase::Head | Phase::Body | Phase::End => Some((0, self.since_ms())),
-            Phase::Idle => Some((1, self.since_ms())),
-            Phase::Stream => Some((2, self.since_ms())),
-            Phase::Work | Phase::Answer => None,
+            HttpPhase::Head | HttpPhase::Body | HttpPhase::End => Some((0, self.since_ms())),
+            HttpPhase::Idle => Some((1, self.since_ms())),
+            HttpPhase::Stream => Some((2, self.since_ms())),
+            HttpPhase::Work | HttpPhase::Answer => None,
         }
     }
 }
@@ -132,7 +134,7 @@ struct Entries {
 
 #[derive(Debug)]
 struct RosterEntry {
-    state: Arc<ConnectionState>,
+    state: Arc<HttpConnection>,
     task: Option<AbortHandle>,
 }
 
@@ -150,7 +152,7 @@ impl Drop for RosterPlace {
 }
 
 impl Roster {
-    pub(super) fn add(&self, state: &Arc<ConnectionState>) -> RosterPlace {
+    pub(super) fn add(&self, state: &Arc<HttpConnection>) -> RosterPlace {
         let mut entries = lock(&self.0);
         let key = entries.next_key;
         entries.next_key += 1;
@@ -165,6 +167,7 @@ impl Roster {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         lock(&self.0).open.len()
     }
@@ -206,13 +209,13 @@ mod tests {
 
     #[test]
     fn every_phase_that_waits_for_the_client_has_an_end() {
-        let state = ConnectionState::new(50);
-        assert_eq!((state.phase(), state.due_ms(&limits())), (Phase::Head, Some(150)));
+        let state = HttpConnection::new(50);
+        assert_eq!((state.phase(), state.due_ms(&limits())), (HttpPhase::Head, Some(150)));
         for (phase, due) in [
-            (Phase::Body, Some(160)),
-            (Phase::Idle, Some(1060)),
-            (Phase::Work, None),
-            (Phase::Stream, None),
+            (HttpPhase::Body, Some(160)),
+            (HttpPhase::Idle, Some(1060)),
+            (HttpPhase::Work, None),
+            (HttpPhase::Stream, None),
         ] {
             state.enter(phase, 60);
             assert_eq!((state.phase(), state.due_ms(&limits())), (phase, due));
@@ -228,17 +231,17 @@ mod tests {
     async fn slow_connections_make_room_first_then_idle_ones_and_working_ones_never() {
         let roster = Roster::default();
         let open = |phase, since| {
-            let state = Arc::new(ConnectionState::new(0));
+            let state = Arc::new(HttpConnection::new(0));
             state.enter(phase, since);
             let place = roster.add(&state);
             let task = tokio::spawn(std::future::pending::<()>());
             roster.set_task(place.key, task.abort_handle());
             (place, task)
         };
-        let (_working, works) = open(Phase::Work, 1);
-        let (_idle, idles) = open(Phase::Idle, 2);
-        let (_older, olds) = open(Phase::Head, 3);
-        let (_newer, news) = open(Phase::Body, 4);
+        let (_working, works) = open(HttpPhase::Work, 1);
+        let (_idle, idles) = open(HttpPhase::Idle, 2);
+        let (_older, olds) = open(HttpPhase::Head, 3);
+        let (_newer, news) = open(HttpPhase::Body, 4);
         assert!(roster.make_room(4));
         assert!(olds.await.unwrap_err().is_cancelled());
         assert!(roster.make_room(3));

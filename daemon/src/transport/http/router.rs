@@ -2,16 +2,16 @@
 
 use hyper::{Method, StatusCode};
 
-use super::answer::Answer;
-use super::problem::Problem;
+use super::answer::HttpAnswer;
+use super::problem::HttpProblem;
 use super::request::HttpRequest;
-use super::{health, leaf, metrics};
+use super::{api, health, leaf, metrics};
 
 /// The families, those that are asked most often first.
-static FAMILIES: [&[Route]; 3] = [leaf::ROUTES, health::ROUTES, metrics::ROUTES];
+static FAMILIES: [&[Route]; 4] = [leaf::ROUTES, api::ROUTES, health::ROUTES, metrics::ROUTES];
 
 /// Answers one request.
-pub(super) type Handler = fn(&mut HttpRequest<'_>) -> Answer;
+pub(super) type Handler = fn(&mut HttpRequest<'_>) -> HttpAnswer;
 
 /// A path and what answers it.
 pub(super) struct Route {
@@ -30,6 +30,21 @@ impl Route {
     pub(super) const fn reading(path: &'static str, methods: &'static [(Method, Handler)]) -> Self {
         Self { path, methods, allow: "GET, HEAD", any_host: false }
     }
+
+    /// A route that changes something with one of its methods. `allow` lists them all.
+    pub(super) const fn writing(
+        path: &'static str,
+        allow: &'static str,
+        methods: &'static [(Method, Handler)],
+    ) -> Self {
+        Self { path, methods, allow, any_host: false }
+    }
+}
+
+/// Every route.
+#[cfg(test)]
+pub(super) fn routes() -> impl Iterator<Item = &'static Route> {
+    FAMILIES.iter().flat_map(|family| family.iter())
 }
 
 /// The route of a path, and what stands in the place of its `{…}`.
@@ -53,20 +68,20 @@ impl Route {
     ///
     /// # Errors
     /// With the answer to a method that the path does not have.
-    pub(super) fn handler(&self, method: &Method) -> Result<Handler, Problem> {
+    pub(super) fn handler(&self, method: &Method) -> Result<Handler, HttpProblem> {
         let found = self.methods.iter().find(|(known, _)| known == method);
         let reads = self.allow.contains("HEAD") && method == Method::HEAD;
         let found = found.or_else(|| self.methods.first().filter(|_| reads));
         found.map(|(_, handler)| *handler).ok_or_else(|| {
             let text = format!("{} has only {}", self.path, self.allow);
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, text).allowing(self.allow)
+            HttpProblem::new(StatusCode::METHOD_NOT_ALLOWED, text).allowing(self.allow)
         })
     }
 }
 
 /// The answer to a path that is in no family.
-pub(super) fn no_route(path: &str) -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, format!("there is no {path:?}; see /openapi.json"))
+pub(super) fn no_route(path: &str) -> HttpProblem {
+    HttpProblem::new(StatusCode::NOT_FOUND, format!("there is no {path:?}; see /openapi.json"))
 }
 
 #[cfg(test)]
@@ -86,7 +101,7 @@ mod tests {
 
     #[test]
     fn every_route_lists_the_methods_that_it_has() {
-        for route in FAMILIES.iter().flat_map(|family| family.iter()) {
+        for route in routes() {
             let mut allowed: Vec<_> = route.allow.split(", ").collect();
             allowed.retain(|method| *method != "HEAD");
             let has: Vec<_> = route.methods.iter().map(|(method, _)| method.as_str()).collect();

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::HttpLimits;
 use super::roster::Roster;
+use super::wrong_tokens::WrongTokens;
 use crate::environment::Environment;
 use crate::metrics::Metrics;
 use crate::service::Service;
@@ -23,6 +24,7 @@ pub(super) struct HttpServer {
     pub(super) service: Arc<Service>,
     pub(super) clock: HttpClock,
     pub(super) roster: Roster,
+    pub(super) wrong_tokens: WrongTokens,
     /// Cancelled when leafd stops: answers that go on and on end then.
     pub(super) stopping: CancellationToken,
     /// Whether snowflake IDs are turned on.
@@ -92,6 +94,7 @@ impl HttpServer {
             service,
             clock: HttpClock { environment, started },
             roster: Roster::default(),
+            wrong_tokens: WrongTokens::new(started),
             stopping: CancellationToken::new(),
             offers_snowflakes,
             layout,

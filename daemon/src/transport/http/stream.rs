@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::problem::raw_refusal;
-use super::roster::{ConnectionState, Phase};
+use super::roster::{HttpConnection, HttpPhase};
 use super::server::HttpClock;
 
 /// A connected socket.
@@ -25,7 +25,7 @@ pub(super) enum HttpSocket {
 
 pub(super) struct HttpStream {
     socket: HttpSocket,
-    state: Arc<ConnectionState>,
+    state: Arc<HttpConnection>,
     clock: HttpClock,
     /// The rest of a refusal that replaces one of hyper's.
     refusal: Option<(Vec<u8>, usize)>,
@@ -34,7 +34,7 @@ pub(super) struct HttpStream {
 impl HttpStream {
     pub(super) const fn new(
         socket: HttpSocket,
-        state: Arc<ConnectionState>,
+        state: Arc<HttpConnection>,
         clock: HttpClock,
     ) -> Self {
         Self { socket, state, clock, refusal: None }
@@ -62,8 +62,8 @@ impl AsyncRead for HttpStream {
             HttpSocket::Tcp(stream) => ready!(Pin::new(stream).poll_read(cx, buffer))?,
             HttpSocket::Unix(stream) => ready!(Pin::new(stream).poll_read(cx, buffer))?,
         }
-        if buffer.filled().len() > before && this.state.phase() == Phase::Idle {
-            this.state.enter(Phase::Head, this.clock.ms());
+        if buffer.filled().len() > before && this.state.phase() == HttpPhase::Idle {
+            this.state.enter(HttpPhase::Head, this.clock.ms());
         }
         Poll::Ready(Ok(()))
     }
@@ -98,8 +98,8 @@ impl AsyncWrite for HttpStream {
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The sockets have no buffer of their own: what was written is on its way.
-        if self.state.phase() == Phase::Answer {
-            self.state.enter(Phase::Idle, self.clock.ms());
+        if self.state.phase() == HttpPhase::Answer {
+            self.state.enter(HttpPhase::Idle, self.clock.ms());
         }
         Poll::Ready(Ok(()))
     }
