@@ -83,11 +83,6 @@ fn requests_that_break_the_rules_of_http_get_a_problem_document_or_a_close() {
         (format!("{post}Content-Length: -1\r\n\r\n").into_bytes(), &[400]),
         (format!("{post}Content-Length: +2\r\n\r\n{{}}").into_bytes(), &[400]),
         (format!("{post}Content-Length: 99999999999999999999\r\n\r\n").into_bytes(), &[400]),
-        (
-            format!("{post}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
-                .into_bytes(),
-            &[400],
-        ),
         (format!("{post}Transfer-Encoding: gzip\r\n\r\nx").into_bytes(), &[400]),
         (format!("{post}Transfer-Encoding: chunked\r\n\r\nzz\r\n").into_bytes(), &[400]),
         (format!("{post}Transfer-Encoding: chunked\r\n\r\n-1\r\n").into_bytes(), &[400]),
@@ -143,6 +138,29 @@ fn a_body_that_nobody_wants_is_read_before_the_answer_and_the_connection_goes_on
     client
         .send_raw(format!("{GET}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{{}}").as_bytes());
     assert_eq!(client.receive().unwrap().expect(200).text(), "4");
+    daemon.stop();
+}
+
+#[test]
+fn nothing_after_a_chunked_body_is_taken_for_a_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let post = "POST /v1/segment/orders HTTP/1.1\r\nHost: localhost\r\n\
+                Content-Type: application/json\r\n";
+    for lengths in ["", "Content-Length: 2\r\n"] {
+        for headers in [
+            format!("{lengths}Transfer-Encoding: chunked\r\n"),
+            format!("Transfer-Encoding: chunked\r\n{lengths}"),
+        ] {
+            let bytes = format!("{post}{headers}\r\n2\r\n{{}}\r\n0\r\n\r\n{GET}\r\n");
+            let found = answers(&place, bytes.as_bytes());
+            assert_eq!(found.len(), 1, "{headers:?}: {found:?}");
+            assert_eq!(found[0].clone().expect(200).header("connection"), Some("close"));
+        }
+    }
+    assert_eq!(place.leaf_id("orders"), 5);
     daemon.stop();
 }
 
