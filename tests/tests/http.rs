@@ -152,7 +152,7 @@ fn an_id_is_taken_apart_by_the_layout_of_the_daemon() {
         (&parts["id"], &parts["worker"], &parts["datacenter"]),
         (&id, &json!(37), &json!(1))
     );
-    assert_eq!(parts["layout"], "twitter");
+    assert_eq!(parts["layout"], "41/5+5/12@1288834974657/1ms");
     for wrong in ["x", "-1", "9223372036854775808", "18446744073709551616", "1.5", "%31x"] {
         place.get(&format!("/v1/decode/{wrong}")).expect(400);
     }

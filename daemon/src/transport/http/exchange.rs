@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt, Either, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::service::Service;
 use hyper::{Request, Response, StatusCode};
@@ -88,10 +88,13 @@ impl Service<Request<Incoming>> for Exchange {
                 }
             };
         }
+        // A proxy in front that looks at Content-Length instead could take the rest of the bytes for
+        // another request than leafd does, so there is no rest.
+        let is_last = head.headers.contains_key(TRANSFER_ENCODING);
         let this = Arc::clone(this);
         PendingAnswer::Waiting(Box::pin(async move {
             let response = this.read_and_answer(&head, body).await;
-            this.finish(response, requests)
+            this.finish(response, if is_last { MAX_REQUESTS } else { requests })
         }))
     }
 }
@@ -170,6 +173,7 @@ impl ConnectionExchange {
         })
     }
 
+    /// Says whether the connection ends after the answer to this many `requests`.
     fn finish(&self, mut response: Response<HttpBody>, requests: u32) -> Response<HttpBody> {
         self.server.service.count_requests(1);
         let streams = matches!(response.body(), Either::Right(_));

@@ -1,9 +1,6 @@
 //! The headers of a request that leafd looks at, found in one pass.
 
-use hyper::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN,
-    TRANSFER_ENCODING,
-};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
 
 /// What matters of the headers of one request.
 #[derive(Debug, Default, Clone, Copy)]
@@ -13,8 +10,6 @@ pub(super) struct RequestFacts<'a> {
     pub(super) fetch_site: Option<&'a HeaderValue>,
     pub(super) content_type: Option<&'a HeaderValue>,
     pub(super) authorization: Option<&'a HeaderValue>,
-    pub(super) content_length: Option<&'a HeaderValue>,
-    pub(super) transfer_encoding: Option<&'a HeaderValue>,
     /// One of these headers comes more than once: two readers could take it for different things.
     pub(super) ambiguous: bool,
 }
@@ -31,10 +26,6 @@ impl<'a> RequestFacts<'a> {
                 &mut facts.content_type
             } else if name == AUTHORIZATION {
                 &mut facts.authorization
-            } else if name == CONTENT_LENGTH {
-                &mut facts.content_length
-            } else if name == TRANSFER_ENCODING {
-                &mut facts.transfer_encoding
             } else if name == "sec-fetch-site" {
                 &mut facts.fetch_site
             } else {

@@ -34,9 +34,6 @@ pub(super) fn check(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(),
     if facts.ambiguous {
         return Err(bad_request("a header that may come once comes twice"));
     }
-    if facts.content_length.is_some() && facts.transfer_encoding.is_some() {
-        return Err(bad_request("the body has both a length and an encoding").closing());
-    }
     check_host(request, hosts)?;
     check_page(request)?;
     let writes = !matches!(*request.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -250,11 +247,5 @@ mod tests {
             assert_eq!(refused(&Method::GET, "/x", &headers), 0);
         }
         assert_eq!(refused(&Method::POST, "/x", &[("host", "localhost")]), 415);
-    }
-
-    #[test]
-    fn a_body_with_a_length_and_an_encoding_is_refused() {
-        let both = [("host", "[::1]"), ("content-length", "1"), ("transfer-encoding", "chunked")];
-        assert_eq!(refused(&Method::GET, "/x", &both), 400);
     }
 }
