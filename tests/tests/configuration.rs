@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 69] = [
+const WRONG: [(&str, &str, &str); 70] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -100,6 +100,7 @@ const WRONG: [(&str, &str, &str); 69] = [
     ("peer.listen", "\"here\"", "\"here\" is not IP:PORT"),
     ("peer.listen", "\"10.0.0.7\"", "\"10.0.0.7\" is not IP:PORT"),
     ("peer.advertise", "\"0.0.0.0\"", "\"0.0.0.0\" is not IP or IP:PORT"),
+    ("http.metrics", "\"friends\"", "friends"),
     ("metrics.tags", "[\"\"]", "no tag can match the pattern"),
     ("log.level", "\"loud\"", "loud"),
     ("log.format", "\"xml\"", "xml"),
