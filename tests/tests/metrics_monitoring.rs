@@ -178,8 +178,7 @@ fn fleet(folder: &std::path::Path, servers: &str) -> Vec<(Daemon, SocketAddr)> {
 fn every_query_of_the_dashboard_and_of_the_alerts_has_an_answer_from_a_real_prometheus() {
     let folder = tempfile::tempdir().unwrap();
     let ensemble = zookeeper::Ensemble::shared();
-    let servers = format!("{}{}", ensemble.connect_string(), ensemble.fresh_chroot());
-    let fleet = fleet(folder.path(), &servers);
+    let fleet = fleet(folder.path(), &ensemble.fresh_chroot());
     let addresses: Vec<_> = fleet.iter().map(|(_, address)| *address).collect();
     let prometheus = Prometheus::start(folder.path(), &addresses);
     let home = fleet[0].0.home();

@@ -62,17 +62,19 @@ impl RateHistory {
         Self { tags: tags.map(|(name, readings)| (name, readings.into())).collect() }
     }
 
-    /// Takes in the marks of all tags at `now_s`. Tags that are not among them are forgotten.
-    pub(super) fn note(&mut self, now_s: u64, marks: HighestMarks) {
+    /// Takes in the marks of all tags at `now_s`. Tags that are not among them are forgotten. Returns
+    /// whether there is something new to keep: most marks are none, since readings are a day apart.
+    pub(super) fn note(&mut self, now_s: u64, marks: HighestMarks) -> bool {
         let mut before = std::mem::take(&mut self.tags);
-        let marks = marks.0.into_iter();
+        let (marks, mut changed) = (marks.0.into_iter(), false);
         self.tags = marks
             .map(|Reverse((mark, name))| {
                 let mut readings = before.remove(&name).unwrap_or_default();
-                take_in(&mut readings, MarkReading { at_s: now_s, mark });
+                changed |= take_in(&mut readings, MarkReading { at_s: now_s, mark });
                 (name, readings)
             })
             .collect();
+        changed || !before.is_empty()
     }
 
     /// How many IDs per second the tag has grown by, if its mark is `mark` at `now_s`. `None` if too
@@ -98,17 +100,22 @@ const fn is_recent(reading: &MarkReading, now_s: u64) -> bool {
     reading.at_s <= now_s && now_s - reading.at_s <= WEEK_S
 }
 
-fn take_in(readings: &mut VecDeque<MarkReading>, now: MarkReading) {
+/// Returns whether the readings have changed.
+fn take_in(readings: &mut VecDeque<MarkReading>, now: MarkReading) -> bool {
     // A mark that fell belongs to another table, and a later time to a clock that was set back.
     let is_of_use =
         |reading: &MarkReading| is_recent(reading, now.at_s) && reading.mark <= now.mark;
+    let before = readings.len();
     readings.retain(is_of_use);
+    let mut changed = readings.len() != before;
     if readings.back().is_none_or(|last| now.at_s - last.at_s >= APART_S) {
         readings.push_back(now);
+        changed = true;
     }
     while readings.len() > MOST_READINGS {
         readings.pop_front();
     }
+    changed
 }
 
 #[cfg(test)]
@@ -123,10 +130,10 @@ mod tests {
         BizTag::new(name).unwrap()
     }
 
-    fn note(history: &mut RateHistory, at_s: u64, marks: &[(&str, u64)]) {
+    fn note(history: &mut RateHistory, at_s: u64, marks: &[(&str, u64)]) -> bool {
         let mut highest = HighestMarks::default();
         marks.iter().for_each(|(name, mark)| highest.offer(&tag(name), *mark));
-        history.note(at_s, highest);
+        history.note(at_s, highest)
     }
 
     /// 10 IDs a second for `days`, noted every minute.
@@ -179,6 +186,23 @@ mod tests {
         note(&mut history, T0 - 5000, &[("orders", 10)]);
         assert_eq!(history.growth("orders", T0 - 5000, 10), None);
         assert_eq!(history.growth("orders", T0 - 4000, 10_010), Some(10.0));
+    }
+
+    #[test]
+    fn there_is_something_new_to_keep_once_a_day_and_when_a_tag_comes_or_goes() {
+        let mut history = RateHistory::default();
+        let news = [
+            (0, &[("a", 1)][..], true),
+            (60, &[("a", 2)], false),
+            (120, &[("a", 3), ("b", 1)], true),
+            (180, &[("b", 1)], true),
+            (240, &[("b", 2)], false),
+            (APART_S + 120, &[("b", 2)], true),
+            (APART_S + 180, &[("b", 1)], true),
+        ];
+        for (after, marks, is_new) in news {
+            assert_eq!(note(&mut history, T0 + after, marks), is_new, "{after}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Keeps the rate history: reads the marks of all tags every minute, and writes the file every few
-//! minutes and at a clean stop, on a thread where it holds up nothing.
+//! Keeps the rate history: reads the marks of all tags every minute, and writes the file within a few
+//! minutes and at a clean stop, if there is something new, on a thread where it holds up nothing.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::state::rate_file::{MarksOfTag, RateFile};
 /// The time between two readings of the marks.
 const READ_EVERY: Duration = Duration::from_secs(60);
 
-/// The file is written after this many readings: a crash costs no more than that.
+/// What is new is written after at most this many readings: a crash costs no more than that.
 const WRITE_AFTER: u32 = 5;
 
 /// How long the last write may take. Forecasts alone depend on it.
@@ -35,7 +35,9 @@ pub(crate) struct RateKeeper {
 impl RateKeeper {
     /// Reads `file` and goes on from there. A file that is of no use is dropped.
     pub(crate) fn start(file: RateFile, segments: Segments, environment: Environment) -> Self {
+        let mut is_new = false;
         let history = file.read().map(restored).unwrap_or_else(|why| {
+            is_new = true;
             tracing::warn!("rates.history is not used, and forecasts begin anew: {why}");
             RateHistory::default()
         });
@@ -46,6 +48,7 @@ impl RateKeeper {
             file: Arc::new(file),
             segments,
             environment,
+            is_new,
             failing: false,
         };
         // Not supervised: without forecasts leafd goes on.
@@ -70,6 +73,8 @@ struct MarkReader {
     file: Arc<RateFile>,
     segments: Segments,
     environment: Environment,
+    /// The file does not say everything that is known.
+    is_new: bool,
     /// The last write failed, and the log says so.
     failing: bool,
 }
@@ -90,14 +95,17 @@ impl MarkReader {
         }
     }
 
-    async fn read(&self) {
+    async fn read(&mut self) {
         let mut marks = HighestMarks::default();
         self.segments.visit_tags(|tag| marks.offer(tag.name, tag.high_water_mark)).await;
         let now_s = self.environment.unix_ms() / 1000;
-        lock(&self.history).note(now_s, marks);
+        self.is_new |= lock(&self.history).note(now_s, marks);
     }
 
     async fn write(&mut self) {
+        if !self.is_new {
+            return;
+        }
         let tags = written(&lock(&self.history));
         let file = Arc::clone(&self.file);
         let writing = tokio::task::spawn_blocking(move || {
@@ -111,6 +119,7 @@ impl MarkReader {
             tracing::warn!("rates.history cannot be written: {error}");
         }
         self.failing = outcome.is_err();
+        self.is_new = outcome.is_err();
     }
 }
 
