@@ -100,7 +100,9 @@ fn a_damaged_or_foreign_history_is_dropped_with_one_line_and_never_refuses_a_sta
     // Of another host's directory.
     let foreign = tempfile::tempdir().unwrap();
     let other = Home::new(foreign.path()).with("STATE_MACHINE_ID", "another");
-    other.start().stop();
+    let daemon = other.start();
+    daemon.client().next("orders").unwrap();
+    daemon.stop();
     std::fs::copy(other.state().join("rates.history"), &file).unwrap();
     let ended = home.start().stop();
     assert_eq!(ended.count("rates.history is not used"), 5, "{ended}");
