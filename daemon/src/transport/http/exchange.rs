@@ -14,7 +14,8 @@ use hyper::service::Service;
 use hyper::{Request, Response, StatusCode};
 use tokio::time::timeout;
 
-use super::answer::{HttpAnswer, HttpBody};
+use super::answer::HttpAnswer;
+use super::body::HttpBody;
 use super::caller::HttpCaller;
 use super::facts::RequestFacts;
 use super::guard::{GuardedRequest, check};

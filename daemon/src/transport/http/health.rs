@@ -5,10 +5,11 @@
 use futures_util::FutureExt;
 use hyper::{Method, StatusCode};
 
-use super::answer::{HttpAnswer, text};
+use super::answer::HttpAnswer;
+use super::body::text;
 use super::problem::HttpProblem;
 use super::request::HttpRequest;
-use super::router::{Handler, Route};
+use super::route::{Handler, Route};
 use crate::readiness::unready;
 
 pub(super) static ROUTES: &[Route] = &[

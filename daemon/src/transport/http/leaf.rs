@@ -7,11 +7,12 @@ use hyper::{Method, Response, StatusCode};
 use leaf_client::wire::{Call, ErrorCode, Reply};
 use serde_json::{Value, json};
 
-use super::answer::{HttpAnswer, HttpBody, text, unexpected, when_replied, with_body};
+use super::answer::{HttpAnswer, unexpected, when_replied};
+use super::body::{HttpBody, text, with_body};
 use super::problem::HttpProblem;
 use super::query::number;
 use super::request::HttpRequest;
-use super::router::{Handler, Route};
+use super::route::{Handler, Route};
 use crate::rfc3339::rfc3339;
 
 pub(super) static ROUTES: &[Route] = &[

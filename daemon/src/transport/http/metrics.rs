@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use super::answer::{HttpAnswer, with_body};
 use super::problem::HttpProblem;
 use super::request::HttpRequest;
-use super::router::{Handler, Route};
+use super::route::{Handler, Route};
 use crate::config::MetricsAudience;
 use crate::metrics::ExpositionFormat;
 

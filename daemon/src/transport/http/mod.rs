@@ -8,6 +8,7 @@
 mod accept;
 mod answer;
 mod api;
+mod body;
 mod caller;
 mod connection;
 mod exchange;
@@ -21,6 +22,7 @@ mod problem;
 mod query;
 mod request;
 mod roster;
+mod route;
 mod router;
 mod server;
 mod stream;

@@ -8,7 +8,7 @@ use hyper::{Response, StatusCode};
 use leaf_client::wire::{ErrorCode, WireError};
 use serde_json::{Map, Value, json};
 
-use super::answer::{HttpBody, with_body};
+use super::body::{HttpBody, with_body};
 
 pub(super) const CONTENT_TYPE_PROBLEM: &str = "application/problem+json";
 

@@ -204,6 +204,7 @@ mod tests {
             write_timeout: Duration::from_millis(200),
             hosts: Vec::new(),
             leaf_errors: false,
+            metrics: crate::config::MetricsAudience::Everybody,
         }
     }
 

@@ -4,7 +4,8 @@ use hyper::{Response, StatusCode};
 use leaf_client::wire::{Call, ErrorCode, Reply, WireError};
 use serde::Serialize;
 
-use super::super::answer::{HttpAnswer, HttpBody, json, unexpected, when_replied};
+use super::super::answer::{HttpAnswer, json, unexpected, when_replied};
+use super::super::body::HttpBody;
 use super::super::limits::MAX_IDS;
 use super::super::problem::HttpProblem;
 use super::super::query::{HttpQuery, number};

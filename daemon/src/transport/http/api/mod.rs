@@ -11,9 +11,10 @@ mod workers;
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 
-use super::answer::{HttpAnswer, with_body};
+use super::answer::HttpAnswer;
+use super::body::with_body;
 use super::request::HttpRequest;
-use super::router::{Handler, Route};
+use super::route::{Handler, Route};
 
 const DELETE: Method = Method::DELETE;
 const GET: Method = Method::GET;

@@ -6,7 +6,8 @@ use leaf_client::wire::{
 };
 use serde::Serialize;
 
-use super::super::answer::{HttpAnswer, HttpBody, json, unexpected, when_replied};
+use super::super::answer::{HttpAnswer, json, unexpected, when_replied};
+use super::super::body::HttpBody;
 use super::super::request::HttpRequest;
 
 #[derive(Debug, Serialize)]

@@ -6,7 +6,8 @@ use leaf_client::wire::{Call, MAX_TAGS_PER_PAGE, Reply, TagStatus};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
-use super::super::answer::{HttpAnswer, HttpBody, json, unexpected, when_replied};
+use super::super::answer::{HttpAnswer, json, unexpected, when_replied};
+use super::super::body::HttpBody;
 use super::super::problem::HttpProblem;
 use super::super::request::HttpRequest;
 use super::members::{IdText, SpanDocument};

@@ -4,7 +4,8 @@ use hyper::{Response, StatusCode};
 use leaf_client::wire::{Call, MAX_WORKERS_PER_PAGE, Reply, WorkerState, WorkerStatus};
 use serde::{Deserialize, Serialize};
 
-use super::super::answer::{HttpAnswer, HttpBody, json, unexpected, when_replied};
+use super::super::answer::{HttpAnswer, json, unexpected, when_replied};
+use super::super::body::HttpBody;
 use super::super::query::number;
 use super::super::request::HttpRequest;
 
