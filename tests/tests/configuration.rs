@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 68] = [
+const WRONG: [(&str, &str, &str); 79] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -100,12 +100,24 @@ const WRONG: [(&str, &str, &str); 68] = [
     ("peer.listen", "\"here\"", "\"here\" is not IP:PORT"),
     ("peer.listen", "\"10.0.0.7\"", "\"10.0.0.7\" is not IP:PORT"),
     ("peer.advertise", "\"0.0.0.0\"", "\"0.0.0.0\" is not IP or IP:PORT"),
+    ("http.listen", "\"localhost:8736\"", "\"localhost:8736\" is not IP:PORT"),
+    ("http.socket-mode", "\"0999\"", "0999"),
+    ("http.hosts", "[\"a:80\"]", "\"a:80\" is not the name of a host"),
+    ("http.tokens", "[{ file = 'x', rule = 'gone' }]", "\"gone\" is the name of 0 rules"),
+    ("http.leaf-errors", "\"perhaps\"", "perhaps"),
+    ("http.max-connections", "3", "3 is not between 4 and 100000"),
+    ("http.idle-timeout", "\"999ms\"", "999ms is not between 1s and"),
+    ("http.request-timeout", "\"99ms\"", "99ms is not between 100ms and"),
+    ("http.write-timeout", "\"99ms\"", "99ms is not between 100ms and"),
+    ("http.metrics", "\"friends\"", "friends"),
+    ("metrics.tags", "[\"\"]", "no tag can match the pattern"),
     ("log.level", "\"loud\"", "loud"),
     ("log.format", "\"xml\"", "xml"),
 ];
 
 /// Keys that accept any value, or whose value leafd checks only when it starts.
-const FREE: [&str; 4] = ["socket.path", "socket.group", "state.dir", "store.path"];
+const FREE: [&str; 6] =
+    ["socket.path", "socket.group", "http.socket", "http.socket-group", "state.dir", "store.path"];
 
 #[test]
 fn a_wrong_value_of_any_key_in_the_file_is_refused_with_78_and_named_with_its_key() {

@@ -8,20 +8,21 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::structure::Structure;
 
 /// From the top floor down. Rooms on one floor do not use each other.
-const FLOORS: [&[&str]; 13] = [
+const FLOORS: [&[&str]; 15] = [
     &["cli"],
     &["app"],
     &["manager"],
     &["transport"],
+    &["metrics"],
     &["service", "doctor"],
     &["worker", "segment"],
     &["snowflake", "access"],
     &["log", "audit"],
-    &["config"],
+    &["config", "readiness"],
     &["store"],
     &["state", "input"],
     &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339", "actor"],
-    &["duration", "backoff", "frame", "lock", "stdout"],
+    &["duration", "backoff", "frame", "lock", "stdout", "tally"],
 ];
 
 fn floor(room: &str) -> usize {

@@ -9,7 +9,13 @@ use leafd_tests::binaries::{program, workspace};
 /// The highest exposure that `systemd-analyze security` may report, times ten: 0 is none, 100 is full.
 const THRESHOLD: &str = "--threshold=12";
 
-const UNITS: [&str; 3] = ["leafd.service", "leafd.socket", "leafd-peer.socket"];
+const UNITS: [&str; 5] = [
+    "leafd.service",
+    "leafd.socket",
+    "leafd-peer.socket",
+    "leafd-http.socket",
+    "leafd-http-local.socket",
+];
 
 fn shipped(name: &str) -> PathBuf {
     workspace().join("systemd").join(name)

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The package's documents: folders of the repository, and how the file names end.
-const DOCUMENTS: [(&str, &str); 7] = [
+const DOCUMENTS: [(&str, &str); 8] = [
     ("", "README.md"),
     ("", "SECURITY.md"),
     ("client", "README.md"),
@@ -15,10 +15,12 @@ const DOCUMENTS: [(&str, &str); 7] = [
     ("docs/decisions", ".md"),
     ("protocol", "README.md"),
     ("docs/operations", ".md"),
+    ("monitoring", "README.md"),
 ];
 
 /// Examples and data that are copied unchanged: folders, and how the file names end.
-const COPIED: [(&str, &str); 2] = [("kubernetes", ""), ("protocol", ".json")];
+const COPIED: [(&str, &str); 4] =
+    [("kubernetes", ""), ("monitoring", ".json"), ("monitoring", ".yaml"), ("protocol", ".json")];
 
 /// Documents that have another name in the package.
 const RENAMED: [(&str, &str); 1] = [("CHANGELOG.md", "changelog.gz")];

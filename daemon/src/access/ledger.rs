@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::bucket::Bucket;
+use super::principal::AccountKey;
 use super::turns::Share;
 use crate::lock::lock;
 
@@ -20,7 +21,7 @@ const FEW: usize = 64;
 /// The counts of all users and tags.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    users: Mutex<Kept<u32, User>>,
+    users: Mutex<Kept<AccountKey, User>>,
     connections: Arc<AtomicUsize>,
     tags: Mutex<Kept<Box<str>, Bucket>>,
 }
@@ -87,17 +88,17 @@ impl Drop for Visit {
 }
 
 impl Ledger {
-    /// Counts a connection of the user `uid`, which may have up to `most`.
+    /// Counts a connection of `account`, which may have up to `most`.
     ///
     /// # Errors
     /// With the user, if it has that many already.
     pub(crate) fn visit(
         &self,
-        uid: u32,
+        account: AccountKey,
         most: Option<u32>,
         now: Duration,
     ) -> Result<Visit, Arc<User>> {
-        let user = lock(&self.users).get(uid, |user| user.is_at_rest(now));
+        let user = lock(&self.users).get(account, |user| user.is_at_rest(now));
         // Check and addition in one step: transports admit callers on different threads.
         let added = user.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
             most.is_none_or(|most| open < most).then_some(open + 1)
@@ -114,9 +115,9 @@ impl Ledger {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// The user `uid`, without counting a connection.
-    pub(crate) fn user(&self, uid: u32, now: Duration) -> Arc<User> {
-        lock(&self.users).get(uid, |user| user.is_at_rest(now))
+    /// The user of `account`, without counting a connection.
+    pub(crate) fn user(&self, account: AccountKey, now: Duration) -> Arc<User> {
+        lock(&self.users).get(account, |user| user.is_at_rest(now))
     }
 
     /// The bucket of `tag`.
@@ -190,41 +191,45 @@ mod tests {
     #[test]
     fn a_connection_counts_for_its_user_until_it_ends() {
         let ledger = Ledger::default();
-        let first = ledger.visit(7, Some(2), NOW).unwrap();
-        let second = ledger.visit(7, Some(2), NOW).unwrap();
-        assert!(ledger.visit(7, Some(2), NOW).is_err());
-        assert!(ledger.visit(8, Some(2), NOW).is_ok());
+        let first = ledger.visit(AccountKey::User(7), Some(2), NOW).unwrap();
+        let second = ledger.visit(AccountKey::User(7), Some(2), NOW).unwrap();
+        assert!(ledger.visit(AccountKey::User(7), Some(2), NOW).is_err());
+        assert!(ledger.visit(AccountKey::User(8), Some(2), NOW).is_ok());
         drop(first);
-        let third = ledger.visit(7, Some(2), NOW).unwrap();
+        let third = ledger.visit(AccountKey::User(7), Some(2), NOW).unwrap();
         assert!(Arc::ptr_eq(&second.user, &third.user));
-        assert!(ledger.visit(7, None, NOW).is_ok());
+        assert!(ledger.visit(AccountKey::User(7), None, NOW).is_ok());
     }
 
     #[test]
     fn counts_of_a_user_and_a_tag_outlive_connections_and_many_others() {
         let ledger = Ledger::default();
         let rate = RateLimit::new(10).unwrap();
-        drop(ledger.visit(7, None, NOW).map(|visit| visit.user.ids.spend(10, rate, NOW)));
+        drop(
+            ledger
+                .visit(AccountKey::User(7), None, NOW)
+                .map(|visit| visit.user.ids.spend(10, rate, NOW)),
+        );
         ledger.tag("orders", NOW).spend(10, rate, NOW);
         for other in 1000..2000 {
-            drop(ledger.visit(other, None, NOW));
+            drop(ledger.visit(AccountKey::User(other), None, NOW));
             drop(ledger.tag(&other.to_string(), NOW));
         }
-        assert!(ledger.user(7, NOW).ids.check(1, rate, NOW).is_err());
+        assert!(ledger.user(AccountKey::User(7), NOW).ids.check(1, rate, NOW).is_err());
         assert!(ledger.tag("orders", NOW).check(1, rate, NOW).is_err());
     }
 
     #[test]
     fn entries_at_rest_take_no_memory() {
         let ledger = Ledger::default();
-        let here = ledger.visit(7, None, NOW).unwrap();
+        let here = ledger.visit(AccountKey::User(7), None, NOW).unwrap();
         for other in 1000..100_000 {
-            drop(ledger.visit(other, None, NOW));
+            drop(ledger.visit(AccountKey::User(other), None, NOW));
             drop(ledger.tag(&other.to_string(), NOW));
         }
         assert!(lock(&ledger.users).entries.len() <= 2 * FEW);
         assert!(lock(&ledger.tags).entries.len() <= 2 * FEW);
-        assert!(Arc::ptr_eq(&here.user, &ledger.user(7, NOW)));
+        assert!(Arc::ptr_eq(&here.user, &ledger.user(AccountKey::User(7), NOW)));
     }
 
     #[test]

@@ -6,4 +6,5 @@ pub(crate) mod bucket;
 pub(crate) mod ledger;
 pub(crate) mod principal;
 pub(crate) mod rules;
+pub(crate) mod tokens;
 pub(crate) mod turns;

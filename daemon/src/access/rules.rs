@@ -7,7 +7,7 @@ use leaf_client::wire::{ErrorCode, WireError};
 use wildmatch::WildMatch;
 
 use super::bucket::RateLimit;
-use super::principal::Principal;
+use super::principal::{AccountKey, LocalUser, Principal};
 
 /// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,11 +16,21 @@ pub(crate) struct Subjects {
     pub(crate) users: Vec<u32>,
     /// Groups whose members the rule applies to.
     pub(crate) groups: Vec<u32>,
+    /// Callers by TCP without a token.
+    pub(crate) http: bool,
+    /// The rule's name, which tokens refer to; empty if it has none.
+    pub(crate) name: String,
 }
 
 impl Subjects {
     fn names(&self, principal: &Principal) -> bool {
-        self.everyone || self.users.contains(&principal.uid) || principal.is_in(&self.groups)
+        match principal {
+            Principal::Local(user) => {
+                self.everyone || self.users.contains(&user.uid) || user.is_in(&self.groups)
+            }
+            Principal::Http => self.http,
+            Principal::Token(rule) => !self.name.is_empty() && *self.name == **rule,
+        }
     }
 }
 
@@ -79,7 +89,7 @@ impl TagQuota {
 /// What a caller may do.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
-    uid: u32,
+    account: AccountKey,
     basis: Basis,
     quota: UserQuota,
     /// Every request checks these two, so they are decided once.
@@ -101,20 +111,30 @@ enum Basis {
     GroupsUnknown,
 }
 
+impl Basis {
+    /// Why there is no rule for `account`.
+    const fn no_rule(account: AccountKey) -> &'static str {
+        match account {
+            AccountKey::User(_) => "no rule names this user or its groups",
+            AccountKey::Http => "no rule has http = true",
+            AccountKey::Token(_) => "the rule of this token is gone",
+        }
+    }
+}
+
 impl AccessRules {
     /// What `principal` may do.
     #[must_use]
     pub(crate) fn grant(&self, principal: &Principal) -> Grant {
         let rule = || self.rules.iter().find(|rule| rule.subjects.names(principal));
-        let basis = if principal.uid == 0 || principal.uid == self.own_uid {
-            Basis::Owner
-        } else if self.rules.is_empty() {
-            Basis::NoRules
-        } else if principal.others.is_none() && self.name_groups() {
-            // Otherwise a rule that shuts out a group of the caller would not apply.
-            Basis::GroupsUnknown
-        } else {
-            rule().map_or(Basis::NoRule, |rule| Basis::Rule(Arc::clone(rule)))
+        let basis = match principal {
+            Principal::Local(user) if user.uid == 0 || user.uid == self.own_uid => Basis::Owner,
+            Principal::Local(_) | Principal::Http if self.rules.is_empty() => Basis::NoRules,
+            Principal::Local(LocalUser { others: None, .. }) if self.name_groups() => {
+                // Otherwise a rule that shuts out a group of the caller would not apply.
+                Basis::GroupsUnknown
+            }
+            _ => rule().map_or(Basis::NoRule, |rule| Basis::Rule(Arc::clone(rule))),
         };
         let quota = match &basis {
             Basis::Rule(rule) => rule.quota,
@@ -127,7 +147,7 @@ impl AccessRules {
             Basis::Rule(rule) => (rule.connect, rule.snowflake),
             Basis::NoRule | Basis::GroupsUnknown => (false, false),
         };
-        Grant { uid: principal.uid, basis, quota, connect, snowflake }
+        Grant { account: principal.account(), basis, quota, connect, snowflake }
     }
 
     fn name_groups(&self) -> bool {
@@ -137,8 +157,8 @@ impl AccessRules {
 
 impl Grant {
     #[must_use]
-    pub(crate) const fn uid(&self) -> u32 {
-        self.uid
+    pub(crate) const fn account(&self) -> AccountKey {
+        self.account
     }
 
     #[must_use]
@@ -162,9 +182,7 @@ impl Grant {
                 "there are rules about groups, but this kernel does not tell the user's groups"
             }
             Basis::Rule(rule) => &format!("{} forbids it", rule.label),
-            Basis::Owner | Basis::NoRules | Basis::NoRule => {
-                "no rule names this user or its groups"
-            }
+            Basis::Owner | Basis::NoRules | Basis::NoRule => Basis::no_rule(self.account),
         };
         self.forbidden("connect", why)
     }
@@ -196,7 +214,7 @@ impl Grant {
     fn no_snowflake(&self) -> WireError {
         let why = match &self.basis {
             Basis::Rule(rule) => &format!("{} does not allow them", rule.label),
-            _ => "no rule names this user or its groups",
+            _ => Basis::no_rule(self.account),
         };
         self.forbidden("have snowflake IDs", why)
     }
@@ -221,8 +239,9 @@ impl Grant {
 
     #[cold]
     fn forbidden(&self, what: &str, why: &str) -> WireError {
-        let text = format!("uid {} may not {what}: {why} (access.rules)", self.uid);
-        WireError::new(ErrorCode::Forbidden, text).with_detail(u64::from(self.uid))
+        let text = format!("{} may not {what}: {why} (access.rules)", self.account);
+        let uid = self.account.uid().unwrap_or_default();
+        WireError::new(ErrorCode::Forbidden, text).with_detail(u64::from(uid))
     }
 }
 
@@ -235,7 +254,11 @@ mod tests {
     fn rule(label: &str, users: &[u32], groups: &[u32], tags: &[&str]) -> Rule {
         Rule {
             label: format!("rule {label:?}"),
-            subjects: Subjects { everyone: false, users: users.to_vec(), groups: groups.to_vec() },
+            subjects: Subjects {
+                users: users.to_vec(),
+                groups: groups.to_vec(),
+                ..Subjects::default()
+            },
             connect: true,
             tags: tags.iter().map(|tag| WildMatch::new(tag)).collect(),
             snowflake: true,
@@ -250,7 +273,8 @@ mod tests {
     }
 
     fn principal(uid: u32, groups: &[u32]) -> Principal {
-        Principal { uid, gid: uid, others: Some(groups.to_vec()), transport: "unix" }
+        let others = Some(groups.to_vec());
+        Principal::Local(LocalUser { uid, gid: uid, others, transport: "unix" })
     }
 
     fn refusal<T: std::fmt::Debug>(outcome: Result<T, WireError>) -> String {
@@ -332,11 +356,49 @@ mod tests {
         out.connect = false;
         let mut all = rule("all", &[], &[], &["*"]);
         all.subjects.everyone = true;
-        let unknown = Principal { others: None, ..principal(1000, &[]) };
+        let unknown = Principal::Local(LocalUser { uid: 1000, gid: 1000, others: None });
         let grant = access(vec![out, all.clone()]).grant(&unknown);
         assert!(refusal(grant.connect()).contains("does not tell"));
         assert!(grant.administer().is_err());
         assert!(access(vec![all]).grant(&unknown).connect().is_ok());
+    }
+
+    #[test]
+    fn without_rules_a_caller_by_http_gets_ids_and_may_not_administer() {
+        let grant = access(vec![]).grant(&Principal::Http);
+        assert!(grant.connect().is_ok() && grant.tag("any").is_ok() && grant.snowflake().is_ok());
+        assert!(refusal(grant.administer()).starts_with("a caller by HTTP may not administer"));
+        // A token is worth nothing without its rule.
+        assert!(access(vec![]).grant(&Principal::Token("billing".into())).connect().is_err());
+    }
+
+    #[test]
+    fn with_rules_only_one_with_http_grants_a_caller_by_http_anything() {
+        let mut all = rule("all", &[], &[], &["*"]);
+        all.subjects.everyone = true;
+        let mut web = rule("web", &[], &[], &["orders"]);
+        web.subjects.http = true;
+        let alone = access(vec![all.clone()]);
+        assert!(refusal(alone.grant(&Principal::Http).connect()).contains("http = true"));
+        let both = access(vec![all, web]);
+        let grant = both.grant(&Principal::Http);
+        assert!(grant.connect().is_ok() && grant.tag("orders").is_ok());
+        assert!(refusal(grant.tag("bills")).contains("rule \"web\" does not list it"));
+        assert!(both.grant(&principal(1000, &[])).tag("bills").is_ok());
+    }
+
+    #[test]
+    fn a_token_has_what_its_rule_grants_whether_or_not_the_rule_has_http() {
+        let mut billing = rule("billing", &[], &[], &["bills"]);
+        billing.subjects.name = "billing".into();
+        billing.administer = true;
+        let access = access(vec![rule("other", &[7], &[], &["*"]), billing]);
+        let grant = access.grant(&Principal::Token("billing".into()));
+        assert!(grant.tag("bills").is_ok() && grant.administer().is_ok());
+        assert!(refusal(grant.tag("orders")).contains("does not list it"));
+        assert!(access.grant(&Principal::Http).connect().is_err());
+        let gone = access.grant(&Principal::Token(String::new().into()));
+        assert!(refusal(gone.connect()).contains("the rule of this token is gone"));
     }
 
     #[test]

@@ -58,7 +58,7 @@ fn does_not_exist(kind: &str, name: &str, label: &str) -> String {
 }
 
 fn of(rule: &AccessRule, label: String, default: UserQuota) -> Result<Rule, Failure> {
-    let mut subjects = Subjects::default();
+    let mut subjects = Subjects { http: rule.http, name: rule.name.clone(), ..Subjects::default() };
     for user in &rule.users {
         match user {
             UserOrGroup::Everyone => subjects.everyone = true,
@@ -99,7 +99,7 @@ fn of(rule: &AccessRule, label: String, default: UserQuota) -> Result<Rule, Fail
     })
 }
 
-fn patterns(tags: &[String]) -> Vec<WildMatch> {
+pub(super) fn patterns(tags: &[String]) -> Vec<WildMatch> {
     tags.iter().map(|tag| WildMatch::new(tag)).collect()
 }
 
@@ -124,7 +124,7 @@ fn number(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::principal::Principal;
+    use crate::access::principal::{LocalUser, Principal};
 
     fn made(toml: &str) -> Result<AccessRules, String> {
         let config: Config = toml::from_str(toml).unwrap();
@@ -136,7 +136,12 @@ mod tests {
         let access =
             made("[[access.rules]]\nusers = [\"root\", 77, \"*\"]\ngroups = [\"root\", 78]")
                 .unwrap();
-        let subjects = Subjects { everyone: true, users: vec![0, 77], groups: vec![0, 78] };
+        let subjects = Subjects {
+            everyone: true,
+            users: vec![0, 77],
+            groups: vec![0, 78],
+            ..Subjects::default()
+        };
         assert_eq!(access.rules[0].subjects, subjects);
         let error = made("[[access.rules]]\nname = \"x\"\nusers = [\"nobody-here\"]").unwrap_err();
         assert!(error.contains("rule \\\"x\\\" names the user") && error.contains("nobody-here"));
@@ -153,10 +158,11 @@ mod tests {
              [[access.rules]]\nusers = [3]\nids-per-second = 0\nmax-connections = 0\n",
         )
         .unwrap();
-        let of = |uid| {
+        let user = |uid| {
             let others = Some(vec![]);
-            access.grant(&Principal { uid, gid: uid, others, transport: "unix" }).quota()
+            Principal::Local(LocalUser { uid, gid: uid, others, transport: "unix" })
         };
+        let of = |uid| access.grant(&user(uid)).quota();
         assert_eq!(of(1), UserQuota { rate: RateLimit::new(10), connections: Some(3) });
         assert_eq!(of(2), UserQuota { rate: RateLimit::new(20), connections: Some(5) });
         assert_eq!(of(3), UserQuota { rate: None, connections: None });

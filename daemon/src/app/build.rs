@@ -1,6 +1,7 @@
 //! Builds the daemon from the inside out: state, store, segments, snowflakes.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -12,11 +13,14 @@ use super::store::{Remembered, inodes};
 use super::{paths, store};
 use crate::config::Config;
 use crate::environment::Environment;
+use crate::metrics::RateKeeper;
 use crate::segment::messages::BufferRules;
 use crate::segment::service::{SegmentSettings, Segments};
 use crate::state::dir::{StateContents, StateDir};
 use crate::state::lease_log::LeaseLog;
 use crate::state::owner::StateOwner;
+use crate::state::rate_file::RateFile;
+use crate::state::write_tally::WriteTally;
 use crate::state::writer::Writer;
 
 /// Everything that serves requests.
@@ -26,6 +30,11 @@ pub(super) struct Daemon {
     /// Cancelled when an essential task panics.
     pub(super) fatal: CancellationToken,
     pub(super) state: StateDir,
+    /// What writes to it cost.
+    pub(super) writes: Arc<WriteTally>,
+    pub(super) rates: RateKeeper,
+    /// How often leafd has started on it.
+    pub(super) starts: u64,
 }
 
 /// Builds the daemon. `peer` is a peer port that the service manager has passed.
@@ -58,8 +67,11 @@ pub(super) async fn build(
         &remembered.tags,
         &fatal,
     );
+    let rates = RateFile::new(state.place(), &here);
+    let rates = RateKeeper::start(rates, segments.clone(), environment.clone());
+    let writes = writer.tally();
     let snowflake = Snowflake::start(config, environment.clone(), &worker, peer, writer, &fatal)?;
-    Ok(Daemon { segments, snowflake, fatal, state })
+    Ok(Daemon { segments, snowflake, fatal, state, writes, rates, starts: generation })
 }
 
 /// Logs what leafd found in the state directory.

@@ -141,9 +141,9 @@ impl From<InheritError> for Failure {
 impl From<SocketError> for Failure {
     fn from(error: SocketError) -> Self {
         let code = match error {
-            SocketError::InUse(_) => EX_TEMPFAIL,
-            SocketError::NoGroup(_) | SocketError::TooLong { .. } => EX_CONFIG,
-            SocketError::NotASocket(_) | SocketError::Unsafe(_) | SocketError::Io { .. } => {
+            SocketError::InUse { .. } => EX_TEMPFAIL,
+            SocketError::NoGroup { .. } | SocketError::TooLong { .. } => EX_CONFIG,
+            SocketError::NotASocket { .. } | SocketError::Unsafe(_) | SocketError::Io { .. } => {
                 EX_CANTCREAT
             }
         };

@@ -9,6 +9,7 @@ mod doctor;
 mod failure;
 mod hand_back;
 mod hint;
+mod http;
 mod owner;
 mod paths;
 mod ready;

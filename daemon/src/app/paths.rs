@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nix::unistd::Uid;
 
+use crate::access::tokens::{BearerToken, Tokens};
 use crate::config::{Config, NoPassword, Problem};
 use crate::input;
 use crate::secret::Secret;
@@ -72,13 +73,24 @@ pub(super) fn check_certificates(config: &Config) -> Vec<Problem> {
 
 /// The secrets that leafd cannot read.
 pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
-    let outcomes = [store_password(config), zookeeper_auth(config)];
-    outcomes.into_iter().filter_map(|outcome| outcome.err().map(NoPassword::problem)).collect()
+    let outcomes = [
+        store_password(config).err(),
+        zookeeper_auth(config).err(),
+        http_tokens(config).err(),
+    ];
+    outcomes.into_iter().flatten().map(NoPassword::problem).collect()
 }
 
 /// ZooKeeper's user and password, from wherever they are configured.
 pub(super) fn zookeeper_auth(config: &Config) -> Result<Option<Secret>, NoPassword> {
     config.zookeeper_auth(credentials().as_deref())
+}
+
+/// The bearer tokens, each from its file.
+pub(super) fn http_tokens(config: &Config) -> Result<Tokens, NoPassword> {
+    let read = config.http_tokens(credentials().as_deref())?;
+    let tokens = read.into_iter().map(|(secret, rule)| BearerToken { secret, rule: rule.into() });
+    Ok(Tokens::new(tokens.collect()))
 }
 
 /// The path of the socket.

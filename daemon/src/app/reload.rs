@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::access::{access, tag_quotas};
+use super::access::{access, patterns, tag_quotas};
 use super::failure::Failure;
-use super::load;
+use super::{load, paths};
 use crate::config::{Config, ConfigError, Loaded};
 use crate::input;
 use crate::log;
@@ -20,8 +20,10 @@ use crate::transport::lifecycle::Transports;
 /// The keys that a reload puts in force, besides those of the transports
 /// ([`crate::transport::lifecycle::Transport::reloaded_keys`]). A dot at the end means the whole
 /// section. Of `[segment]`, only the waits: the rest is part of each tag's state.
-const RELOADED: [&str; 7] = [
+const RELOADED: [&str; 9] = [
     "access.",
+    "http.tokens",
+    "metrics.",
     "quota.",
     "socket.max-in-flight",
     "socket.max-count",
@@ -135,5 +137,7 @@ pub(super) fn policy(config: &Config) -> Result<Policy, Failure> {
         wait: config.segment.wait,
         max_wait: config.segment.max_wait,
     };
-    Ok(Policy { limits, access: access(config)?, tags: tag_quotas(config) })
+    let (access, tags) = (access(config)?, tag_quotas(config));
+    let metrics_tags = patterns(&config.metrics.tags);
+    Ok(Policy { limits, access, tags, tokens: paths::http_tokens(config)?, metrics_tags })
 }

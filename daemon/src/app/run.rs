@@ -8,21 +8,24 @@ use std::sync::Arc;
 use tokio::signal::unix::Signal;
 
 use super::build::{Daemon, build};
-use super::descriptors::other_descriptors;
+use super::descriptors::{http_descriptors, other_descriptors};
 use super::failure::Failure;
+use super::http::HttpPlaces;
 use super::ready::say_ready;
 use super::reload::{Reloader, policy};
 use super::stop::stop;
-use super::{paths, signals};
+use super::{http, paths, signals};
 use crate::config::{Config, Loaded};
 use crate::environment::Environment;
 use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
+use crate::metrics::{Metrics, MetricsSources};
 use crate::service::Service;
 use crate::service::policy::Policy;
+use crate::transport::http::transport::{HttpSockets, HttpTransport};
 use crate::transport::inherited::{Inherited, LOCAL, PEER};
 use crate::transport::lifecycle::{Transport, Transports};
-use crate::transport::unix::socket::Socket;
+use crate::transport::unix::socket::{SOCKET_KEYS, Socket};
 use crate::transport::unix::transport::UnixTransport;
 
 /// Builds, serves, and stops.
@@ -38,24 +41,25 @@ pub(super) async fn run(
     let (mut ending, hang_up) = signals::listen()?;
     let policy = policy(config)?;
     let socket = listen(config, inherited.take_unix(&LOCAL))?;
-    let daemon = match build(config, inherited.take_tcp(&PEER), &environment).await {
-        Ok(daemon) => daemon,
-        Err(failure) => {
-            socket.remove();
-            return Err(failure);
-        }
+    let built = match http::listen(config, &mut inherited) {
+        Ok(http) => build(config, inherited.take_tcp(&PEER), &environment)
+            .await
+            .inspect_err(|_| http.remove())
+            .map(|daemon| (daemon, http)),
+        Err(failure) => Err(failure),
     };
+    let (daemon, http) = built.inspect_err(|_| socket.remove())?;
     let service = Arc::new(serve_from(&daemon, environment, policy));
     let socket_path = socket.path.clone();
-    let others = other_descriptors(config);
-    let unix = UnixTransport::start(socket, config, others, &service, &daemon.fatal);
-    let transports = Transports::new(vec![transport("the Unix socket", unix)?]);
+    let http_places = HttpPlaces::of(&http);
+    let transports = serve(socket, http, config, &service, &daemon)?;
     let reloader = Reloader::new(path, loaded, log, &service, &daemon.segments, &transports);
     let probe = transports.probe();
     if !probe.have_run_a_task().await {
         return Err(Failure::software("the thread that serves does not run"));
     }
     say_ready(socket_path.as_deref(), daemon.state.path(), config);
+    http_places.tell(config);
     manager.ready(&words::status(&service.status()));
     let reporting =
         manager.is_there().then(|| tokio::spawn(report(manager.clone(), Arc::clone(&service))));
@@ -94,7 +98,7 @@ pub(super) async fn run(
 fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Failure> {
     let Some(listener) = inherited else {
         let (mode, group) = (config.socket.mode, config.socket.group.as_deref());
-        return Ok(Socket::bind(&paths::socket(config), mode, group)?);
+        return Ok(Socket::bind(&paths::socket(config), mode, group, SOCKET_KEYS)?);
     };
     let socket = Socket::inherited(listener);
     if let Some(path) = config.socket.path.as_ref().filter(|path| !socket.is_at(path)) {
@@ -118,6 +122,44 @@ fn serve_from(daemon: &Daemon, environment: Environment, policy: Policy) -> Serv
         policy,
         daemon.state.path().display().to_string(),
     )
+}
+
+/// Starts every transport.
+fn serve(
+    socket: Socket,
+    http: HttpSockets,
+    config: &Config,
+    service: &Arc<Service>,
+    daemon: &Daemon,
+) -> Result<Transports, Failure> {
+    let others = other_descriptors(config);
+    let beside = others + http_descriptors(config, http.is_on());
+    let unix = UnixTransport::start(socket, config, beside, service, &daemon.fatal);
+    let unix = transport("the Unix socket", unix)?;
+    let applications = unix.probe();
+    let mut transports = vec![unix];
+    if http.is_on() {
+        let (metrics, fatal) = (metrics_of(daemon, service, config), &daemon.fatal);
+        let http =
+            HttpTransport::start(http, config, others, service, applications, metrics, fatal);
+        transports.push(transport("HTTP", http)?);
+    }
+    Ok(Transports::new(transports))
+}
+
+fn metrics_of(daemon: &Daemon, service: &Arc<Service>, config: &Config) -> Metrics {
+    let (snowflake, worker) = (&config.snowflake, &config.worker);
+    let sources = MetricsSources {
+        service: Arc::clone(service),
+        segments: daemon.segments.clone(),
+        issuer: daemon.snowflake.issuer.clone(),
+        writes: Arc::clone(&daemon.writes),
+        environment: service.environment.clone(),
+        layout: snowflake.enabled.then_some(snowflake.layout),
+        fence_after: worker.registry.is_shared().then_some(worker.fence_after),
+        starts: daemon.starts,
+    };
+    Metrics::new(sources, &daemon.rates)
 }
 
 /// A transport that has started. `name` is for the error.

@@ -23,6 +23,8 @@ pub(super) async fn stop(
         transports.stop(grace).await;
         let segments = daemon.segments.close(grace).await;
         let snowflake = daemon.snowflake.close().await;
+        // Last, since only forecasts depend on it.
+        daemon.rates.close().await;
         segments.and(snowflake)
     };
     // A disk or a store that hangs must not hold up the end.

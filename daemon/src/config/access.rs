@@ -22,6 +22,7 @@ pub(crate) struct AccessRule {
     pub(crate) name: String,
     pub(crate) users: Vec<UserOrGroup>,
     pub(crate) groups: Vec<UserOrGroup>,
+    pub(crate) http: bool,
     pub(crate) connect: bool,
     pub(crate) tags: Vec<String>,
     pub(crate) snowflake: bool,
@@ -61,6 +62,7 @@ impl Default for AccessRule {
             name: String::new(),
             users: Vec::new(),
             groups: Vec::new(),
+            http: false,
             connect: true,
             tags: vec!["*".into()],
             snowflake: true,
@@ -141,8 +143,10 @@ impl Config {
                 let text = format!("{} {text}", rule.label(index));
                 problems.push(Problem::new("access.rules", text).in_item(index));
             };
-            if rule.users.is_empty() && rule.groups.is_empty() {
-                add("names nobody; give it users or groups, or users = [\"*\"] for everybody");
+            let has_token = self.http.tokens.iter().any(|token| token.rule == rule.name);
+            if rule.users.is_empty() && rule.groups.is_empty() && !rule.http && !has_token {
+                add("names nobody; give it users or groups, or users = [\"*\"] for everybody, or \
+                     http = true for callers by TCP");
             }
             if rule.groups.contains(&UserOrGroup::Everyone) {
                 add("has \"*\" among its groups; for everybody write users = [\"*\"]");
@@ -185,7 +189,7 @@ impl Config {
     }
 }
 
-fn is_no_pattern(pattern: &str) -> bool {
+pub(super) fn is_no_pattern(pattern: &str) -> bool {
     pattern.is_empty() || pattern.chars().count() > LONGEST || pattern.chars().any(char::is_control)
 }
 

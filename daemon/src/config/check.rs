@@ -24,6 +24,8 @@ impl Config {
         let mut problems = Problems::default();
         self.check_socket(&mut problems);
         self.check_access(&mut problems);
+        self.check_http(&mut problems);
+        self.check_metrics(&mut problems);
         self.check_segment(&mut problems);
         self.check_snowflake(&mut problems);
         self.check_store(&mut problems);

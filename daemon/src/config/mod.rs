@@ -7,8 +7,10 @@ mod check;
 mod environment;
 mod examine;
 mod exposed;
+mod http;
 mod load;
 pub(crate) mod log_level;
+mod metrics;
 mod mistake;
 mod nearest;
 mod password;
@@ -18,6 +20,7 @@ mod registry;
 mod remedy;
 mod sections;
 mod syntax;
+mod token;
 mod values;
 mod warnings;
 mod written;
@@ -29,6 +32,8 @@ use crate::store::{ServerKind, StoreLocation};
 
 pub(crate) use access::{AccessRule, UserOrGroup};
 use access::{AccessSection, QuotaSection};
+use http::HttpSection;
+pub(crate) use http::MetricsAudience;
 pub(crate) use load::{Loaded, load};
 pub(crate) use mistake::ConfigError;
 pub(crate) use password::NoPassword;
@@ -36,8 +41,8 @@ pub(crate) use problems::Problem;
 pub use registry::PeerAddress;
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use sections::{
-    PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection,
-    StoreSection, ZooKeeperSection,
+    MetricsSection, PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection,
+    StateSection, StoreSection, ZooKeeperSection,
 };
 use values::AutoCreate;
 pub use zookeeper::Ensemble;
@@ -50,6 +55,7 @@ pub const DEFAULT: &str = include_str!("default.toml");
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(crate) struct Config {
     pub(crate) socket: SocketSection,
+    pub(crate) http: HttpSection,
     pub(crate) access: AccessSection,
     pub(crate) quota: QuotaSection,
     pub(crate) state: StateSection,
@@ -59,6 +65,7 @@ pub(crate) struct Config {
     pub(crate) worker: WorkerSection,
     pub(crate) zookeeper: ZooKeeperSection,
     pub(crate) peer: PeerSection,
+    pub(crate) metrics: MetricsSection,
     pub(crate) log: LogSection,
     pub(crate) shutdown: ShutdownSection,
 }

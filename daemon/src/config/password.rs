@@ -20,6 +20,9 @@ const ZOOKEEPER_CREDENTIAL: &str = "zookeeper-auth";
 pub(crate) enum NoPassword {
     #[error("cannot read the password from {path} ({key}): {source}")]
     File { key: &'static str, path: PathBuf, source: std::io::Error },
+    /// The file holds no token, or shows it to everybody.
+    #[error("{path} {what} ({key})", path = path.display())]
+    Token { key: &'static str, path: PathBuf, what: String },
     /// A relative path names a systemd credential.
     #[error(
         "cannot read the credential {name} ({key}) from {directory}: {source}; pass it in the unit \
@@ -39,7 +42,7 @@ pub(crate) enum NoPassword {
 impl NoPassword {
     /// As a problem of the configuration.
     pub(crate) fn problem(self) -> Problem {
-        let (Self::File { key, .. } | Self::Credential { key, .. }) = self;
+        let (Self::File { key, .. } | Self::Token { key, .. } | Self::Credential { key, .. }) = self;
         Problem::new(key, self.to_string())
     }
 }
@@ -97,14 +100,21 @@ fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, No
     }
 }
 
-/// Reads `path`. A relative one is below the directory of systemd's credentials, if there is one.
-fn read(key: &'static str, path: &Path, credentials: Option<&Path>) -> Result<Secret, NoPassword> {
+/// Where `path` leads. A relative one is below the directory of systemd's credentials, if there is
+/// one.
+pub(super) fn place(path: &Path, credentials: Option<&Path>) -> PathBuf {
+    // Joining an absolute path replaces the directory.
+    credentials.unwrap_or(Path::new(".")).join(path)
+}
+
+/// Reads the file at [`place`].
+pub(super) fn read(
+    key: &'static str,
+    path: &Path,
+    credentials: Option<&Path>,
+) -> Result<Secret, NoPassword> {
     let directory = credentials.unwrap_or(Path::new("."));
-    let outcome = match path.is_absolute() {
-        true => input::read_text(path, input::SECRET),
-        false => input::read_text(&directory.join(path), input::SECRET),
-    };
-    match outcome {
+    match input::read_text(&place(path, credentials), input::SECRET) {
         // Editors and `echo` add a line break at the end.
         Ok(text) => Ok(Secret::new(text.trim_end_matches(['\n', '\r']))),
         Err(source) if path.is_absolute() => {

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
     use crate::manager::tests::Listener;
     use crate::transport::lifecycle::ThreadProbe;
-    use crate::transport::unix::serving_thread::ServingThread;
+    use crate::transport::serving_thread::ServingThread;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -160,6 +160,10 @@ impl Segments {
             }
             outcome = self.lease_from_new_row(tag, ask).await;
         }
+        let tally = &self.0.lease_tally;
+        tally.seconds.record(self.now().saturating_sub(begun));
+        let count = if outcome.is_ok() { &tally.granted } else { &tally.failed };
+        count.add(1);
         match &outcome {
             Ok(_) => self.note_works(),
             Err(StoreError::Down(error)) => self.note_down(begun, error),

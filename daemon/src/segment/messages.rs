@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::ids::{Range, RangeQueue, Runs};
+use crate::ids::{BizTag, Range, RangeQueue, Runs};
 use crate::store::StoreError;
 
 /// Names a waiting request. The shell chooses it, unique within the tag.
@@ -141,4 +141,29 @@ pub(crate) struct BufferView {
     pub(crate) leasing: bool,
     /// Why the last lease failed.
     pub(crate) lease_error: Option<LeaseFailure>,
+}
+
+/// One tag, at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TagFigures<'a> {
+    pub(crate) name: &'a BizTag,
+    /// The highest end of a range that this host has seen: the next lease of any host starts here or
+    /// above.
+    pub(crate) high_water_mark: u64,
+    /// IDs in memory.
+    pub(crate) remaining: u64,
+    /// IDs issued, and leases taken, since the start.
+    pub(crate) issued: u64,
+    pub(crate) leases: u64,
+    pub(crate) waiting: u64,
+    /// The size of the next lease.
+    pub(crate) step: u64,
+    /// How long memory lasts at the present rate; `None` if nobody asks.
+    pub(crate) seconds_left: Option<u64>,
+    /// The time since the last lease, or since the start if there was none.
+    pub(crate) since_lease: Duration,
+    /// Whether the tag wants a lease and has not got it yet.
+    pub(crate) is_leasing: bool,
+    /// Whether the last lease failed.
+    pub(crate) is_failing: bool,
 }

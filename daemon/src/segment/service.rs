@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::buffer::TagBuffer;
 use super::health::StoreHealth;
+use super::lease_tally::LeaseTally;
 use super::messages::{BufferRecord, BufferRules};
 use super::table::TagTable;
 use super::tag::Tag;
@@ -69,6 +70,7 @@ pub(super) struct SegmentsShared {
     pub(super) refresh_now: Notify,
     /// When the log last said that requests had to wait for a lease.
     pub(super) starvation_logged: Mutex<Option<Instant>>,
+    pub(super) lease_tally: LeaseTally,
     /// The log has said that the database keeps no tombstones.
     pub(super) tombstones_logged: AtomicBool,
     /// Permits to lease for tags that have leased before.
@@ -270,6 +272,7 @@ impl SegmentsShared {
             open: watch::Sender::new(true),
             refresh_now: Notify::new(),
             starvation_logged: Mutex::default(),
+            lease_tally: LeaseTally::default(),
             tombstones_logged: AtomicBool::new(false),
             leasing: Semaphore::new(next_leases),
             leasing_ahead: Semaphore::new((next_leases - 1).max(1)),

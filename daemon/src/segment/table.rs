@@ -22,7 +22,7 @@ type Map<T> = HashMap<BizTag, T, foldhash::quality::RandomState>;
 
 /// A user that asks for names. The table only compares them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Asker(pub(crate) u32);
+pub(crate) struct Asker(pub(crate) u64);
 
 /// Permits for the lookups of one asker: that many of them queue at the store with those of others.
 pub(super) type Lane = Arc<Semaphore>;

@@ -15,6 +15,7 @@ use super::queues::AdministrationQueues;
 use super::shared::Service;
 use super::trail::{AuditTrail, AuditedCall};
 use crate::actor::Actor;
+use crate::tally::CallKind;
 
 /// A call that outlives the buffer it arrived in.
 enum AdministrativeCall {
@@ -120,6 +121,7 @@ pub(super) fn administrate(
     call: &Call<'_>,
 ) -> PendingReply {
     let trail = AuditedCall::of(call).and_then(|audited| audited.begin(actor));
+    let kind = CallKind::of(call);
     let call = AdministrativeCall::of(call);
     let deadline = service.environment.now() + service.policy.get().policy.limits.wait;
     Box::pin(async move {
@@ -127,9 +129,11 @@ pub(super) fn administrate(
         // Held until the connection takes the answer, so that a client that does not read its
         // answers cannot pile them up here.
         let _permit = call.queue(&own_queues).acquire().await;
-        let background = service.background.clone();
-        let reply = in_background(&background, reply_by(deadline, service, call, trail)).await;
-        reply.unwrap_or_else(Reply::Error)
+        let reply = reply_by(deadline, Arc::clone(&service), call, trail);
+        let reply = in_background(&service.background, reply).await;
+        let reply = reply.unwrap_or_else(Reply::Error);
+        service.counts.note(kind, &reply);
+        reply
     })
 }
 

@@ -45,11 +45,11 @@ impl Visitor {
         let known = service.policy.get();
         let grant = known.policy.access.grant(&principal);
         if let Err(refused) = grant.connect() {
-            log(&service.ledger.user(principal.uid, now), &refused, now);
+            log(&service.ledger.user(principal.account(), now), &refused, now);
             return Err(refused);
         }
         let limit = grant.quota().connections;
-        let visit = service.ledger.visit(principal.uid, limit, now).map_err(|user| {
+        let visit = service.ledger.visit(principal.account(), limit, now).map_err(|user| {
             let limit = limit.unwrap_or_default();
             let text = format!(
                 "{principal} has {limit} connections already (max-connections in quota or \
@@ -59,6 +59,7 @@ impl Visitor {
                 .with_detail(u64::from(limit))
                 .with_retry_after_ms(RETRY_AFTER_MS);
             log(&user, &refused, now);
+            service.counts.over_connection_quota.add(1);
             refused
         })?;
         Ok(Self { principal, visit, known, grant })
@@ -143,12 +144,18 @@ impl Visitor {
             let whose = || self.principal.to_string();
             let which = "ids-per-second in quota or access.rules";
             let outcome = self.visit.user.ids.check(count, rate, now);
-            outcome.map_err(|over| over_quota(over, count, rate, whose, which))?;
+            outcome.map_err(|over| {
+                service.counts.over_user_quota.add(1);
+                over_quota(over, count, rate, whose, which)
+            })?;
         }
         if let Some(Allowance { tag, bucket, rate }) = tag {
             let whose = || format!("the tag {tag:?} (asked by {})", self.principal);
             let outcome = bucket.check(count, *rate, now);
-            outcome.map_err(|over| over_quota(over, count, *rate, whose, "quota.tags"))?;
+            outcome.map_err(|over| {
+                service.counts.over_tag_quota.add(1);
+                over_quota(over, count, *rate, whose, "quota.tags")
+            })?;
         }
         Ok(())
     }

@@ -55,6 +55,10 @@ impl InFlight {
         Ok(())
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Counts a request of `user` until the guard is dropped.
     pub(super) fn add(&self, user: &Arc<User>) -> InFlightGuard {
         self.count.fetch_add(1, Ordering::Relaxed);

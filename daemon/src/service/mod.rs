@@ -5,6 +5,8 @@
 
 mod administration;
 mod admission;
+mod answers;
+pub(crate) mod counts;
 pub(crate) mod in_flight;
 pub(crate) mod policy;
 mod queues;

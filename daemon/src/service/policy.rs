@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use wildmatch::WildMatch;
+
 use crate::access::rules::{AccessRules, TagQuota};
+use crate::access::tokens::Tokens;
 
 /// Limits on requests.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +31,10 @@ pub(crate) struct Policy {
     pub(crate) access: AccessRules,
     /// Limits of tags, for all users together. The first that matches a tag applies.
     pub(crate) tags: Vec<TagQuota>,
+    /// Bearer tokens, each of which belongs to a rule of `access`.
+    pub(crate) tokens: Tokens,
+    /// Patterns of the tags that have metrics of their own.
+    pub(crate) metrics_tags: Vec<WildMatch>,
 }
 
 /// The policy in force.
@@ -79,11 +86,18 @@ mod tests {
         let limits =
             RequestLimits { max_in_flight: 1, max_count: 1, wait: second, max_wait: second };
         let access = AccessRules { rules: vec![], own_uid: 1, quota: Default::default() };
-        let current = CurrentPolicy::new(Policy { limits, access: access.clone(), tags: vec![] });
+        let current = CurrentPolicy::new(Policy {
+            limits,
+            access: access.clone(),
+            tags: vec![],
+            tokens: Tokens::default(),
+            metrics_tags: vec![],
+        });
         let known = current.get();
         assert!(current.is(&known));
         let limits = RequestLimits { max_count: 2, ..limits };
-        current.replace(Policy { limits, access, tags: vec![] });
+        let tokens = Tokens::default();
+        current.replace(Policy { limits, access, tags: vec![], tokens, metrics_tags: vec![] });
         assert!(!current.is(&known));
         let known = current.get();
         assert!(current.is(&known));

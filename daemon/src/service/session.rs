@@ -10,17 +10,19 @@ use tokio::time::Instant;
 
 use super::administration::administrate;
 use super::admission::{Allowance, Reservation, Visitor};
+use super::answers::{bad_count, bad_tag, ids};
 use super::in_flight::{PendingReply, TooManyInFlight, in_background};
 use super::policy::RequestLimits;
 use super::queues::AdministrationQueues;
 use super::shared::Service;
 use crate::access::ledger::User;
 use crate::access::principal::Principal;
-use crate::ids::{BadTag, BizTag, Runs};
+use crate::ids::{BizTag, Runs};
 use crate::segment::request::SegmentOutcome;
 use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
 use crate::snowflake::issuer::SnowflakeOutcome;
+use crate::tally::{BatchTally, CallKind};
 
 /// What a status costs its user in addition to the bytes of its answer, in bytes of answers. On a
 /// thread other than the Unix socket's, the addition may be lost, which harms nobody.
@@ -58,8 +60,8 @@ pub(crate) struct Session {
     last_tag: Option<AllowedTag>,
     /// Made at the first administrative call: few callers have any.
     queues: Option<Arc<AdministrationQueues>>,
-    /// Requests for IDs that [`Self::count_requests`] has not added to the status yet.
-    requests: u64,
+    /// Requests that memory answered since the last [`Self::fold_counts`].
+    tally: BatchTally,
 }
 
 /// A tag that the caller may get IDs of.
@@ -77,12 +79,16 @@ impl Session {
     /// # Errors
     /// With the answer to the caller.
     pub(crate) fn begin(service: &Arc<Service>, principal: Principal) -> Result<Self, WireError> {
-        let visitor = Visitor::admit(service, principal)?;
+        let requests = &service.counts.requests;
+        let visitor = Visitor::admit(service, principal)
+            .inspect_err(|refused| requests.refused(CallKind::Connect, refused.code()))?;
+        requests.answered(CallKind::Connect);
         let limits = &visitor.policy().limits;
         let max_in_flight = u32::try_from(limits.max_in_flight).unwrap_or(u32::MAX);
         let announced = AnnouncedLimits { max_count: limits.max_count, max_in_flight };
         let service = Arc::clone(service);
-        Ok(Self { service, visitor, announced, last_tag: None, queues: None, requests: 0 })
+        let tally = BatchTally::default();
+        Ok(Self { service, visitor, announced, last_tag: None, queues: None, tally })
     }
 
     pub(crate) const fn announced(&self) -> AnnouncedLimits {
@@ -105,13 +111,33 @@ impl Session {
         changed
     }
 
+    /// Adds the requests that memory has answered to the metrics. A transport calls this after each
+    /// batch, since a request adds only to its connection's own numbers.
+    #[inline]
+    pub(crate) fn fold_counts(&mut self) {
+        self.service.counts.requests.fold(&mut self.tally);
+    }
+
+    /// Counts the answer to a hello, or to bytes that are no call.
+    #[cold]
+    pub(crate) fn count_greeting(&self, reply: &Reply) {
+        let call = match reply {
+            Reply::Hello { .. } => CallKind::Hello,
+            _ => CallKind::Unknown,
+        };
+        self.service.counts.note(call, reply);
+    }
+
     /// Whether the caller may stay connected. After a reload it may not.
     ///
     /// # Errors
     /// With the last answer, after which the transport closes the connection.
     #[inline]
     pub(crate) fn may_stay(&self) -> Result<(), WireError> {
-        self.visitor.grant().connect().inspect_err(|refused| self.note(refused))
+        self.visitor.grant().connect().inspect_err(|refused| {
+            self.note(refused);
+            self.service.counts.refused(CallKind::Connect, refused.code());
+        })
     }
 
     /// Answers any call except `Hello`, which is the transport's.
@@ -119,35 +145,26 @@ impl Session {
     pub(crate) fn call(&mut self, call: &Call<'_>, now: Instant, responder: &mut impl Responder) {
         let outcome = match *call {
             Call::Segment { tag, count, timeout_ms } => {
-                self.requests += 1;
                 self.segment(tag, count, timeout_ms, now, responder)
             }
             Call::Snowflake { count, timeout_ms } => {
-                self.requests += 1;
                 self.snowflake(count, timeout_ms, now, responder)
             }
             Call::Time => {
+                self.service.counts.requests.answered(CallKind::Time);
                 responder.reply(Reply::Time { unix_ms: self.service.environment.unix_ms() });
                 Ok(())
             }
             Call::Status if self.service.can_answer_status_at_once() => {
                 self.user().share.spend(STATUS_COST);
+                self.service.counts.requests.answered(CallKind::Status);
                 responder.reply(Reply::Status(Box::new(self.service.status())));
                 Ok(())
             }
             _ => self.administrate(call, responder),
         };
         if let Err(refused) = outcome {
-            refuse(responder, refused);
-        }
-    }
-
-    /// Adds the requests for IDs since the last time to the status. A transport calls this after
-    /// each batch, so that requests share no counter; a session that ends does it by itself.
-    #[inline]
-    pub(crate) fn count_requests(&mut self) {
-        if self.requests > 0 {
-            self.service.count_requests(std::mem::take(&mut self.requests));
+            self.refuse(CallKind::of(call), responder, refused);
         }
     }
 
@@ -185,6 +202,7 @@ impl Session {
         if metered {
             self.visitor.charge(&self.service, count, allowance, now);
         }
+        self.tally.segment(count);
         responder.reply(Reply::Ids { first: Run { first, count }, more: Vec::new() });
         Ok(())
     }
@@ -202,17 +220,20 @@ impl Session {
         let allowance = allowance.as_ref();
         // Before the name gets an entry in memory, which a refused request must not cause.
         self.check_in_flight(responder)?;
-        let asker = Asker(self.visitor.grant().uid());
+        let asker = Asker(self.visitor.grant().account().number());
         let by = (asker, self.visitor.principal().actor());
         match self.service.segments.request(name, by, count, deadline) {
             SegmentOutcome::Now(runs) => {
                 self.visitor.charge(&self.service, count, allowance, now);
+                self.service.counts.requests.waited(CallKind::Segment, runs.total());
                 responder.reply(ids(runs));
             }
             SegmentOutcome::Refused(refused) => return Err(refused),
             SegmentOutcome::Later(waiting) => {
                 let reserved = self.visitor.reserve(&self.service, count, allowance);
-                responder.reply_later(self.keep_waiting(reserved, waiting.outcome()));
+                let outcome = waiting.outcome();
+                let reply = self.keep_waiting(CallKind::Segment, now, reserved, outcome);
+                responder.reply_later(reply);
             }
         }
         Ok(())
@@ -220,7 +241,7 @@ impl Session {
 
     #[inline(always)]
     fn snowflake(
-        &self,
+        &mut self,
         count: u32,
         timeout_ms: u32,
         now: Instant,
@@ -245,6 +266,7 @@ impl Session {
                 if metered {
                     self.visitor.charge(&self.service, count, None, now);
                 }
+                self.tally.snowflake(count);
                 responder.reply(ids(runs));
             }
             SnowflakeOutcome::Refused(refused) => return Err(refused),
@@ -252,7 +274,8 @@ impl Session {
                 let reserved = self.visitor.reserve(&self.service, count, None);
                 // This future has a deadline, and the thread that serves has no timers.
                 let outcome = in_background(&self.service.background, waiting.outcome());
-                responder.reply_later(self.keep_waiting(reserved, outcome));
+                let reply = self.keep_waiting(CallKind::Snowflake, now, reserved, outcome);
+                responder.reply_later(reply);
             }
         }
         Ok(())
@@ -311,6 +334,12 @@ impl Session {
         }
     }
 
+    #[cold]
+    fn refuse(&self, call: CallKind, responder: &mut impl Responder, refused: WireError) {
+        self.service.counts.refused(call, refused.code());
+        responder.reply(Reply::Error(refused));
+    }
+
     #[inline]
     fn check_count(&self, count: u32) -> Result<(), WireError> {
         let limit = self.announced.max_count;
@@ -329,18 +358,28 @@ impl Session {
     }
 
     /// Turns the outcome of a request into its answer, and holds its quota and its place among the
-    /// requests in flight until then.
+    /// requests in flight until then. Counts the answer, and the wait since `began`.
     fn keep_waiting(
         &self,
+        call: CallKind,
+        began: Instant,
         reserved: Reservation,
         outcome: impl Future<Output = Result<Runs, WireError>> + Send + 'static,
     ) -> PendingReply {
         let in_flight = self.service.in_flight.add(self.user());
+        let service = Arc::clone(&self.service);
         Box::pin(async move {
             let _in_flight = in_flight;
-            match outcome.await {
-                Ok(runs) => ids(runs),
+            let outcome = outcome.await;
+            let counts = &service.counts;
+            counts.waits_of(call).record(service.environment.since(began));
+            match outcome {
+                Ok(runs) => {
+                    counts.requests.waited(call, runs.total());
+                    ids(runs)
+                }
                 Err(refused) => {
+                    counts.refused(call, refused.code());
                     reserved.cancel();
                     Reply::Error(refused)
                 }
@@ -365,29 +404,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.count_requests();
+        self.fold_counts();
     }
-}
-
-#[cold]
-fn refuse(responder: &mut impl Responder, refused: WireError) {
-    responder.reply(Reply::Error(refused));
-}
-
-#[inline]
-fn ids(runs: Runs) -> Reply {
-    // Every request is for at least one ID, so the runs are not empty.
-    runs.into_reply().unwrap_or_else(|| {
-        Reply::Error(WireError::new(ErrorCode::DeadlineExceeded, "no ID was made"))
-    })
-}
-
-#[cold]
-fn bad_count(count: u32, limit: u32) -> WireError {
-    let text = format!("count {count} is not between 1 and {limit} (socket.max-count)");
-    WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(limit))
-}
-
-fn bad_tag(bad: BadTag) -> WireError {
-    WireError::new(ErrorCode::BadTag, bad.to_string())
 }

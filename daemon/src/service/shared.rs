@@ -1,13 +1,14 @@
 //! What all callers share, and how the daemon describes itself in its status.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leaf_client::wire::{DaemonStatus, SegmentTotals};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use wildmatch::WildMatch;
 
+use super::counts::ServiceCounts;
 use super::in_flight::InFlight;
 use super::policy::{CurrentPolicy, Policy};
 use super::queues::AdministrationQueues;
@@ -30,7 +31,7 @@ pub(crate) struct Service {
     /// The runtime with timers, where requests wait for the store, the disk and their deadlines.
     pub(super) background: Handle,
     started: Instant,
-    requests: AtomicU64,
+    pub(crate) counts: ServiceCounts,
     pub(super) in_flight: InFlight,
     pub(super) administration: AdministrationQueues,
     totals: Mutex<Option<CachedTotals>>,
@@ -85,7 +86,7 @@ impl Service {
             ledger: Ledger::default(),
             background: Handle::current(),
             started,
-            requests: AtomicU64::new(0),
+            counts: ServiceCounts::default(),
             in_flight: InFlight::default(),
             administration: AdministrationQueues::default(),
             totals: Mutex::default(),
@@ -98,10 +99,23 @@ impl Service {
         self.policy.replace(policy);
     }
 
-    /// Adds requests for IDs to the status.
-    #[inline]
-    pub(super) fn count_requests(&self, requests: u64) {
-        self.requests.fetch_add(requests, Ordering::Relaxed);
+    /// The rule of the bearer token `shown`, if it is one.
+    pub(crate) fn rule_of_token(&self, shown: &[u8]) -> Option<Arc<str>> {
+        self.policy.get().policy.tokens.rule_of(shown)
+    }
+
+    /// Open connections, of all transports.
+    pub(crate) fn connections(&self) -> u64 {
+        self.ledger.connections() as u64
+    }
+
+    pub(crate) fn requests_in_flight(&self) -> u64 {
+        self.in_flight.count() as u64
+    }
+
+    /// Patterns of the tags that have metrics of their own.
+    pub(crate) fn metrics_tags(&self) -> Vec<WildMatch> {
+        self.policy.get().policy.metrics_tags.clone()
     }
 
     /// The clock of quotas, for a request that outlives its call.
@@ -140,7 +154,7 @@ impl Service {
             uptime_ms: u64::try_from(self.environment.since(self.started).as_millis())
                 .unwrap_or(u64::MAX),
             connections: u32::try_from(self.ledger.connections()).unwrap_or(u32::MAX),
-            requests: self.requests.load(Ordering::Relaxed),
+            requests: self.counts.requests.for_ids(),
             state_dir: self.state_dir.clone(),
             segments,
             snowflake: self.issuer.status(),

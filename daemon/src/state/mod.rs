@@ -14,5 +14,7 @@ mod line;
 pub mod mark;
 pub(crate) mod owner;
 pub mod properties;
+pub(crate) mod rate_file;
 pub mod worker_file;
+pub(crate) mod write_tally;
 pub mod writer;

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use super::durable;
 use super::journal::{SegmentJournal, TagRecord};
 use super::lease_log::{LeaseLog, LeaseLogEntry};
 use super::worker_file::WorkerRecord;
+use super::write_tally::{StateFile, WriteTally};
 use crate::environment::Environment;
 use crate::ids::BizTag;
 
@@ -33,6 +34,7 @@ enum Job {
 #[derive(Debug, Clone)]
 pub struct Writer {
     jobs: mpsc::Sender<Job>,
+    tally: Arc<WriteTally>,
 }
 
 impl Writer {
@@ -50,13 +52,27 @@ impl Writer {
     ) -> io::Result<Self> {
         let (jobs, receiver) = mpsc::channel();
         let breakdown = fatal.clone().drop_guard();
+        let tally = Arc::<WriteTally>::default();
+        let writing = StateWriting {
+            place,
+            generation,
+            journal,
+            leases: None,
+            environment: environment.clone(),
+            tally: Arc::clone(&tally),
+        };
         let work = Box::new(move || {
-            run(&place, generation, journal, &receiver);
+            writing.run(&receiver);
             // The thread ended without a panic.
             drop(breakdown.disarm());
         });
         environment.start_thread("leafd-state", work)?;
-        Ok(Self { jobs })
+        Ok(Self { jobs, tally })
+    }
+
+    /// What the writes cost.
+    pub(crate) fn tally(&self) -> Arc<WriteTally> {
+        Arc::clone(&self.tally)
     }
 
     async fn write(&self, job: impl FnOnce(Done) -> Job) -> Result<(), String> {
@@ -133,51 +149,65 @@ async fn wait(outcome: oneshot::Receiver<Result<(), String>>) -> Result<(), Stri
     outcome.await.map_err(|_| GONE)?
 }
 
-fn run(
-    place: &StatePlace,
+/// The thread's own: where it writes, what it has open, and what it counts.
+struct StateWriting {
+    place: StatePlace,
     generation: u64,
-    mut journal: SegmentJournal,
-    jobs: &mpsc::Receiver<Job>,
-) {
-    let mut leases: Option<Box<LeaseLog>> = None;
-    while let Ok(job) = jobs.recv() {
-        let ours = place.check();
-        // The caller may have stopped waiting for the outcome.
-        let _ = match job {
+    journal: SegmentJournal,
+    leases: Option<Box<LeaseLog>>,
+    environment: Environment,
+    tally: Arc<WriteTally>,
+}
+
+impl StateWriting {
+    fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok(job) = jobs.recv() {
+            self.carry_out(job);
+        }
+    }
+
+    fn carry_out(&mut self, job: Job) {
+        match job {
             Job::Segments(records, done) => {
-                let written = ours.and_then(|()| journal.append(records));
-                done.send(written.map_err(|error| error.to_string()))
+                self.write(StateFile::Segments, done, |this| this.journal.append(records));
             }
             Job::HighWaterMarks(marks, done) => {
-                let written = ours.and_then(|()| journal.raise(marks));
-                done.send(written.map_err(|error| error.to_string()))
-            }
-            Job::Database(content, done) => {
-                let written = ours
-                    .and_then(|()| durable::replace(&place.database_file(), content.as_bytes()));
-                done.send(written.map(drop).map_err(|error| error.to_string()))
-            }
-            Job::LogLeasesTo(log) => {
-                leases = Some(log);
-                continue;
-            }
-            Job::Leased(lease) => {
-                if let Some(log) = &mut leases {
-                    note(log, ours, &lease);
-                }
-                continue;
+                self.write(StateFile::Segments, done, |this| this.journal.raise(marks));
             }
             Job::LastSegments(records, done) => {
-                let written = ours.and_then(|()| journal.finish(records));
-                done.send(written.map_err(|error| error.to_string()))
+                self.write(StateFile::Segments, done, |this| this.journal.finish(records));
             }
-            Job::Worker(record, done) => {
-                let text = |file| record.write(generation, file);
-                let written =
-                    ours.and_then(|()| durable::replace_marked(&place.worker_file(), text));
-                done.send(written.map(drop).map_err(|error| error.to_string()))
+            Job::Database(content, done) => self.write(StateFile::Database, done, |this| {
+                durable::replace(&this.place.database_file(), content.as_bytes()).map(drop)
+            }),
+            Job::Worker(record, done) => self.write(StateFile::Worker, done, |this| {
+                let text = |file| record.write(this.generation, file);
+                durable::replace_marked(&this.place.worker_file(), text).map(drop)
+            }),
+            Job::LogLeasesTo(log) => self.leases = Some(log),
+            Job::Leased(lease) => {
+                let ours = self.place.check();
+                if let Some(log) = &mut self.leases {
+                    note(log, ours, &lease);
+                }
             }
-        };
+        }
+    }
+
+    /// Writes if the directory is still ours, counts the write, and reports its outcome.
+    fn write(
+        &mut self,
+        file: StateFile,
+        done: Done,
+        write: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) {
+        let began = self.environment.now();
+        let written = self.place.check().and_then(|()| write(self));
+        let writes = self.tally.of(file);
+        writes.seconds.record(self.environment.since(began));
+        writes.failed.add(u64::from(written.is_err()));
+        // The caller may have stopped waiting for the outcome.
+        let _ = done.send(written.map_err(|error| error.to_string()));
     }
 }
 

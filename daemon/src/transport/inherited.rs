@@ -46,7 +46,21 @@ pub(crate) static PEER: SocketPurpose = SocketPurpose {
     example: "8735",
 };
 
-static PURPOSES: [&SocketPurpose; 2] = [&LOCAL, &PEER];
+pub(crate) static HTTP: SocketPurpose = SocketPurpose {
+    name: "http",
+    clients: "callers by HTTP",
+    family: SocketFamily::Tcp,
+    example: "127.0.0.1:8736",
+};
+
+pub(crate) static HTTP_LOCAL: SocketPurpose = SocketPurpose {
+    name: "http-local",
+    clients: "callers by HTTP on this host",
+    family: SocketFamily::Unix,
+    example: "/run/leafd/http.sock",
+};
+
+static PURPOSES: [&SocketPurpose; 4] = [&LOCAL, &PEER, &HTTP, &HTTP_LOCAL];
 
 impl SocketFamily {
     fn contains(self, family: AddressFamily) -> bool {
@@ -99,7 +113,7 @@ fn known_purposes() -> String {
     let known = PURPOSES
         .iter()
         .map(|SocketPurpose { name, clients, .. }| format!("{name:?}, for {clients}"));
-    known.collect::<Vec<_>>().join(", and ")
+    known.collect::<Vec<_>>().join("; ")
 }
 
 /// The sockets that the service manager passes, non-blocking. Programs that leafd executes do not

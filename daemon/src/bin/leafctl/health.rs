@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use leaf_client::Error;
 use leaf_client::blocking::Client;
-use leaf_client::wire::{DaemonStatus, ErrorCode, SnowflakeState, SnowflakeStatus};
+use leaf_client::wire::{DaemonStatus, ErrorCode};
 
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::{Output, harmless};
 use leafd::cli::leafctl::DaemonArgs;
-use leafd::rfc3339::rfc3339;
+use leafd::readiness;
 use serde::Serialize;
 
 /// Deadline for asking whether snowflake IDs are turned off. leafd answers that from memory at
@@ -86,45 +86,15 @@ fn are_snowflakes_offered(client: &mut Client) -> bool {
     !matches!(asked, Err(Error::Refused(error)) if error.code() == ErrorCode::NotConfigured)
 }
 
-/// Why this host should get no work, if there is a reason. A failing store is none as long as leafd
-/// serves everyone from memory: it fails for all hosts at once, and leafd exists to outlast that.
+/// As [`leafd::readiness::unready`], in characters that are harmless on a terminal.
 fn unready(status: &DaemonStatus, offered: impl FnOnce() -> bool) -> Option<String> {
-    let segments = &status.segments;
-    if segments.waiting > 0 && !segments.store_error.is_empty() {
-        return Some(format!(
-            "requests wait for a store that fails, {} now: {}",
-            segments.waiting,
-            harmless(&segments.store_error)
-        ));
-    }
-    let reason = no_snowflakes(&status.snowflake)?;
-    let settled = matches!(status.snowflake.state, SnowflakeState::Refused { .. });
-    (!settled || offered()).then_some(format!("no snowflake IDs: {reason}"))
-}
-
-fn no_snowflakes(status: &SnowflakeStatus) -> Option<String> {
-    match &status.state {
-        SnowflakeState::Serving => {
-            // While the registry answers, the next request triggers a report and is served.
-            let is_past =
-                |limit: &u64| *limit <= status.clock_unix_ms && !status.registry_error.is_empty();
-            let limit = status.limit_unix_ms.filter(is_past)?;
-            let limit = rfc3339(limit);
-            let code = ErrorCode::WorkerUnavailable;
-            Some(format!("{code}: no report has reached the registry, and IDs ended at {limit}"))
-        }
-        SnowflakeState::ClockBehind { behind_ms } => {
-            let code = ErrorCode::ClockBackwards;
-            Some(format!("{code}: the clock is {behind_ms} ms behind the times already used"))
-        }
-        SnowflakeState::Refused { reason } | SnowflakeState::Starting { reason } => {
-            Some(harmless(reason))
-        }
-    }
+    readiness::unready(status, offered).map(|reason| harmless(&reason))
 }
 
 #[cfg(test)]
 mod tests {
+    use leaf_client::wire::SnowflakeState;
+
     use super::*;
     use crate::status::tests::status;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{LeaseState, TagBuffer};
-use crate::segment::messages::{BufferCounts, BufferView};
+use crate::ids::BizTag;
+use crate::segment::messages::{BufferCounts, BufferView, TagFigures};
 
 impl TagBuffer {
     /// Numbers to add up over many tags.
@@ -32,6 +33,23 @@ impl TagBuffer {
             absent: matches!(self.lease, LeaseState::Absent { .. }),
             leasing: matches!(self.lease, LeaseState::InFlight { .. }),
             lease_error: self.lease_error.clone(),
+        }
+    }
+
+    /// Everything that the metrics say about the tag `name` at `now`. Costs no allocation.
+    pub(crate) fn figures<'a>(&self, name: &'a BizTag, now: Duration) -> TagFigures<'a> {
+        TagFigures {
+            name,
+            high_water_mark: self.high_water_mark,
+            remaining: self.in_memory(),
+            issued: self.issued,
+            leases: self.step.leases(),
+            waiting: self.waiting.len() as u64,
+            step: self.next_step(now),
+            seconds_left: self.seconds_left(now),
+            since_lease: now.saturating_sub(self.step.last_lease().unwrap_or_default()),
+            is_leasing: !matches!(self.lease, LeaseState::Idle | LeaseState::Absent { .. }),
+            is_failing: self.lease_error.is_some(),
         }
     }
 

@@ -53,6 +53,11 @@ impl StatePlace {
         self.path.join(worker_file::FILE)
     }
 
+    /// The path of another file of this name.
+    pub(in crate::state) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
     /// The file that says which database the ranges come from.
     pub(crate) fn database_file(&self) -> PathBuf {
         self.path.join(database::FILE)

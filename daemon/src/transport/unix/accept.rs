@@ -15,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Connection;
-use super::credentials::principal_of;
+use super::credentials::user_of;
 use super::server::UnixServer;
+use crate::access::principal::Principal;
 use crate::service::session::Session;
+use crate::tally::CallKind;
 use crate::transport::greeting::{refusal, too_many_connections};
 use crate::transport::throttle::{ACCEPT_PAUSE, LogThrottle};
 
@@ -85,6 +87,7 @@ async fn accept_all(
                 let error = ErrorCode::TooManyConnections;
                 tracing::warn!(limit, %error, "refusing connections (socket.max-connections)");
             }
+            server.service.counts.refused(CallKind::Connect, ErrorCode::TooManyConnections);
             refuse(server, stream, &too_many_connections(limit, "socket.max-connections"));
             continue;
         }
@@ -112,12 +115,12 @@ async fn accept_all(
 
 /// Admits the caller behind `stream`, if the kernel tells who that is and the rules allow it.
 fn admit(server: &UnixServer, stream: &UnixStream) -> Result<Session, WireError> {
-    let principal = principal_of(stream.as_fd()).map_err(|error| {
+    let user = user_of(stream.as_fd()).map_err(|error| {
         tracing::error!("the kernel does not tell who has connected: {error}");
         let text = format!("the kernel does not tell who has connected: {error}");
         WireError::new(ErrorCode::Forbidden, text)
     })?;
-    Session::begin(&server.service, principal)
+    Session::begin(&server.service, Principal::Local(user))
 }
 
 fn refuse(server: &UnixServer, mut stream: UnixStream, why: &[u8]) {

@@ -54,10 +54,10 @@ impl Caller {
         self.session.keep_up()
     }
 
-    /// See [`Session::count_requests`].
+    /// See [`Session::fold_counts`].
     #[inline]
-    pub(super) fn count_requests(&mut self) {
-        self.session.count_requests();
+    pub(super) fn fold_counts(&mut self) {
+        self.session.fold_counts();
     }
 
     /// Answers one request into `output`, or puts it into `in_flight`. Returns whether the
@@ -73,6 +73,7 @@ impl Caller {
         let Request { id, call } = match self.greeting.open(body) {
             Ok(request) => request,
             Err(answer) => {
+                self.session.count_greeting(&answer.reply);
                 put(output, answer.id, answer.reply);
                 return answer.keep_open;
             }

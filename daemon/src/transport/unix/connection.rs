@@ -25,6 +25,7 @@ use super::stream::ClientStream;
 use super::wake_timer::RegisteredTimer;
 use crate::access::turns::QueuePlace;
 use crate::service::session::Session;
+use crate::tally::CallKind;
 
 /// After this many bytes of answers without a pause, other connections run.
 const TURN: usize = 2 * 1024;
@@ -342,6 +343,7 @@ impl Connection {
                 Err(error) => {
                     let error = WireError::new(ErrorCode::FrameTooLarge, error.to_string())
                         .with_detail(max_request_bytes as u64);
+                    self.server.service.counts.refused(CallKind::Unknown, error.code());
                     self.send_unsolicited(Reply::Error(error));
                     self.state = ConnectionState::Refused;
                 }
@@ -352,7 +354,7 @@ impl Connection {
             self.busy += cost;
             self.caller.user().share.spend(cost);
         }
-        self.caller.count_requests();
+        self.caller.fold_counts();
         if !is_silent || !self.unfinished {
             self.since = now;
         }

@@ -8,13 +8,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 
-use crate::access::principal::Principal;
+use crate::access::principal::LocalUser;
 
-/// The caller that is connected to `socket`.
+/// The user that is connected to `socket`.
 ///
 /// # Errors
 /// When the kernel does not tell. The caller must then be refused.
-pub(super) fn principal_of(socket: BorrowedFd<'_>) -> io::Result<Principal> {
+pub(crate) fn user_of(socket: BorrowedFd<'_>) -> io::Result<LocalUser> {
     let credentials = getsockopt(&socket, PeerCredentials)?;
     let others = match supplementary(socket) {
         Ok(groups) => Some(groups),
@@ -22,7 +22,7 @@ pub(super) fn principal_of(socket: BorrowedFd<'_>) -> io::Result<Principal> {
         Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
         Err(error) => return Err(error),
     };
-    Ok(Principal { uid: credentials.uid(), gid: credentials.gid(), others, transport: "unix" })
+    Ok(LocalUser { uid: credentials.uid(), gid: credentials.gid(), others, transport: "unix" })
 }
 
 /// The user that is connected to `socket`, if the kernel tells.
@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn the_kernel_tells_the_user_and_all_groups() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
-        let principal = principal_of(ours.as_fd()).unwrap();
-        assert_eq!(principal.uid, geteuid().as_raw());
-        assert_eq!(principal.gid, getegid().as_raw());
+        let user = user_of(ours.as_fd()).unwrap();
+        assert_eq!(user.uid, geteuid().as_raw());
+        assert_eq!(user.gid, getegid().as_raw());
         let groups: Vec<_> = getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
-        assert_eq!(principal.others, Some(groups));
+        assert_eq!(user.others, Some(groups));
     }
 
     #[test]

@@ -18,27 +18,38 @@ const LONGEST_PATH: usize = 107;
 /// Why leafd cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
-    #[error("another daemon serves on {0}; stop it, or choose another socket.path")]
-    InUse(PathBuf),
-    #[error("{0} exists and is not a socket; remove it, or choose another socket.path")]
-    NotASocket(PathBuf),
+    #[error("another daemon serves on {path}; stop it, or choose another {key}")]
+    InUse { path: PathBuf, key: &'static str },
+    #[error("{path} exists and is not a socket; remove it, or choose another {key}")]
+    NotASocket { path: PathBuf, key: &'static str },
     /// The path does not fit into a socket address.
-    #[error("the socket path {path} has {len} bytes; the limit is {LONGEST_PATH} (socket.path)")]
-    TooLong { path: PathBuf, len: usize },
+    #[error("the socket path {path} has {len} bytes; the limit is {LONGEST_PATH} ({key})")]
+    TooLong { path: PathBuf, len: usize, key: &'static str },
     /// Another user could replace the socket with one of their own.
     #[error("the directory {0} belongs to another user or is writable by others; remove it")]
     Unsafe(PathBuf),
-    #[error("there is no group {0:?} (socket.group)")]
-    NoGroup(String),
+    #[error("there is no group {group:?} ({key})")]
+    NoGroup { group: String, key: &'static str },
     #[error("cannot {action} {path}: {source}")]
     Io { action: &'static str, path: PathBuf, source: io::Error },
 }
+
+/// The keys that say where a socket is and who may connect, for messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SocketKeys {
+    pub(crate) path: &'static str,
+    pub(crate) group: &'static str,
+}
+
+/// The keys of the applications' socket.
+pub(crate) const SOCKET_KEYS: SocketKeys =
+    SocketKeys { path: "socket.path", group: "socket.group" };
 
 /// A Unix socket that listens.
 #[derive(Debug)]
 pub(crate) struct Socket {
     /// Non-blocking.
-    pub(super) listener: UnixListener,
+    pub(in crate::transport) listener: UnixListener,
     /// Where clients find it. An inherited socket may have no path.
     pub(crate) path: Option<PathBuf>,
     owner: SocketOwner,
@@ -53,25 +64,30 @@ enum SocketOwner {
 
 impl Socket {
     /// Listens at `path` with the permissions `mode` and the group `group` (a name or a number).
-    /// Replaces a socket that a killed daemon left behind.
+    /// Replaces a socket that a killed daemon left behind. Messages name the `keys`.
     ///
     /// # Errors
     /// When another daemon serves there, or the operating system refuses.
-    pub(crate) fn bind(path: &Path, mode: u32, group: Option<&str>) -> Result<Self, SocketError> {
+    pub(crate) fn bind(
+        path: &Path,
+        mode: u32,
+        group: Option<&str>,
+        keys: SocketKeys,
+    ) -> Result<Self, SocketError> {
         let io = |action, path: &Path| {
             let path = path.to_owned();
             move |source| SocketError::Io { action, path, source }
         };
         let len = path.as_os_str().len();
         if len > LONGEST_PATH {
-            return Err(SocketError::TooLong { path: path.to_owned(), len });
+            return Err(SocketError::TooLong { path: path.to_owned(), len, key: keys.path });
         }
-        let group = group.map(find_group).transpose()?;
+        let group = group.map(|group| find_group(group, keys.group)).transpose()?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
         prepare_directory(parent)?;
-        let lock = lock_beside(path)?;
-        check_free(path)?;
+        let lock = lock_beside(path, keys.path)?;
+        check_free(path, keys.path)?;
 
         // Nobody else can enter this directory, so the socket gets its mode and group here, before
         // it is moved to its path. leafd binds through the directory's descriptor, since the name
@@ -128,12 +144,12 @@ impl Socket {
     }
 }
 
-fn find_group(name: &str) -> Result<Gid, SocketError> {
+fn find_group(name: &str, key: &'static str) -> Result<Gid, SocketError> {
     if let Ok(number) = name.parse() {
         return Ok(Gid::from_raw(number));
     }
     let found = Group::from_name(name).ok().flatten();
-    found.map(|group| group.gid).ok_or_else(|| SocketError::NoGroup(name.to_owned()))
+    found.map(|group| group.gid).ok_or_else(|| SocketError::NoGroup { group: name.to_owned(), key })
 }
 
 /// Makes the directory if it is missing. Anybody can make a directory in /tmp before leafd does, so
@@ -157,7 +173,7 @@ fn prepare_directory(directory: &Path) -> Result<(), SocketError> {
 }
 
 /// Locks the path: two daemons that start at once must not both find it free.
-fn lock_beside(path: &Path) -> Result<Flock<File>, SocketError> {
+fn lock_beside(path: &Path, key: &'static str) -> Result<Flock<File>, SocketError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let name = PathBuf::from(name);
@@ -166,15 +182,20 @@ fn lock_beside(path: &Path) -> Result<Flock<File>, SocketError> {
     let file =
         file.map_err(|source| SocketError::Io { action: "open", path: name.clone(), source })?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock)
-        .map_err(|_| SocketError::InUse(path.to_owned()))
+        .map_err(|_| SocketError::InUse { path: path.to_owned(), key })
 }
 
-fn check_free(path: &Path) -> Result<(), SocketError> {
+fn check_free(path: &Path, key: &'static str) -> Result<(), SocketError> {
+    let owned = || path.to_owned();
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(()),
-        Ok(meta) if !meta.file_type().is_socket() => Err(SocketError::NotASocket(path.to_owned())),
+        Ok(meta) if !meta.file_type().is_socket() => {
+            Err(SocketError::NotASocket { path: owned(), key })
+        }
         // A socket that nobody listens on was left by a killed daemon.
-        Ok(_) if UnixStream::connect(path).is_ok() => Err(SocketError::InUse(path.to_owned())),
+        Ok(_) if UnixStream::connect(path).is_ok() => {
+            Err(SocketError::InUse { path: owned(), key })
+        }
         Ok(_) => Ok(()),
     }
 }
@@ -187,7 +208,7 @@ mod tests {
     fn the_socket_has_its_mode_and_is_removed_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
-        let socket = Socket::bind(&path, 0o600, Some("0")).unwrap();
+        let socket = Socket::bind(&path, 0o600, Some("0"), SOCKET_KEYS).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert!(UnixStream::connect(&path).is_ok());
         socket.remove();
@@ -198,15 +219,21 @@ mod tests {
     fn the_socket_of_a_killed_daemon_is_replaced_and_that_of_a_running_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
-        let first = Socket::bind(&path, 0o600, None).unwrap();
-        assert!(matches!(Socket::bind(&path, 0o600, None), Err(SocketError::InUse(_))));
+        let first = Socket::bind(&path, 0o600, None, SOCKET_KEYS).unwrap();
+        assert!(matches!(
+            Socket::bind(&path, 0o600, None, SOCKET_KEYS),
+            Err(SocketError::InUse { .. })
+        ));
         // Another program's listener holds no lock, and is not replaced either.
         let other = dir.path().join("o.sock");
         let listener = UnixListener::bind(&other).unwrap();
-        assert!(matches!(Socket::bind(&other, 0o600, None), Err(SocketError::InUse(_))));
+        assert!(matches!(
+            Socket::bind(&other, 0o600, None, SOCKET_KEYS),
+            Err(SocketError::InUse { .. })
+        ));
         drop((first, listener));
         assert!(path.exists(), "a killed daemon leaves its socket");
-        let second = Socket::bind(&path, 0o600, None).unwrap();
+        let second = Socket::bind(&path, 0o600, None, SOCKET_KEYS).unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop(second);
     }
@@ -215,7 +242,7 @@ mod tests {
     fn a_successors_socket_is_not_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
-        let socket = Socket::bind(&path, 0o600, None).unwrap();
+        let socket = Socket::bind(&path, 0o600, None, SOCKET_KEYS).unwrap();
         let other = dir.path().join("o.sock");
         let _successor = UnixListener::bind(&other).unwrap();
         std::fs::rename(&other, &path).unwrap();
@@ -240,11 +267,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(Socket::bind(&path, 0o600, None), Err(SocketError::NotASocket(_))));
+        assert!(matches!(
+            Socket::bind(&path, 0o600, None, SOCKET_KEYS),
+            Err(SocketError::NotASocket { .. })
+        ));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         let long = dir.path().join("x".repeat(100));
-        assert!(matches!(Socket::bind(&long, 0o600, None), Err(SocketError::TooLong { .. })));
-        let group = Socket::bind(&dir.path().join("s"), 0o600, Some("no-such-group"));
-        assert!(matches!(group, Err(SocketError::NoGroup(_))));
+        assert!(matches!(
+            Socket::bind(&long, 0o600, None, SOCKET_KEYS),
+            Err(SocketError::TooLong { .. })
+        ));
+        let group = Socket::bind(&dir.path().join("s"), 0o600, Some("no-such-group"), SOCKET_KEYS);
+        assert!(matches!(group, Err(SocketError::NoGroup { .. })));
     }
 }

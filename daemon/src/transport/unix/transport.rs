@@ -15,13 +15,13 @@ use tokio_util::task::TaskTracker;
 use super::accept::accept;
 use super::limits::{RELOADED, UnixLimits};
 use super::server::UnixServer;
-use super::serving_thread::ServingThread;
 use super::socket::Socket;
 use super::watched::watched;
 use crate::config::Config;
 use crate::service::Service;
 use crate::supervise;
 use crate::transport::lifecycle::{ThreadProbe, Transport};
+use crate::transport::serving_thread::ServingThread;
 
 /// Serves the Unix socket. Dropping it ends the connections that are left.
 pub(crate) struct UnixTransport {

@@ -1,5 +1,4 @@
-//! The thread that serves: a runtime of its own for input and output. It has no timers; what needs
-//! one runs on the main thread.
+//! A thread that serves one transport: a runtime of its own for input and output.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -16,17 +15,27 @@ pub(crate) struct ServingThread {
 }
 
 impl ServingThread {
-    /// Starts the thread. A panic there cancels `fatal`.
+    /// Starts the Unix socket's thread, which has no timers: they would cost each request. What needs
+    /// one runs on the main thread. A panic there cancels `fatal`.
     ///
     /// # Errors
     /// When the operating system gives no thread or no event queue.
     pub(crate) fn start(fatal: &CancellationToken) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_io().build()?;
+        Self::run("leafd-serve", Builder::new_current_thread().enable_io(), fatal)
+    }
+
+    /// As [`Self::start`], with timers and another name.
+    pub(crate) fn with_timers(name: &str, fatal: &CancellationToken) -> io::Result<Self> {
+        Self::run(name, Builder::new_current_thread().enable_io().enable_time(), fatal)
+    }
+
+    fn run(name: &str, builder: &mut Builder, fatal: &CancellationToken) -> io::Result<Self> {
+        let runtime = builder.build()?;
         let handle = runtime.handle().clone();
         let end = CancellationToken::new();
         let cancel_on_panic = fatal.clone().drop_guard();
         let ended = end.clone();
-        let thread = std::thread::Builder::new().name("leafd-serve".into()).spawn(move || {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(ended.cancelled());
             drop(cancel_on_panic.disarm());
         })?;

@@ -1,0 +1,187 @@
+//! Answers the requests of one connection. What memory can answer takes no task and no await.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http_body_util::{BodyExt, Either, LengthLimitError, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
+use hyper::http::request::Parts;
+use hyper::service::Service;
+use hyper::{Request, Response, StatusCode};
+use tokio::time::timeout;
+
+use super::answer::HttpAnswer;
+use super::body::HttpBody;
+use super::caller::HttpCaller;
+use super::facts::RequestFacts;
+use super::guard::{GuardedRequest, check};
+use super::limits::{MAX_BODY, MAX_REQUESTS};
+use super::problem::HttpProblem;
+use super::request::HttpRequest;
+use super::roster::{HttpConnection, HttpPhase};
+use super::router::{find, no_route};
+use super::server::HttpServer;
+use crate::lock::lock;
+
+/// Answers the requests of one connection, one at a time.
+pub(super) struct Exchange(Arc<ConnectionExchange>);
+
+struct ConnectionExchange {
+    server: Arc<HttpServer>,
+    state: Arc<HttpConnection>,
+    caller: Mutex<HttpCaller>,
+}
+
+/// An answer that is there, or on its way.
+pub(super) enum PendingAnswer {
+    Ready(Option<Response<HttpBody>>),
+    Waiting(BoxFuture<'static, Response<HttpBody>>),
+}
+
+impl Future for PendingAnswer {
+    type Output = Result<Response<HttpBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Ready(response) => {
+                response.take().map_or(Poll::Pending, |it| Poll::Ready(Ok(it)))
+            }
+            Self::Waiting(response) => response.as_mut().poll(cx).map(Ok),
+        }
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(
+        server: Arc<HttpServer>,
+        state: Arc<HttpConnection>,
+        caller: HttpCaller,
+    ) -> Self {
+        Self(Arc::new(ConnectionExchange { server, state, caller: Mutex::new(caller) }))
+    }
+}
+
+impl Service<Request<Incoming>> for Exchange {
+    type Response = Response<HttpBody>;
+    type Error = Infallible;
+    type Future = PendingAnswer;
+
+    fn call(&self, request: Request<Incoming>) -> PendingAnswer {
+        let this = &self.0;
+        let (head, body) = request.into_parts();
+        let requests = this.state.count_request();
+        if body.is_end_stream() {
+            this.state.enter(HttpPhase::Work, this.server.clock.ms());
+            return match this.answer(&head, &[]) {
+                HttpAnswer::Now(response) => {
+                    PendingAnswer::Ready(Some(this.finish(response, requests)))
+                }
+                HttpAnswer::Later(response) => {
+                    let this = Arc::clone(this);
+                    PendingAnswer::Waiting(Box::pin(async move {
+                        let response = response.await;
+                        this.finish(response, requests)
+                    }))
+                }
+            };
+        }
+        // A proxy in front that looks at Content-Length instead could take the rest of the bytes for
+        // another request than leafd does, so there is no rest.
+        let is_last = head.headers.contains_key(TRANSFER_ENCODING);
+        let this = Arc::clone(this);
+        PendingAnswer::Waiting(Box::pin(async move {
+            let response = this.read_and_answer(&head, body).await;
+            this.finish(response, if is_last { MAX_REQUESTS } else { requests })
+        }))
+    }
+}
+
+impl ConnectionExchange {
+    async fn read_and_answer(&self, head: &Parts, body: Incoming) -> Response<HttpBody> {
+        self.state.enter(HttpPhase::Body, self.server.clock.ms());
+        // Also where nobody wants the body: a client that still writes it when the answer comes and
+        // the connection ends would lose the answer.
+        let body = match self.read(body).await {
+            Ok(body) => body,
+            Err(problem) => return problem.closing().into_response(),
+        };
+        self.state.enter(HttpPhase::Work, self.server.clock.ms());
+        match self.answer(head, &body) {
+            HttpAnswer::Now(response) => response,
+            HttpAnswer::Later(response) => response.await,
+        }
+    }
+
+    async fn read(&self, body: Incoming) -> Result<Bytes, HttpProblem> {
+        let limit = self.server.limits().request_timeout;
+        match timeout(limit, Limited::new(body, MAX_BODY).collect()).await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                let text = format!("the body is longer than {MAX_BODY} bytes");
+                Err(HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, text))
+            }
+            Ok(Err(error)) => Err(HttpProblem::new(
+                StatusCode::BAD_REQUEST,
+                format!("the body is broken: {error}"),
+            )),
+            Err(_) => {
+                let text = format!("the body took longer than {limit:?}");
+                Err(HttpProblem::new(StatusCode::REQUEST_TIMEOUT, text))
+            }
+        }
+    }
+
+    /// Finds the route, lets the guard check the request, and asks the handler.
+    fn answer(&self, head: &Parts, body: &[u8]) -> HttpAnswer {
+        let facts = RequestFacts::of(&head.headers);
+        let path = head.uri.path();
+        let found = find(path);
+        let request = GuardedRequest {
+            method: &head.method,
+            uri: &head.uri,
+            version: head.version,
+            facts: &facts,
+            any_host: found.is_some_and(|(route, _)| route.any_host),
+        };
+        if let Err(problem) = check(request, &self.server.limits().hosts) {
+            return problem.into();
+        }
+        let Some((route, parameter)) = found else { return no_route(path).into() };
+        let handler = match route.handler(&head.method) {
+            Ok(handler) => handler,
+            Err(problem) => return problem.into(),
+        };
+        let mut caller = lock(&self.caller);
+        let now = self.server.clock.now();
+        if !route.any_host
+            && let Err(problem) =
+                caller.identify(facts.authorization, &self.server.wrong_tokens, now)
+        {
+            return problem.into();
+        }
+        handler(&mut HttpRequest {
+            server: &self.server,
+            uri: &head.uri,
+            headers: &head.headers,
+            body,
+            parameter,
+            caller: &mut caller,
+            now,
+        })
+    }
+
+    /// Says whether the connection ends after the answer to this many `requests`.
+    fn finish(&self, mut response: Response<HttpBody>, requests: u32) -> Response<HttpBody> {
+        let streams = matches!(response.body(), Either::Right(_));
+        if streams || requests >= MAX_REQUESTS {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let phase = if streams { HttpPhase::Stream } else { HttpPhase::Answer };
+        self.state.enter(phase, self.server.clock.ms());
+        response
+    }
+}

@@ -1,0 +1,86 @@
+//! Java Leaf's routes, to the letter where Java Leaf works: a bare decimal number. Failures have an
+//! honest status, unless `http.leaf-errors` asks for Java Leaf's.
+//!
+//! They stay `GET`, since Java Leaf's callers send that. A `HEAD` would take an ID and tell nobody.
+
+use hyper::{Method, Response, StatusCode};
+use leaf_client::wire::{Call, ErrorCode, Reply};
+use serde_json::{Value, json};
+
+use super::answer::{HttpAnswer, unexpected, when_replied};
+use super::body::{HttpBody, text, with_body};
+use super::problem::HttpProblem;
+use super::query::number;
+use super::request::HttpRequest;
+use super::route::{Handler, Route};
+use crate::rfc3339::rfc3339;
+
+pub(super) static ROUTES: &[Route] = &[
+    Route {
+        allow: "GET",
+        ..Route::reading("/api/segment/get/{key}", &[(Method::GET, segment as Handler)])
+    },
+    Route {
+        allow: "GET",
+        ..Route::reading("/api/snowflake/get/{key}", &[(Method::GET, snowflake as Handler)])
+    },
+    Route::reading("/decodeSnowflakeId", &[(Method::GET, decode as Handler)]),
+];
+
+fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
+    let as_leaf = request.server.limits().leaf_errors;
+    let tag = match request.parameter() {
+        Ok(tag) => tag,
+        Err(problem) => return failure(problem, as_leaf).into(),
+    };
+    let outcome = request.ask(&Call::Segment { tag: &tag, count: 1, timeout_ms: 0 });
+    when_replied(outcome, move |reply| bare_id(reply, as_leaf))
+}
+
+/// Java Leaf asks for a key here as well, and does not look at it.
+fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
+    let as_leaf = request.server.limits().leaf_errors;
+    let outcome = request.ask(&Call::Snowflake { count: 1, timeout_ms: 0 });
+    when_replied(outcome, move |reply| bare_id(reply, as_leaf))
+}
+
+fn bare_id(reply: Reply, as_leaf: bool) -> Response<HttpBody> {
+    match reply {
+        Reply::Ids { first, .. } => text(&first.first.to_string()),
+        other => failure(unexpected(other), as_leaf),
+    }
+}
+
+/// Java Leaf answers 0 for a scheme that is turned off, and 500 for every other failure.
+fn failure(problem: HttpProblem, as_leaf: bool) -> Response<HttpBody> {
+    match problem.code() {
+        Some(ErrorCode::NotConfigured) if as_leaf => text("0"),
+        _ if as_leaf => problem.with_status(StatusCode::INTERNAL_SERVER_ERROR).into_response(),
+        _ => problem.into_response(),
+    }
+}
+
+/// As Java Leaf, but with leafd's layout, and in UTC.
+fn decode(request: &mut HttpRequest<'_>) -> HttpAnswer {
+    let query = match request.query(&["snowflakeId"]) {
+        Ok(query) => query,
+        Err(problem) => return problem.into(),
+    };
+    let id = query.text("snowflakeId").unwrap_or_default();
+    let id = match number::<u64>("snowflakeId", id) {
+        Ok(id) => id,
+        Err(problem) => return failure(problem, request.server.limits().leaf_errors).into(),
+    };
+    match request.server.layout.decode(id) {
+        Ok(parts) => {
+            let time = rfc3339(parts.unix_ms).replace('T', " ").replace('Z', "");
+            let body: Value = json!({
+                "timestamp": format!("{}({time})", parts.unix_ms),
+                "workerId": parts.worker.to_string(),
+                "sequenceId": parts.sequence.to_string(),
+            });
+            with_body(StatusCode::OK, "application/json", body.to_string().into()).into()
+        }
+        Err(error) => HttpProblem::new(StatusCode::BAD_REQUEST, error.to_string()).into(),
+    }
+}

@@ -1,0 +1,132 @@
+//! The query of a URL: names and values, percent-encoded.
+
+use std::borrow::Cow;
+
+use hyper::StatusCode;
+use percent_encoding::percent_decode_str;
+
+use super::problem::HttpProblem;
+
+/// The parameters of one request that leafd knows, in the order of their names.
+#[derive(Debug)]
+pub(super) struct HttpQuery<'a> {
+    values: Vec<(&'static str, Cow<'a, str>)>,
+}
+
+impl<'a> HttpQuery<'a> {
+    /// Reads a query. `known` are the parameters of the route.
+    ///
+    /// # Errors
+    /// When a parameter is unknown, comes twice, or is not UTF-8.
+    pub(super) fn parse(
+        text: Option<&'a str>,
+        known: &[&'static str],
+    ) -> Result<Self, HttpProblem> {
+        let mut values: Vec<(&'static str, Cow<'a, str>)> = Vec::new();
+        for pair in text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let name = decoded(name)?;
+            let Some(name) = known.iter().find(|known| **known == name) else {
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(bad(format!("no parameter {name:?}; there is {known}")));
+            };
+            if values.iter().any(|(other, _)| other == name) {
+                return Err(bad(format!("the parameter {name:?} comes twice")));
+            }
+            values.push((name, decoded(value)?));
+        }
+        Ok(Self { values })
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
+    }
+
+    /// A whole number. What is too large for the type is as wrong as what is no number.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub(super) fn number<T: std::str::FromStr>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, HttpProblem> {
+        self.text(name).map(|text| number(name, text)).transpose()
+    }
+}
+
+/// Reads a whole number in decimal digits, and nothing else: no sign, no space.
+///
+/// # Errors
+/// Names `what`.
+pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, HttpProblem> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parsed = text.parse().ok().filter(|_| digits);
+    parsed.ok_or_else(|| bad(format!("{what} {text:?} is not a whole number, or is too large")))
+}
+
+/// Decodes a segment of a path, in which `+` stands for itself.
+///
+/// # Errors
+/// When the bytes are not UTF-8.
+pub(super) fn segment(text: &str) -> Result<Cow<'_, str>, HttpProblem> {
+    if !text.contains('%') {
+        return Ok(Cow::Borrowed(text));
+    }
+    percent_decode_str(text).decode_utf8().map_err(|_| not_utf8(text))
+}
+
+/// Decodes a name or a value of a query, in which `+` stands for a space.
+fn decoded(text: &str) -> Result<Cow<'_, str>, HttpProblem> {
+    if !text.contains('+') {
+        return segment(text);
+    }
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| not_utf8(text))?;
+    Ok(Cow::Owned(decoded.into_owned()))
+}
+
+fn not_utf8(text: &str) -> HttpProblem {
+    bad(format!("{text:?} is not UTF-8 in percent-encoding"))
+}
+
+fn bad(text: String) -> HttpProblem {
+    HttpProblem::new(StatusCode::BAD_REQUEST, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded_and_unknown_ones_are_refused() {
+        let query = HttpQuery::parse(Some("a=1&b=x%2Fy+z&&c"), &["a", "b", "c"]).unwrap();
+        assert_eq!(query.number::<u32>("a").unwrap(), Some(1));
+        assert_eq!(
+            (query.text("b"), query.text("c"), query.text("d")),
+            (Some("x/y z"), Some(""), None)
+        );
+        for wrong in ["e=1", "a=1&a=1", "a=%ff", "%ff=1", "a=%c3"] {
+            assert!(HttpQuery::parse(Some(wrong), &["a"]).is_err(), "{wrong}");
+        }
+        assert!(HttpQuery::parse(None, &[]).is_ok());
+    }
+
+    #[test]
+    fn a_number_is_digits_that_fit() {
+        for (text, expected) in [("0", Some(0)), ("007", Some(7)), ("4294967295", Some(u32::MAX))] {
+            assert_eq!(number::<u32>("count", text).ok(), expected);
+        }
+        for wrong in
+            ["", "-1", "+1", " 1", "1.0", "1e3", "0x1", "4294967296", "100000000000000000000"]
+        {
+            assert!(number::<u32>("count", wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_plus_in_a_path_is_a_plus() {
+        assert_eq!(segment("a+b%2Bc%20d").unwrap(), "a+b+c d");
+        assert!(segment("%c3").is_err());
+        assert_eq!(segment("%zz%").unwrap(), "%zz%");
+    }
+}

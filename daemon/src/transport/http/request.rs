@@ -1,0 +1,74 @@
+//! One request, as its handler sees it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use hyper::header::HeaderMap;
+use hyper::{StatusCode, Uri};
+use leaf_client::wire::Call;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::caller::{CallOutcome, HttpCaller};
+use super::problem::HttpProblem;
+use super::query::{HttpQuery, segment};
+use super::server::HttpServer;
+
+/// A request that passed the guard, with its whole body.
+pub(super) struct HttpRequest<'a> {
+    pub(super) server: &'a Arc<HttpServer>,
+    pub(super) uri: &'a Uri,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) body: &'a [u8],
+    /// What stands in the place of `{…}` in the path of the route, still percent-encoded.
+    pub(super) parameter: &'a str,
+    pub(super) caller: &'a mut HttpCaller,
+    pub(super) now: Instant,
+}
+
+impl<'a> HttpRequest<'a> {
+    /// Makes a call for the caller of this request.
+    pub(super) fn ask(&mut self, call: &Call<'_>) -> CallOutcome {
+        self.caller.ask(call, self.now)
+    }
+
+    /// What stands in the place of `{…}` in the path.
+    ///
+    /// # Errors
+    /// When it is not UTF-8.
+    pub(super) fn parameter(&self) -> Result<Cow<'a, str>, HttpProblem> {
+        segment(self.parameter)
+    }
+
+    /// The JSON document in the body.
+    ///
+    /// # Errors
+    /// When it is not JSON, or has other members than the call.
+    pub(super) fn document<T: Deserialize<'a>>(&self) -> Result<T, HttpProblem> {
+        serde_json::from_slice(self.body).map_err(|error| {
+            HttpProblem::new(StatusCode::BAD_REQUEST, format!("the body: {error}"))
+        })
+    }
+
+    /// Checks that the body says nothing: it is empty, or an empty object.
+    ///
+    /// # Errors
+    /// When it says something, which leafd would otherwise ignore.
+    pub(super) fn no_document(&self) -> Result<(), HttpProblem> {
+        match self.body.trim_ascii() {
+            b"" | b"{}" => Ok(()),
+            _ => {
+                let text = "this call has parameters in its query, and no body";
+                Err(HttpProblem::new(StatusCode::BAD_REQUEST, text))
+            }
+        }
+    }
+
+    /// The query, in which only the `known` parameters may be.
+    ///
+    /// # Errors
+    /// As [`HttpQuery::parse`].
+    pub(super) fn query(&self, known: &[&'static str]) -> Result<HttpQuery<'a>, HttpProblem> {
+        HttpQuery::parse(self.uri.query(), known)
+    }
+}

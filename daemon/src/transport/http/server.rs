@@ -1,0 +1,138 @@
+//! What the connections of the HTTP server share.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::limits::HttpLimits;
+use super::roster::Roster;
+use super::wrong_tokens::WrongTokens;
+use crate::environment::Environment;
+use crate::metrics::Metrics;
+use crate::service::Service;
+use crate::transport::lifecycle::ThreadProbe;
+
+/// How long the thread of the Unix socket may take to answer a probe.
+const PROBE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What every connection works with.
+pub(super) struct HttpServer {
+    pub(super) service: Arc<Service>,
+    pub(super) clock: HttpClock,
+    pub(super) roster: Roster,
+    pub(super) wrong_tokens: WrongTokens,
+    /// Cancelled when leafd stops: answers that go on and on end then.
+    pub(super) stopping: CancellationToken,
+    /// Whether snowflake IDs are turned on.
+    pub(super) offers_snowflakes: bool,
+    /// The layout of the snowflake IDs.
+    pub(super) layout: leaf_client::Layout,
+    pub(super) metrics: Arc<Metrics>,
+    limits: RwLock<Arc<HttpLimits>>,
+    applications: SocketProbe,
+}
+
+/// The time since the server's start.
+#[derive(Debug, Clone)]
+pub(super) struct HttpClock {
+    environment: Environment,
+    started: Instant,
+}
+
+impl HttpClock {
+    pub(super) fn now(&self) -> Instant {
+        self.environment.now()
+    }
+
+    pub(super) fn ms(&self) -> u64 {
+        u64::try_from(self.environment.since(self.started).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// `ms` of this clock as an instant.
+    pub(super) fn at(&self, ms: u64) -> Instant {
+        self.started + Duration::from_millis(ms.min(u64::from(u32::MAX) * 1000))
+    }
+}
+
+/// Tells whether the thread of the applications' socket works. However many ask, it gets one task at
+/// a time.
+struct SocketProbe {
+    thread: ThreadProbe,
+    running: Mutex<Option<Shared<BoxFuture<'static, bool>>>>,
+}
+
+impl SocketProbe {
+    fn ask(&self) -> Shared<BoxFuture<'static, bool>> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        match running.as_ref().filter(|asked| asked.peek().is_none()) {
+            Some(asked) => asked.clone(),
+            None => {
+                let thread = self.thread.clone();
+                let asked = async move { thread.has_run_a_task().await }.boxed().shared();
+                running.insert(asked).clone()
+            }
+        }
+    }
+}
+
+impl HttpServer {
+    pub(super) fn new(
+        service: Arc<Service>,
+        limits: HttpLimits,
+        applications: ThreadProbe,
+        offers_snowflakes: bool,
+        layout: leaf_client::Layout,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let environment = service.environment.clone();
+        let started = environment.now();
+        Self {
+            service,
+            clock: HttpClock { environment, started },
+            roster: Roster::default(),
+            wrong_tokens: WrongTokens::new(started),
+            stopping: CancellationToken::new(),
+            offers_snowflakes,
+            layout,
+            metrics,
+            limits: RwLock::new(Arc::new(limits)),
+            applications: SocketProbe { thread: applications, running: Mutex::default() },
+        }
+    }
+
+    pub(super) fn limits(&self) -> Arc<HttpLimits> {
+        Arc::clone(&self.limits.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn change_limits(&self, limits: HttpLimits) {
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(limits);
+    }
+
+    /// Whether the thread that serves the applications works. Call this on a thread with timers.
+    pub(super) fn applications_are_served(&self) -> impl Future<Output = bool> + Send + use<> {
+        let asked = self.applications.ask();
+        async move { timeout(PROBE_LIMIT, asked).await.unwrap_or(false) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn many_that_ask_give_the_thread_one_task() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let thread = ThreadProbe::new(runtime.handle());
+        let probe = SocketProbe { thread, running: Mutex::default() };
+        let asked: Vec<_> = (0..100).map(|_| probe.ask()).collect();
+        assert!(asked.iter().all(|one| one.ptr_eq(&asked[0])));
+        // The thread does nothing, as if it hung.
+        assert!(timeout(PROBE_LIMIT, probe.ask()).await.is_err());
+        std::thread::spawn(move || drop(runtime)).join().unwrap();
+        assert!(!probe.ask().await, "the thread has ended");
+    }
+}
