@@ -161,7 +161,7 @@ mod tests {
 
     fn exposition() -> Exposition {
         let histogram = DurationHistogram::default();
-        [1, 3, 20_000].map(|ms| histogram.record(Duration::from_millis(ms)));
+        [1, 3, 20_000].into_iter().for_each(|ms| histogram.record(Duration::from_millis(ms)));
         let mut exposition = Exposition::default();
         let tag = |name: &'static str| vec![("tag", name.into())];
         exposition.add(&families::TAG_IDS, tag("a\"b\\c"), SampleValue::Whole(u64::MAX));

@@ -6,7 +6,8 @@ use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, StatusCode};
 
-use super::answer::{HttpAnswer, with_body};
+use super::answer::HttpAnswer;
+use super::body::with_body;
 use super::problem::HttpProblem;
 use super::request::HttpRequest;
 use super::route::{Handler, Route};
