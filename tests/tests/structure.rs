@@ -8,7 +8,7 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::structure::Structure;
 
 /// From the top floor down. Rooms on one floor do not use each other.
-const FLOORS: [&[&str]; 15] = [
+const FLOORS: [&[&str]; 14] = [
     &["cli"],
     &["app"],
     &["manager"],

@@ -356,7 +356,8 @@ mod tests {
         out.connect = false;
         let mut all = rule("all", &[], &[], &["*"]);
         all.subjects.everyone = true;
-        let unknown = Principal::Local(LocalUser { uid: 1000, gid: 1000, others: None });
+        let user = LocalUser { uid: 1000, gid: 1000, others: None, transport: "unix" };
+        let unknown = Principal::Local(user);
         let grant = access(vec![out, all.clone()]).grant(&unknown);
         assert!(refusal(grant.connect()).contains("does not tell"));
         assert!(grant.administer().is_err());

@@ -73,11 +73,8 @@ pub(super) fn check_certificates(config: &Config) -> Vec<Problem> {
 
 /// The secrets that leafd cannot read.
 pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
-    let outcomes = [
-        store_password(config).err(),
-        zookeeper_auth(config).err(),
-        http_tokens(config).err(),
-    ];
+    let outcomes =
+        [store_password(config).err(), zookeeper_auth(config).err(), http_tokens(config).err()];
     outcomes.into_iter().flatten().map(NoPassword::problem).collect()
 }
 

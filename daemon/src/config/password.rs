@@ -42,7 +42,8 @@ pub(crate) enum NoPassword {
 impl NoPassword {
     /// As a problem of the configuration.
     pub(crate) fn problem(self) -> Problem {
-        let (Self::File { key, .. } | Self::Token { key, .. } | Self::Credential { key, .. }) = self;
+        let (Self::File { key, .. } | Self::Token { key, .. } | Self::Credential { key, .. }) =
+            self;
         Problem::new(key, self.to_string())
     }
 }
