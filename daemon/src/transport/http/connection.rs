@@ -57,15 +57,23 @@ pub(super) async fn serve(
         .writev(false)
         .serve_connection(TokioIo::new(stream), exchange);
     let mut stop = pin!(server.stopping.cancelled());
-    let mut stopping = false;
+    let (mut waits_for_stop, mut stopping) = (false, false);
     let mut alarm = pin!(sleep_until(server.clock.now() + server.limits().request_timeout));
     let end = poll_fn(|cx| {
-        if !stopping && stop.as_mut().poll(cx).is_ready() {
+        // Once is enough: the task's waker stays the same.
+        if !waits_for_stop {
+            waits_for_stop = true;
+            let _ = stop.as_mut().poll(cx);
+        }
+        if !stopping && server.is_stopping() {
             stopping = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
         if connection.poll_without_shutdown(cx).is_ready() {
             return Poll::Ready(ConnectionEnd::Done);
+        }
+        if state.phase() == HttpPhase::Begun {
+            state.enter(HttpPhase::Head, server.clock.ms());
         }
         while alarm.as_mut().poll(cx).is_ready() {
             let now = server.clock.now();

@@ -12,7 +12,7 @@ use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::service::Service;
 use hyper::{Request, Response, StatusCode};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answer::HttpAnswer;
 use super::body::HttpBody;
@@ -75,8 +75,10 @@ impl Service<Request<Incoming>> for Exchange {
         let (head, body) = request.into_parts();
         let requests = this.state.count_request();
         if body.is_end_stream() {
-            this.state.enter(HttpPhase::Work, this.server.clock.ms());
-            return match this.answer(&head, &[]) {
+            // One look at the clock for the whole request.
+            let now = this.server.clock.now();
+            this.state.enter(HttpPhase::Work, this.server.clock.ms_at(now));
+            return match this.answer(&head, &[], now) {
                 HttpAnswer::Now(response) => {
                     PendingAnswer::Ready(Some(this.finish(response, requests)))
                 }
@@ -84,6 +86,7 @@ impl Service<Request<Incoming>> for Exchange {
                     let this = Arc::clone(this);
                     PendingAnswer::Waiting(Box::pin(async move {
                         let response = response.await;
+                        this.state.enter(HttpPhase::Work, this.server.clock.ms());
                         this.finish(response, requests)
                     }))
                 }
@@ -109,10 +112,15 @@ impl ConnectionExchange {
             Ok(body) => body,
             Err(problem) => return problem.closing().into_response(),
         };
-        self.state.enter(HttpPhase::Work, self.server.clock.ms());
-        match self.answer(head, &body) {
+        let now = self.server.clock.now();
+        self.state.enter(HttpPhase::Work, self.server.clock.ms_at(now));
+        match self.answer(head, &body, now) {
             HttpAnswer::Now(response) => response,
-            HttpAnswer::Later(response) => response.await,
+            HttpAnswer::Later(response) => {
+                let response = response.await;
+                self.state.enter(HttpPhase::Work, self.server.clock.ms());
+                response
+            }
         }
     }
 
@@ -136,7 +144,7 @@ impl ConnectionExchange {
     }
 
     /// Finds the route, lets the guard check the request, and asks the handler.
-    fn answer(&self, head: &Parts, body: &[u8]) -> HttpAnswer {
+    fn answer(&self, head: &Parts, body: &[u8], now: Instant) -> HttpAnswer {
         let facts = RequestFacts::of(&head.headers);
         let path = head.uri.path();
         let found = find(path);
@@ -147,7 +155,8 @@ impl ConnectionExchange {
             facts: &facts,
             any_host: found.is_some_and(|(route, _)| route.any_host),
         };
-        if let Err(problem) = check(request, &self.server.limits().hosts) {
+        let limits = self.server.limits();
+        if let Err(problem) = check(request, &limits.hosts) {
             return problem.into();
         }
         let Some((route, parameter)) = found else { return no_route(path).into() };
@@ -156,7 +165,6 @@ impl ConnectionExchange {
             Err(problem) => return problem.into(),
         };
         let mut caller = lock(&self.caller);
-        let now = self.server.clock.now();
         if !route.any_host
             && let Err(problem) =
                 caller.identify(facts.authorization, &self.server.wrong_tokens, now)
@@ -165,6 +173,7 @@ impl ConnectionExchange {
         }
         handler(&mut HttpRequest {
             server: &self.server,
+            limits: &limits,
             uri: &head.uri,
             headers: &head.headers,
             body,
@@ -181,7 +190,7 @@ impl ConnectionExchange {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let phase = if streams { HttpPhase::Stream } else { HttpPhase::Answer };
-        self.state.enter(phase, self.server.clock.ms());
+        self.state.turn(phase);
         response
     }
 }

@@ -28,7 +28,7 @@ pub(super) static ROUTES: &[Route] = &[
 ];
 
 fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    let as_leaf = request.server.limits().leaf_errors;
+    let as_leaf = request.limits.leaf_errors;
     let tag = match request.parameter() {
         Ok(tag) => tag,
         Err(problem) => return failure(problem, as_leaf).into(),
@@ -39,7 +39,7 @@ fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
 
 /// Java Leaf asks for a key here as well, and does not look at it.
 fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    let as_leaf = request.server.limits().leaf_errors;
+    let as_leaf = request.limits.leaf_errors;
     let outcome = request.ask(&Call::Snowflake { count: 1, timeout_ms: 0 });
     when_replied(outcome, move |reply| bare_id(reply, as_leaf))
 }
@@ -69,7 +69,7 @@ fn decode(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let id = query.text("snowflakeId").unwrap_or_default();
     let id = match number::<u64>("snowflakeId", id) {
         Ok(id) => id,
-        Err(problem) => return failure(problem, request.server.limits().leaf_errors).into(),
+        Err(problem) => return failure(problem, request.limits.leaf_errors).into(),
     };
     match request.server.layout.decode(id) {
         Ok(parts) => {

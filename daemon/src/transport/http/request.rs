@@ -10,6 +10,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::caller::{CallOutcome, HttpCaller};
+use super::limits::HttpLimits;
 use super::problem::HttpProblem;
 use super::query::{HttpQuery, segment};
 use super::server::HttpServer;
@@ -17,6 +18,7 @@ use super::server::HttpServer;
 /// A request that passed the guard, with its whole body.
 pub(super) struct HttpRequest<'a> {
     pub(super) server: &'a Arc<HttpServer>,
+    pub(super) limits: &'a HttpLimits,
     pub(super) uri: &'a Uri,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: &'a [u8],

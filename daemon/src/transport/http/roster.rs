@@ -29,11 +29,22 @@ pub(super) enum HttpPhase {
     Idle,
     /// leafd has closed its side, and discards what the client still sends.
     End,
+    /// Bytes of another request have come, and nobody has looked at them. Usually they are the whole
+    /// request, so the clock is read only if they are not.
+    Begun,
 }
 
 impl HttpPhase {
-    const ALL: [Self; 7] =
-        [Self::Head, Self::Body, Self::Work, Self::Answer, Self::Stream, Self::Idle, Self::End];
+    const ALL: [Self; 8] = [
+        Self::Head,
+        Self::Body,
+        Self::Work,
+        Self::Answer,
+        Self::Stream,
+        Self::Idle,
+        Self::End,
+        Self::Begun,
+    ];
 
     fn of(packed: u64) -> Self {
         let index = usize::try_from(packed & 7).unwrap_or_default();
@@ -64,6 +75,11 @@ impl HttpConnection {
 
     pub(super) fn enter(&self, phase: HttpPhase, now_ms: u64) {
         self.packed.store(now_ms << 3 | phase as u64, Ordering::Relaxed);
+    }
+
+    /// Enters another phase without a look at the clock: the time stays.
+    pub(super) fn turn(&self, phase: HttpPhase) {
+        self.enter(phase, self.since_ms());
     }
 
     pub(super) fn phase(&self) -> HttpPhase {
@@ -100,9 +116,11 @@ impl HttpConnection {
         let limit = match self.phase() {
             HttpPhase::Head | HttpPhase::Body => limits.request_timeout,
             HttpPhase::Idle => limits.idle_timeout,
-            HttpPhase::Work | HttpPhase::Answer | HttpPhase::Stream | HttpPhase::End => {
-                return None;
-            }
+            HttpPhase::Begun
+            | HttpPhase::Work
+            | HttpPhase::Answer
+            | HttpPhase::Stream
+            | HttpPhase::End => return None,
         };
         Some(self.since_ms().saturating_add(ms(limit)))
     }
@@ -117,7 +135,7 @@ impl HttpConnection {
             HttpPhase::Head | HttpPhase::Body | HttpPhase::End => Some((0, self.since_ms())),
             HttpPhase::Idle => Some((1, self.since_ms())),
             HttpPhase::Stream => Some((2, self.since_ms())),
-            HttpPhase::Work | HttpPhase::Answer => None,
+            HttpPhase::Begun | HttpPhase::Work | HttpPhase::Answer => None,
         }
     }
 }

@@ -42,7 +42,7 @@ impl Route {
     /// With the answer to a method that the path does not have.
     pub(super) fn handler(&self, method: &Method) -> Result<Handler, HttpProblem> {
         let found = self.methods.iter().find(|(known, _)| known == method);
-        let reads = self.allow.contains("HEAD") && method == Method::HEAD;
+        let reads = *method == Method::HEAD && self.allow.contains("HEAD");
         let found = found.or_else(|| self.methods.first().filter(|_| reads));
         found.map(|(_, handler)| *handler).ok_or_else(|| {
             let text = format!("{} has only {}", self.path, self.allow);

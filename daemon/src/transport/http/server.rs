@@ -1,5 +1,6 @@
 //! What the connections of the HTTP server share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(super) struct HttpServer {
     pub(super) wrong_tokens: WrongTokens,
     /// Cancelled when leafd stops: answers that go on and on end then.
     pub(super) stopping: CancellationToken,
+    /// Whether that is so. A load costs less than a look at the token.
+    is_stopping: AtomicBool,
     /// Whether snowflake IDs are turned on.
     pub(super) offers_snowflakes: bool,
     /// The layout of the snowflake IDs.
@@ -49,7 +52,13 @@ impl HttpClock {
     }
 
     pub(super) fn ms(&self) -> u64 {
-        u64::try_from(self.environment.since(self.started).as_millis()).unwrap_or(u64::MAX)
+        self.ms_at(self.now())
+    }
+
+    /// `now` in ms of this clock.
+    pub(super) fn ms_at(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.started);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// `ms` of this clock as an instant.
@@ -96,6 +105,7 @@ impl HttpServer {
             roster: Roster::default(),
             wrong_tokens: WrongTokens::new(started),
             stopping: CancellationToken::new(),
+            is_stopping: AtomicBool::new(false),
             offers_snowflakes,
             layout,
             metrics,
@@ -106,6 +116,16 @@ impl HttpServer {
 
     pub(super) fn limits(&self) -> Arc<HttpLimits> {
         Arc::clone(&self.limits.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the connections end.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.stopping.cancel();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
     }
 
     pub(super) fn change_limits(&self, limits: HttpLimits) {

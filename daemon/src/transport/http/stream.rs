@@ -63,7 +63,7 @@ impl AsyncRead for HttpStream {
             HttpSocket::Unix(stream) => ready!(Pin::new(stream).poll_read(cx, buffer))?,
         }
         if buffer.filled().len() > before && this.state.phase() == HttpPhase::Idle {
-            this.state.enter(HttpPhase::Head, this.clock.ms());
+            this.state.turn(HttpPhase::Begun);
         }
         Poll::Ready(Ok(()))
     }
@@ -99,7 +99,7 @@ impl AsyncWrite for HttpStream {
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The sockets have no buffer of their own: what was written is on its way.
         if self.state.phase() == HttpPhase::Answer {
-            self.state.enter(HttpPhase::Idle, self.clock.ms());
+            self.state.turn(HttpPhase::Idle);
         }
         Poll::Ready(Ok(()))
     }

@@ -156,7 +156,7 @@ impl Transport for HttpTransport {
             self.stop.cancel();
             self.accepting.close();
             self.accepting.wait().await;
-            self.server.stopping.cancel();
+            self.server.stop();
             self.connections.close();
             if timeout(grace, self.connections.wait()).await.is_err() {
                 let open = self.connections.len();
