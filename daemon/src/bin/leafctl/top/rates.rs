@@ -97,7 +97,7 @@ pub(super) fn limit(tag: &TagStatus, rate: Option<PerSecond>) -> String {
         let seconds = u64::try_from(seconds).ok().filter(|_| rate > 0)?;
         match seconds {
             ..DAY_S => Some(format!("{name} in {}", rough(seconds * 1000))),
-            ..YEAR_S => Some(format!("{name} in {} d", seconds / DAY_S)),
+            DAY_S..YEAR_S => Some(format!("{name} in {} d", seconds / DAY_S)),
             _ if seconds / YEAR_S < 1000 => Some(format!("{name} in {} y", seconds / YEAR_S)),
             _ => None,
         }

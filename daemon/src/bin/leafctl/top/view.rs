@@ -70,9 +70,10 @@ impl TopView {
         if let Some(before) = before.filter(|before| *before != pid) {
             self.tags.clear();
             self.rates = TotalRates::default();
+            let at = second(at_ms);
             let text =
-                format!("leafd has restarted: pid {before} is now {pid}, since {} or before");
-            self.restart = Some(text.replace("{}", &second(at_ms)));
+                format!("leafd has restarted: pid {before} is now {pid}, since {at} or before");
+            self.restart = Some(text);
         }
         self.rates.note(round.at, &round.status);
         self.status = Some(round.status);
