@@ -88,7 +88,7 @@ fn the_busiest_tag_comes_first_with_its_rate_bars_and_trend_in_every_size() {
         let shown = screen.iter().filter(|line| line.starts_with("a-")).count() + 1;
         assert!(shown >= tags, "{shown} tags:\n{screen:#?}");
         assert!(has(&screen, " of 61"), "{screen:#?}");
-        assert!(has(&screen, "TREND") == (columns == 200), "{screen:#?}");
+        assert!(has(&screen, "TREND") || columns < 200, "{screen:#?}");
         assert!(has(&screen, "▁") || columns < 60, "a sparkline:\n{screen:#?}");
         assert!(terminal.is_alternate_screen() && !terminal.has_wrapped());
         terminal.type_keys("q");
