@@ -79,6 +79,7 @@ QUICK = {
     "leafctl_json": "an_error_is_one_json_object",
     "leafctl_health": "a_daemon_that_answers_is_healthy",
     "leafctl_status": "with_many_tags_the_summary",
+    "leafctl_top": "the_busiest_tag",
     "leafctl_watch": "the_watch_redraws",
     "lifecycle": "sigterm_and_sigint",
     "metrics": "requests_are_counted",

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use super::status::StatusArgs;
+pub use super::top::TopArgs;
 use crate::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leaf_client::Layout;
@@ -101,6 +102,8 @@ pub enum LeafctlCommand {
     Decode(DecodeArgs),
     /// Show what leafd is doing: its tags and ranges, its worker ID, its clock
     Status(StatusArgs),
+    /// Watch leafd live: the rates of its tags, their ranges and errors, its snowflake IDs
+    Top(TopArgs),
     /// Check whether leafd answers, for probes: exit with 0, or with 69 and print the reason
     Health {
         /// Also check that leafd can issue IDs: fail if snowflake IDs are enabled but not

@@ -6,6 +6,7 @@ pub mod examples;
 pub mod leafctl;
 pub mod leafd;
 pub mod status;
+pub mod top;
 
 use std::ffi::OsString;
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::duration;
 
-/// The shortest interval of `--watch`: what it asks for must not become a load.
+/// The shortest interval of `--watch` and of `top`: what it asks for must not become a load.
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The arguments of `status`.
@@ -41,7 +41,11 @@ pub struct StatusArgs {
     pub watch: Option<Duration>,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// Parses an interval between questions.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match duration::parse(text)? {
         short if short < SHORTEST => Err("the interval must be at least 100ms".to_owned()),
         interval => Ok(interval),

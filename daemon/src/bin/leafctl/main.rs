@@ -16,6 +16,7 @@ pub(crate) mod explain;
 pub(crate) mod health;
 pub(crate) mod ids;
 pub(crate) mod lines;
+pub(crate) mod live;
 pub(crate) mod name;
 pub(crate) mod next;
 pub(crate) mod output;
@@ -25,6 +26,7 @@ pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod tag;
 pub(crate) mod text;
+pub(crate) mod top;
 pub(crate) mod version;
 pub(crate) mod worker;
 
@@ -78,6 +80,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         }
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),
+        LeafctlCommand::Top(args) => top::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Health { ready, json } => health::run(&cli.daemon, *ready, *json, &mut out),
         LeafctlCommand::Doctor(args) => doctor::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),

@@ -1,8 +1,10 @@
 //! The terminal that leafctl writes to, if it is one: its size, and what it can do.
 
 use std::env;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, Write, stdout};
 
+use crate::exit::Failure;
+use crate::output::Output;
 use crate::text;
 
 /// The size to assume where a terminal does not know its own, such as a serial console.
@@ -72,6 +74,24 @@ impl Screen {
     pub(crate) fn rows_of(&self, text: &str) -> usize {
         text::width(text).div_ceil(self.columns).max(1)
     }
+}
+
+/// Prints lines one below the other, painted if `screen` is what they go to.
+///
+/// # Errors
+/// `Output`.
+pub(crate) fn print<W: Write>(
+    lines: &[Line],
+    screen: Option<&Screen>,
+    out: &mut Output<W>,
+) -> Result<(), Failure> {
+    for line in lines {
+        match screen {
+            Some(screen) => out.line(screen.painted(line))?,
+            None => out.line(&line.text)?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

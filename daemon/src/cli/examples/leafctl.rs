@@ -48,6 +48,14 @@ pub(super) const EXAMPLES: Examples = &[
         ],
     ),
     (
+        "leafctl top",
+        &[
+            example("leafctl top", "Watch the busiest tags live"),
+            example("leafctl top --sort urgency --interval 5s", "Watch those in trouble, calmly"),
+            example("leafctl top --count 2 > rates.txt", "Keep the rates of one second"),
+        ],
+    ),
+    (
         "leafctl health",
         &[
             example("leafctl health", "Probe whether leafd is alive"),

@@ -1,8 +1,8 @@
 //! `leafctl status`: the daemon's state, as text or as JSON.
 
-mod gather;
+pub(crate) mod gather;
 mod page;
-mod summary;
+pub(crate) mod summary;
 mod view;
 mod watch;
 
@@ -10,11 +10,12 @@ use std::io::Write;
 
 use leafd::cli::leafctl::{DaemonArgs, StatusArgs};
 
+pub(crate) use self::page::MOST_READ;
 use self::view::StatusView;
 use crate::connect;
 use crate::exit::Failure;
 use crate::output::Output;
-use crate::screen::{Line, Screen};
+use crate::screen::{self, Screen};
 
 /// Prints the status. Any status is a success, even one that reports failures.
 ///
@@ -36,29 +37,15 @@ pub(crate) fn run<W: Write>(
     }
     // The shell's prompt takes the last row.
     let fits = screen.map(|screen| Screen { rows: screen.rows.saturating_sub(1), ..screen });
-    print(&page::page(&snapshot, args, fits.as_ref()), screen.as_ref(), out)
+    screen::print(&page::page(&snapshot, args, fits.as_ref()), screen.as_ref(), out)
 }
 
 /// How many tags to read.
 fn most(args: &StatusArgs, screen: Option<&Screen>) -> usize {
     match screen {
-        Some(_) if !args.json && !args.all => page::MOST_READ,
+        Some(_) if !args.json && !args.all => MOST_READ,
         _ => usize::MAX,
     }
-}
-
-fn print<W: Write>(
-    lines: &[Line],
-    screen: Option<&Screen>,
-    out: &mut Output<W>,
-) -> Result<(), Failure> {
-    for line in lines {
-        match screen {
-            Some(screen) => out.line(screen.painted(line))?,
-            None => out.line(&line.text)?,
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

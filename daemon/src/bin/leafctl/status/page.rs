@@ -19,7 +19,7 @@ const LEAST_TEXT: usize = 10;
 
 /// How many tags to read where only the most urgent are shown: more would make a fleet's worth of
 /// tags slow to look at.
-pub(super) const MOST_READ: usize = 10_000;
+pub(crate) const MOST_READ: usize = 10_000;
 
 /// The lines for a terminal that has `screen.rows` rows to spare, or for a program.
 pub(super) fn page(snapshot: &Snapshot, args: &StatusArgs, screen: Option<&Screen>) -> Vec<Line> {

@@ -49,7 +49,7 @@ pub(super) fn entries(status: &DaemonStatus) -> Vec<Entry> {
 }
 
 /// When the layout of the snowflake IDs ends, in milliseconds since 1970.
-pub(super) fn layout_end_ms(status: &SnowflakeStatus) -> Option<u64> {
+pub(crate) fn layout_end_ms(status: &SnowflakeStatus) -> Option<u64> {
     status.layout.parse::<Layout>().ok().map(|layout| layout.end_ms())
 }
 
@@ -66,14 +66,18 @@ fn segments(totals: &SegmentTotals, to: &mut Vec<Entry>) {
         ),
         tone: if totals.waiting > 0 { Tone::Warning } else { Tone::Plain },
     });
-    if !totals.store_error.is_empty() {
-        let text = format!("the store failed: {}", harmless(&totals.store_error));
-        to.push(Entry::toned(Tone::Failure, text));
-    }
+    to.extend(store_failure(totals).map(|text| Entry::toned(Tone::Failure, text)));
 }
 
-fn snowflake(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
-    let (text, tone) = match &status.state {
+/// Why the store failed; none if it works.
+pub(crate) fn store_failure(totals: &SegmentTotals) -> Option<String> {
+    let error = &totals.store_error;
+    (!error.is_empty()).then(|| format!("the store failed: {}", harmless(error)))
+}
+
+/// Whether there are snowflake IDs.
+pub(crate) fn state(status: &SnowflakeStatus) -> (String, Tone) {
+    match &status.state {
         SnowflakeState::Serving => ("serving".to_owned(), Tone::Plain),
         SnowflakeState::ClockBehind { behind_ms } => {
             (format!("waiting: the clock is {} behind", rough(*behind_ms)), Tone::Warning)
@@ -84,14 +88,14 @@ fn snowflake(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
         SnowflakeState::Starting { reason } => {
             (format!("starting: {}", harmless(reason)), Tone::Warning)
         }
-    };
+    }
+}
+
+fn snowflake(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
+    let (text, tone) = state(status);
     to.push(Entry { label: "snowflake", text, tone });
-    let worker = status
-        .worker
-        .map_or_else(|| "no worker ID".to_owned(), |worker| format!("worker {worker}"));
-    let registry = harmless(&status.registry);
     let issued = grouped(status.issued);
-    to.push(Entry::plain("", format!("{worker} by {registry}, IDs issued {issued}")));
+    to.push(Entry::plain("", format!("{}, IDs issued {issued}", worker(status))));
     to.push(layout(status));
     registration(status, to);
     for (name, unix_ms) in [
@@ -111,18 +115,29 @@ fn snowflake(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
     }
 }
 
+/// The worker ID and where it comes from.
+pub(crate) fn worker(status: &SnowflakeStatus) -> String {
+    let registry = harmless(&status.registry);
+    match status.worker {
+        Some(worker) => format!("worker {worker} by {registry}"),
+        None => format!("no worker ID by {registry}"),
+    }
+}
+
 fn layout(status: &SnowflakeStatus) -> Entry {
-    let end_ms = layout_end_ms(status);
-    let left_ms = end_ms.map(|end_ms| end_ms.saturating_sub(status.clock_unix_ms));
-    let soon = left_ms.filter(|left_ms| *left_ms < YEAR_MS);
-    let end = end_ms.map(|end_ms| {
-        let moment = rfc3339(end_ms);
-        let date = moment.split_once('T').map_or(moment.as_str(), |(date, _)| date);
-        let left = soon.map(|left_ms| format!(", in {}", rough(left_ms))).unwrap_or_default();
-        format!(", ends {date}{left}")
-    });
-    let text = format!("layout   {}{}", harmless(&status.layout), end.unwrap_or_default());
-    Entry::toned(if soon.is_some() { Tone::Warning } else { Tone::Plain }, text)
+    let (end, tone) = layout_end(status);
+    Entry::toned(tone, format!("layout   {}{end}", harmless(&status.layout)))
+}
+
+/// The day on which the layout ends, and in how long if that is soon.
+pub(crate) fn layout_end(status: &SnowflakeStatus) -> (String, Tone) {
+    let Some(end_ms) = layout_end_ms(status) else { return (String::new(), Tone::Plain) };
+    let moment = rfc3339(end_ms);
+    let date = moment.split_once('T').map_or(moment.as_str(), |(date, _)| date);
+    match end_ms.saturating_sub(status.clock_unix_ms) {
+        soon_ms @ ..YEAR_MS => (format!(", ends {date}, in {}", rough(soon_ms)), Tone::Warning),
+        _ => (format!(", ends {date}"), Tone::Plain),
+    }
 }
 
 /// What a registry with a list of instances knows about this leafd.
@@ -134,15 +149,15 @@ fn registration(status: &SnowflakeStatus, to: &mut Vec<Entry>) {
         };
         to.push(Entry::plain("", format!("identity {}, {report}", harmless(&status.identity))));
     }
-    if !status.registry_error.is_empty() {
-        let until = status.limit_unix_ms.map(|limit| format!("; IDs until {}", rfc3339(limit)));
-        let text = format!(
-            "the registry failed: {}{}",
-            harmless(&status.registry_error),
-            until.unwrap_or_default(),
-        );
-        to.push(Entry::toned(Tone::Failure, text));
-    }
+    to.extend(registry_failure(status).map(|text| Entry::toned(Tone::Failure, text)));
+}
+
+/// Why the registry failed, and until when there are IDs without it; none if it works.
+pub(crate) fn registry_failure(status: &SnowflakeStatus) -> Option<String> {
+    let error = &status.registry_error;
+    let until = status.limit_unix_ms.map(|limit| format!("; IDs until {}", rfc3339(limit)));
+    let until = until.unwrap_or_default();
+    (!error.is_empty()).then(|| format!("the registry failed: {}{until}", harmless(error)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The tables of tags, one of `status` and one of `tag list`, with the same words. Counts have commas
 //! between thousands; IDs have none, so that they can be pasted.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use leaf_client::wire::TagStatus;
 
@@ -16,14 +16,17 @@ const SOON_S: u64 = 60;
 /// Sorts the tags that need an operator first to the front: those with requests that wait, then
 /// those whose last lease failed, then those whose IDs in memory run out first.
 pub(crate) fn most_urgent_first(tags: &mut [TagStatus]) {
-    tags.sort_by(|a, b| {
-        let urgency = |tag: &TagStatus| {
-            let fails = !tag.lease_error.is_empty();
-            let lasts = tag.seconds_left.unwrap_or(u64::MAX);
-            (Reverse(tag.waiting > 0), Reverse(fails), lasts, Reverse(tag.issued))
-        };
-        urgency(a).cmp(&urgency(b)).then_with(|| a.tag.cmp(&b.tag))
-    });
+    tags.sort_by(by_urgency);
+}
+
+/// The order of [`most_urgent_first`].
+pub(crate) fn by_urgency(a: &TagStatus, b: &TagStatus) -> Ordering {
+    let urgency = |tag: &TagStatus| {
+        let fails = !tag.lease_error.is_empty();
+        let lasts = tag.seconds_left.unwrap_or(u64::MAX);
+        (Reverse(tag.waiting > 0), Reverse(fails), lasts, Reverse(tag.issued))
+    };
+    urgency(a).cmp(&urgency(b)).then_with(|| a.tag.cmp(&b.tag))
 }
 
 /// A table of what leafd holds of each tag in memory: the heading, and a line for each tag. With
@@ -48,7 +51,6 @@ pub(crate) fn range_lines(
         ("ERROR", Align::Left, Fit::Cut(20)),
     ]);
     for tag in tags {
-        let is_known = !store_error.is_empty() && tag.lease_error == store_error;
         table.row([
             harmless(&tag.tag),
             grouped(tag.remaining),
@@ -61,10 +63,7 @@ pub(crate) fn range_lines(
             last_lease(tag),
             span(tag.current),
             span(tag.next),
-            match is_known && columns.is_some() {
-                true => "the store fails".to_owned(),
-                false => harmless(&tag.lease_error),
-            },
+            error(tag, if columns.is_some() { store_error } else { "" }),
         ]);
     }
     let tones = std::iter::once(Tone::Heading).chain(tags.iter().map(tone));
@@ -72,7 +71,16 @@ pub(crate) fn range_lines(
     lines.map(|(text, tone)| Line { text, tone }).collect()
 }
 
-fn tone(tag: &TagStatus) -> Tone {
+/// Why the last lease failed, in short if that is the error of the store, which is shown already.
+pub(crate) fn error(tag: &TagStatus, store_error: &str) -> String {
+    if !store_error.is_empty() && tag.lease_error == store_error {
+        return "the store fails".to_owned();
+    }
+    harmless(&tag.lease_error)
+}
+
+/// The colour of a tag's line.
+pub(crate) fn tone(tag: &TagStatus) -> Tone {
     let fails = !tag.lease_error.is_empty();
     match tag.seconds_left {
         _ if tag.waiting > 0 => Tone::Failure,

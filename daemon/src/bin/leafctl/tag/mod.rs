@@ -14,8 +14,8 @@ use crate::output::{Output, harmless};
 use crate::screen::Screen;
 use crate::{ask, connect};
 
-pub(crate) use self::columns::{most_urgent_first, range_lines};
-pub(crate) use self::view::TagView;
+pub(crate) use self::columns::{by_urgency, error, most_urgent_first, range_lines, tone};
+pub(crate) use self::view::{TagView, lasts};
 
 /// Executes one command of `leafctl tag`.
 ///

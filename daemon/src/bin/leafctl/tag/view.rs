@@ -104,7 +104,7 @@ pub(super) fn last_lease(tag: &TagStatus) -> String {
 
 /// How long the IDs in memory last at the present rate. What lasts longer than a day says no more
 /// than that: after a burst, the few IDs of its end would promise months.
-pub(super) fn lasts(tag: &TagStatus) -> String {
+pub(crate) fn lasts(tag: &TagStatus) -> String {
     match tag.seconds_left {
         None => "idle".to_owned(),
         Some(0) => "0 s".to_owned(),

@@ -4,57 +4,34 @@ use std::time::Duration;
 
 use leafd::cli::leafctl::StatusArgs;
 use leafd::duration::rough;
-use leafd::rfc3339::rfc3339;
 
 use super::super::gather::Snapshot;
 use super::super::page::{page, paragraph};
 use crate::exit::Failure;
-use crate::output::harmless;
+use crate::live::{Contact, Reading, second};
 use crate::screen::{Line, Screen, Tone};
 
 /// What is known so far.
 #[derive(Debug)]
 pub(super) struct History {
     interval: Duration,
-    /// When leafctl last asked, in milliseconds since 1970.
-    asked_ms: u64,
+    contact: Contact,
     last: Option<(u64, Snapshot)>,
-    outage: Option<Outage>,
-}
-
-#[derive(Debug)]
-struct Outage {
-    since_ms: u64,
-    why: String,
 }
 
 impl History {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, asked_ms: 0, last: None, outage: None }
+        Self { interval, contact: Contact::default(), last: None }
     }
 
-    /// Notes what leafd answered to a question asked at `at_ms` (since 1970).
+    /// Notes what leafd answered.
     ///
     /// # Errors
     /// The failure, if asking again cannot help.
-    pub(super) fn note(
-        &mut self,
-        at_ms: u64,
-        result: Result<Snapshot, Failure>,
-    ) -> Result<(), Failure> {
-        self.asked_ms = at_ms;
-        match result {
-            Ok(snapshot) => {
-                self.last = Some((at_ms, snapshot));
-                self.outage = None;
-            }
-            Err(Failure::Unavailable(why)) => {
-                // The remedy below the first line is for an operator who has just begun.
-                let why = why.lines().next().unwrap_or_default().to_owned();
-                let since_ms = self.outage.as_ref().map_or(at_ms, |outage| outage.since_ms);
-                self.outage = Some(Outage { since_ms, why });
-            }
-            Err(failure) => return Err(failure),
+    pub(super) fn note(&mut self, reading: Reading<Snapshot>) -> Result<(), Failure> {
+        let at_ms = reading.at_ms;
+        if let Some(snapshot) = self.contact.note(reading)? {
+            self.last = Some((at_ms, snapshot));
         }
         Ok(())
     }
@@ -62,12 +39,13 @@ impl History {
     /// The whole screen. While leafd is unreachable, that comes first, then its last status.
     pub(super) fn frame(&self, args: &StatusArgs, screen: &Screen) -> Vec<Line> {
         let mut lines = paragraph(&self.heading(), Tone::Heading, Some(screen));
-        if let Some(outage) = &self.outage {
-            lines.extend(paragraph(&self.unreachable(outage), Tone::Failure, Some(screen)));
+        let unreachable = self.contact.unreachable();
+        if let Some(text) = &unreachable {
+            lines.extend(paragraph(text, Tone::Failure, Some(screen)));
         }
         if let Some((at_ms, snapshot)) = &self.last {
             lines.push(Line::plain(""));
-            if self.outage.is_some() {
+            if unreachable.is_some() {
                 let text = format!("Its last status, of {}:", second(*at_ms));
                 lines.extend(paragraph(&text, Tone::Plain, Some(screen)));
             }
@@ -82,11 +60,13 @@ impl History {
 
     /// One block of many: the time, what leafd says at that time, and an empty line.
     pub(super) fn block(&self, args: &StatusArgs, screen: Option<&Screen>) -> Vec<Line> {
-        let mut lines =
-            vec![Line { text: format!("at {}", second(self.asked_ms)), tone: Tone::Heading }];
-        match (&self.outage, &self.last) {
-            (Some(outage), _) => {
-                lines.extend(paragraph(&self.unreachable(outage), Tone::Failure, screen));
+        let mut lines = vec![Line {
+            text: format!("at {}", self.contact.asked().unwrap_or_default()),
+            tone: Tone::Heading,
+        }];
+        match (self.contact.unreachable(), &self.last) {
+            (Some(text), _) => {
+                lines.extend(paragraph(&text, Tone::Failure, screen));
             }
             (None, Some((_, snapshot))) => {
                 let rest = |screen: &Screen| screen.rows.saturating_sub(2);
@@ -101,32 +81,13 @@ impl History {
 
     fn heading(&self) -> String {
         let interval = u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX);
-        let moment = match self.asked_ms {
-            0 => "waiting for leafd".to_owned(),
-            asked_ms => second(asked_ms),
-        };
+        let moment = self.contact.asked().unwrap_or_else(|| "waiting for leafd".to_owned());
         format!("{moment}, every {}; q ends", rough(interval))
-    }
-
-    fn unreachable(&self, outage: &Outage) -> String {
-        let lasted = self.asked_ms.saturating_sub(outage.since_ms);
-        format!(
-            "leafd is unreachable since {} ({}): {}",
-            second(outage.since_ms),
-            rough(lasted / 1000 * 1000),
-            harmless(&outage.why),
-        )
     }
 }
 
 fn rows(screen: &Screen, lines: &[Line]) -> usize {
     lines.iter().map(|line| screen.rows_of(&line.text)).sum()
-}
-
-/// A moment to the second.
-fn second(unix_ms: u64) -> String {
-    let moment = rfc3339(unix_ms);
-    moment.split_once('.').map_or(moment.clone(), |(second, _)| format!("{second}Z"))
 }
 
 #[cfg(test)]
@@ -140,13 +101,15 @@ mod tests {
 
     fn watched() -> History {
         let mut history = History::new(Duration::from_secs(2));
-        history.note(AT, Ok(snapshot(SnowflakeState::Serving))).unwrap();
+        let result = Ok(snapshot(SnowflakeState::Serving));
+        history.note(Reading { at_ms: AT, result }).unwrap();
         history
     }
 
     fn down(history: &mut History, at_ms: u64) {
         let why = "cannot connect to leafd at /s\nIs leafd running?".to_owned();
-        history.note(at_ms, Err(Failure::Unavailable(why))).unwrap();
+        let result = Err(Failure::Unavailable(why));
+        history.note(Reading { at_ms, result }).unwrap();
     }
 
     fn text(lines: &[Line]) -> String {
@@ -165,7 +128,8 @@ mod tests {
         assert!(frame.starts_with(begin), "{frame}");
         let block = text(&history.block(&arguments(&[]), None));
         assert!(block.starts_with("at 2020-09-13T12:27:44Z\nleafd is unreachable"), "{block}");
-        history.note(AT + 66_000, Ok(snapshot(SnowflakeState::Serving))).unwrap();
+        let result = Ok(snapshot(SnowflakeState::Serving));
+        history.note(Reading { at_ms: AT + 66_000, result }).unwrap();
         let frame = text(&history.frame(&arguments(&[]), &SCREEN));
         assert!(!frame.contains("unreachable") && !frame.contains("last status"), "{frame}");
         down(&mut history, AT + 70_000);
@@ -175,8 +139,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_no_repetition_changes_ends_the_watch() {
-        let refused = Failure::Usage("206 Forbidden".to_owned());
-        assert_eq!(watched().note(AT, Err(refused)).unwrap_err().code(), 64);
+        let result = Err(Failure::Usage("206 Forbidden".to_owned()));
+        assert_eq!(watched().note(Reading { at_ms: AT, result }).unwrap_err().code(), 64);
     }
 
     #[test]

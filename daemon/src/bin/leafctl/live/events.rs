@@ -14,8 +14,14 @@ use nix::unistd::read;
 use super::mode::FullScreen;
 
 /// The signals that leafctl waits for instead of being interrupted.
-const SIGNALS: [Signal; 5] =
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGTSTP, Signal::SIGWINCH];
+const SIGNALS: [Signal; 6] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGTSTP,
+    Signal::SIGWINCH,
+];
 
 /// One thing that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +32,8 @@ pub(super) enum Event {
     Resized,
     /// Ctrl-Z.
     Suspend,
+    /// The operator typed this byte.
+    Key(u8),
     /// The operator or the reader of the output has had enough.
     End,
 }
@@ -33,7 +41,6 @@ pub(super) enum Event {
 /// Where events come from.
 pub(super) struct Events {
     signals: SignalFd,
-    keys: bool,
 }
 
 impl Events {
@@ -46,7 +53,7 @@ impl Events {
         SIGNALS.into_iter().for_each(|signal| signals.add(signal));
         signals.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        Ok(Self { signals: SignalFd::with_flags(&signals, flags)?, keys: true })
+        Ok(Self { signals: SignalFd::with_flags(&signals, flags)? })
     }
 
     /// Waits for an event. Only on a full screen are keys read: elsewhere, standard input may belong
@@ -59,7 +66,7 @@ impl Events {
         mut bell: &UnixStream,
         full_screen: Option<&FullScreen>,
     ) -> io::Result<Event> {
-        let reads_keys = self.keys && full_screen.is_some_and(FullScreen::reads_keys);
+        let reads_keys = full_screen.is_some_and(FullScreen::reads_keys);
         loop {
             let (input, output) = (stdin(), stdout());
             let key_flags = if reads_keys { PollFlags::POLLIN } else { PollFlags::empty() };
@@ -85,12 +92,17 @@ impl Events {
             if signal && let Some(event) = self.signal()? {
                 return Ok(event);
             }
-            if reads_keys && key && Self::key_ends()? {
-                return Ok(Event::End);
+            if reads_keys
+                && key
+                && let Some(event) = Self::key()?
+            {
+                return Ok(event);
             }
             if answer {
-                let _ = bell.read(&mut [0; 64])?;
-                return Ok(Event::Answered);
+                return match bell.read(&mut [0; 64])? {
+                    0 => Err(io::Error::other("the thread that asks has ended")),
+                    _ => Ok(Event::Answered),
+                };
             }
         }
     }
@@ -106,13 +118,15 @@ impl Events {
         }))
     }
 
-    /// Whether the operator typed `q`, or nobody can type any more.
-    fn key_ends() -> io::Result<bool> {
-        let mut keys = [0; 64];
-        match read(stdin(), &mut keys) {
-            Ok(0) => Ok(true),
-            Ok(count) => Ok(keys.iter().take(count).any(|key| matches!(key, b'q' | b'Q'))),
-            Err(Errno::EINTR | Errno::EAGAIN) => Ok(false),
+    /// The next byte that the operator typed, and no more: what follows the key that ends leafctl is
+    /// for the shell.
+    fn key() -> io::Result<Option<Event>> {
+        let mut byte = [0];
+        match read(stdin(), &mut byte) {
+            // Nobody can type any more.
+            Ok(0) => Ok(Some(Event::End)),
+            Ok(_) => Ok(Some(Event::Key(u8::from_ne_bytes(byte)))),
+            Err(Errno::EINTR | Errno::EAGAIN) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

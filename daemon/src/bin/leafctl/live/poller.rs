@@ -7,37 +7,35 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leafd::cli::leafctl::DaemonArgs;
-
-use super::super::gather::{self, Snapshot};
-use crate::connect;
 use crate::exit::Failure;
 
 /// What came of one question.
-pub(super) struct Reading {
+pub(crate) struct Reading<T> {
     /// When it was asked, in milliseconds since 1970.
-    pub(super) at_ms: u64,
-    pub(super) result: Result<Snapshot, Failure>,
+    pub(crate) at_ms: u64,
+    pub(crate) result: Result<T, Failure>,
 }
 
 /// The asking thread, seen from outside. It ends with the process, or when this is dropped.
-pub(super) struct Poller {
-    readings: Receiver<Reading>,
+pub(super) struct Poller<T> {
+    readings: Receiver<Reading<T>>,
     bell: UnixStream,
 }
 
-impl Poller {
-    /// Asks at once, and then after each `interval`, for the status and the first `most` tags.
+impl<T: Send + 'static> Poller<T> {
+    /// Asks at once, and then after each `interval`.
     ///
     /// # Errors
     /// If the system has no more threads or descriptors.
-    pub(super) fn start(daemon: &DaemonArgs, interval: Duration, most: usize) -> io::Result<Self> {
+    pub(super) fn start(
+        interval: Duration,
+        ask: impl FnMut() -> Result<T, Failure> + Send + 'static,
+    ) -> io::Result<Self> {
         let (bell, ring) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         let (to, readings) = channel();
-        let daemon = daemon.clone();
-        let ask = move || poll(&daemon, interval, most, &to, &ring);
-        thread::Builder::new().name("status".to_owned()).spawn(ask)?;
+        let run = move || poll(interval, ask, &to, &ring);
+        thread::Builder::new().name("status".to_owned()).spawn(run)?;
         Ok(Self { readings, bell })
     }
 
@@ -47,22 +45,20 @@ impl Poller {
     }
 
     /// The readings since the last call.
-    pub(super) fn readings(&self) -> impl Iterator<Item = Reading> {
+    pub(super) fn readings(&self) -> impl Iterator<Item = Reading<T>> {
         self.readings.try_iter()
     }
 }
 
-fn poll(
-    daemon: &DaemonArgs,
+fn poll<T>(
     interval: Duration,
-    most: usize,
-    to: &Sender<Reading>,
+    mut ask: impl FnMut() -> Result<T, Failure>,
+    to: &Sender<Reading<T>>,
     mut ring: &UnixStream,
 ) {
     loop {
         let at_ms = now_ms();
-        let client = connect::prompt(daemon);
-        let result = client.and_then(|mut client| gather::read(&mut client, most));
+        let result = ask();
         if to.send(Reading { at_ms, result }).is_err() || ring.write_all(&[0]).is_err() {
             return;
         }
