@@ -180,6 +180,8 @@ fn a_wrong_type_is_told_with_what_to_write_instead() {
         ("[segment]\nmax-count = 5", "max-count is a key of [socket]"),
         ("[store]\npassword = 12345", "put it in quotes"),
         ("[store]\npassword = hunter2", "put the value in quotes"),
+        ("[store]\npassword = \"hunter2", "is not TOML: invalid basic string, expected `\"`"),
+        ("[socket]\npath = \"/run/x.sock", "is not TOML: invalid basic string, expected `\"`"),
     ] {
         let found = mistakes(line);
         assert!(found.len() == 1 && found[0].contains(write), "{line}: {found:#?}");
