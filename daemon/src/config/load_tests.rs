@@ -173,6 +173,7 @@ fn a_wrong_type_is_told_with_what_to_write_instead() {
         ("[access]\nrules = [{ users = \"root\" }]", "write [\"root\"]"),
         ("[socket]\nmax-count = 1\nmax-count = 2", "is not TOML: duplicate key"),
         ("[log]\nlevel = info", "lacks quotes; write \"info\""),
+        ("[socket]\npath = “/run/x.sock”", "lacks quotes; write \"/run/x.sock\""),
         ("[log]\nlevel = \"inof\"", "did you mean info?"),
         ("[log]\nformat = \"jsno\"", "did you mean json?"),
         ("segment = 5", "write [segment], and its keys below it"),
