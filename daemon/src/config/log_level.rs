@@ -38,7 +38,9 @@ fn not_a_module(text: &str) -> Option<String> {
     };
     let is_level = LEVELS.contains(&text.to_lowercase().as_str());
     (is_level || !text.split("::").all(is_name)).then(|| {
-        format!("{text:?} is not a module; write it like \"info,leafd::segment=debug\", without spaces")
+        format!(
+            "{text:?} is not a module; write it like \"info,leafd::segment=debug\", without spaces"
+        )
     })
 }
 
@@ -116,7 +118,10 @@ mod tests {
             assert_eq!(wrong(level), None, "{level:?}");
         }
         for (level, why) in [
-            ("debgu", "\"debgu\" is not a level (error, warn, info, debug, trace, off); did you mean debug?"),
+            (
+                "debgu",
+                "\"debgu\" is not a level (error, warn, info, debug, trace, off); did you mean debug?",
+            ),
             ("wran,leafd::segment=debug", "off); did you mean warn?"),
             ("info,leafd=lod", "\"lod\" is not a level"),
             ("", "\"\" is not a level (error, warn"),

@@ -25,9 +25,11 @@ impl Ensemble {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         // Not quoted: what is before the @ is probably a password.
         if text.contains('@') {
-            return Err("contains an @: write only HOST:PORT of each server, and user and password \
+            return Err(
+                "contains an @: write only HOST:PORT of each server, and user and password \
                         into zookeeper.auth or zookeeper.auth-file"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let (list, chroot) = text.split_at(text.find('/').unwrap_or(text.len()));
         let chroot = chroot.trim_end_matches('/');

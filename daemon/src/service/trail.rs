@@ -1,8 +1,6 @@
 //! Writes to the audit what callers change, and try to change, by administrative calls.
 
-use leaf_client::wire::{
-    Call, ErrorCode, Reply, TagStatus, WireError, WorkerState, WorkerStatus,
-};
+use leaf_client::wire::{Call, ErrorCode, Reply, TagStatus, WireError, WorkerState, WorkerStatus};
 
 use crate::actor::{Actor, AuditEntry, AuditOutcome};
 

@@ -141,7 +141,9 @@ mod tests {
         for word in ["orders", "bill.eu-1", "a/b:c@d", "订单", "41/10/12@1288834974657/1ms"] {
             assert!(is_plain(word), "{word}");
         }
-        for word in ["a b", "a;b", "$(a)", "`a`", "a'b", "~a", "=a", "a*", "-x", "a\\b", "a!b", "{a}"] {
+        for word in
+            ["a b", "a;b", "$(a)", "`a`", "a'b", "~a", "=a", "a*", "-x", "a\\b", "a!b", "{a}"]
+        {
             assert!(!is_plain(word), "{word}");
         }
     }

@@ -31,7 +31,7 @@ fn configuration(facts: &ConfigurationFacts, out: &mut Vec<Finding>) {
             out.push(Finding::ok(check, title));
             for warning in warnings {
                 let finding = Finding::warn(check, "leafd check warns").because(warning.as_str());
-                out.push(finding.remedy("Change the key that the warning names."));
+                out.push(finding.remedy("Do what it says, or change the key that it names."));
             }
         }
         ConfigurationFacts::Wrong(what) => out.push(
@@ -185,7 +185,8 @@ pub(super) fn judge_socket(facts: &Facts, out: &mut Vec<Finding>) {
         );
         return;
     }
-    let may = if is_closed { "may connect, unless access.rules say otherwise" } else { "may connect" };
+    let may =
+        if is_closed { "may connect, unless access.rules say otherwise" } else { "may connect" };
     out.push(Finding::ok(check, format!("{who} {may}")).because(format!(
         "{at} has mode {:04o}{}.",
         mode & 0o7777,
