@@ -9,8 +9,8 @@ pub mod status;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser};
 
 /// Parses a command line, whose first word is the program's name. The help has examples.
 ///
