@@ -17,6 +17,7 @@ const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 /// What is wrong with a value of `log.level`. tracing takes whatever it does not know for the name of a
 /// module: with `wran,leafd::segment=debug` it would log nothing else, and nobody would know why.
 pub(super) fn wrong(level: &str) -> Option<String> {
+    let level = or_default(level);
     let wrong = level.split(',').find_map(|part| match part.split_once('=') {
         Some((module, level)) => not_a_module(module).or_else(|| not_a_level(level)),
         None => not_a_level(part),
@@ -44,11 +45,17 @@ fn not_a_module(text: &str) -> Option<String> {
     })
 }
 
+/// An empty text means "not set", as for every key. tracing would log errors only.
+const fn or_default(level: &str) -> &str {
+    if level.is_empty() { "info" } else { level }
+}
+
 /// The filter for a value of `log.level`.
 ///
 /// # Errors
 /// When `level` is neither a level nor a list of modules with levels.
 pub(crate) fn filter(level: &str) -> Result<Targets, ParseError> {
+    let level = or_default(level);
     // Without this, a misspelt level would be taken for a module to log in full.
     if !level.contains('=') && level.parse::<LevelFilter>().is_err() {
         return format!("leafd={level}").parse();
@@ -87,6 +94,7 @@ mod tests {
             assert!(!logs(level, AUDIT, Level::INFO), "{level}");
         }
         assert!(!logs("off", "leafd::segment", Level::ERROR));
+        assert!(logs("", "leafd::segment", Level::INFO), "an empty text means the default");
     }
 
     #[test]
@@ -114,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_level_is_no_module_and_a_misspelt_module_is_refused() {
-        for level in ["info", "WARN", "off", "3", "leafd=warn", "info,leafd::segment=debug"] {
+        for level in ["info", "WARN", "off", "3", "", "leafd=warn", "info,leafd::segment=debug"] {
             assert_eq!(wrong(level), None, "{level:?}");
         }
         for (level, why) in [
@@ -124,7 +132,6 @@ mod tests {
             ),
             ("wran,leafd::segment=debug", "off); did you mean warn?"),
             ("info,leafd=lod", "\"lod\" is not a level"),
-            ("", "\"\" is not a level (error, warn"),
             ("info,", "\"\" is not a level"),
             ("info;audit=off", "\"info;audit\" is not a module; write it like"),
             ("info, leafd::segment=debug", "\" leafd::segment\" is not a module"),
