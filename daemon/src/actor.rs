@@ -41,6 +41,9 @@ pub(crate) enum AuditOutcome<'a> {
     Done,
     /// With number and name of the error, and its message.
     Refused(String, &'a str),
+    /// As [`Self::Refused`], but the error came from the store or the registry while it was under way:
+    /// an answer that is lost does not say whether it was done.
+    Failed(String, &'a str),
     /// It was cut off before the outcome was known.
     Unknown,
 }
@@ -54,6 +57,7 @@ impl Actor {
         let (verdict, outcome, reason) = match outcome {
             AuditOutcome::Done => ("done", "done", None),
             AuditOutcome::Refused(error, reason) => ("refused", error.as_str(), Some(*reason)),
+            AuditOutcome::Failed(error, reason) => ("failed", error.as_str(), Some(*reason)),
             AuditOutcome::Unknown => {
                 let reason =
                     "the caller left, or leafd stopped, before it was known whether it is done";

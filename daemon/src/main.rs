@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     let arguments = match cli::parse::<Arguments>(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
+            let error = cli::with_tip_of_ctl(error);
             // clap prints help to standard output and errors to standard error.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { app::EX_USAGE } else { 0 });

@@ -67,6 +67,20 @@ fn bash_offers_commands_options_tags_and_layouts() {
 }
 
 #[test]
+fn bash_offers_no_tag_that_would_run_a_command_or_count_as_an_option() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    for tag in ["orders", "orders; reboot", "orders$(reboot)", "two words", "-n"] {
+        daemon.client().next(tag).unwrap();
+    }
+    assert_eq!(offered(&home, "leafctl next ord"), ["orders"]);
+    assert_eq!(offered(&home, "leafctl tag show tw"), [""; 0]);
+    assert!(!offered(&home, "leafctl next ").contains(&"-n".to_owned()));
+    daemon.stop();
+}
+
+#[test]
 fn bash_asks_the_daemon_that_the_command_line_names_and_offers_the_rest_without_one() {
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (home, elsewhere) = (Home::new(folder.path()), Home::new(other.path()));

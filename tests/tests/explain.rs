@@ -121,6 +121,9 @@ fn a_line_may_be_pasted_without_quotes_and_everything_can_be_listed() {
     assert_eq!(out, "cannot remove the socket: …\n    At a stop. Check the directory's rights.\n");
     let (code, list, errors) = explain(&[]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
+    for status in ["1", "64", "69", "74", "76", "78"] {
+        assert_eq!(explain(&[status]).0, Some(0), "{status}");
+    }
     for line in ["Exit codes", "  78/CONFIG", "  302 StoreUnavailable", "Words of ZooKeeper"] {
         assert!(list.lines().any(|have| have == line), "{line} is not in:\n{list}");
     }

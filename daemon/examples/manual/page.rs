@@ -32,8 +32,9 @@ const LEAFD_CONFIG: (&str, &str) =
     ("78", "The configuration is wrong, or does not fit what is on disk; a retry is useless.");
 
 /// Commands with an exit status of their own.
-const OWN_ENDS: [(&str, (&str, &str)); 4] = [
-    ("leafctl", ("1", "bench --verify found an ID twice.")),
+const OWN_ENDS: [(&str, (&str, &str)); 5] = [
+    ("leafctl", ("1", "bench --verify found an ID twice, or doctor something bad.")),
+    ("leafctl-doctor", ("1", "Something is bad; the report says what.")),
     ("leafctl-bench", ("1", "--verify found an ID twice.")),
     ("leafd", ("1", "leafd audit found leases that overlap.")),
     ("leafd-audit", ("1", "Two leases overlap.")),

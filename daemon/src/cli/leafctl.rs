@@ -180,8 +180,8 @@ pub struct DecodeArgs {
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 
-    /// Decode by this layout: leaf, twitter, baidu, or TIME/WORKER/SEQUENCE@EPOCH_MS[/UNITms] in bits,
-    /// such as 41/10/12@1288834974657 [default: the layout of the running leafd; if it cannot be
+    /// Decode by this layout: leaf, twitter, baidu[@EPOCH], or TIME/WORKER/SEQUENCE@EPOCH[/UNITms] in
+    /// bits, such as 41/10/12@2026-01-01 [default: the layout of the running leafd; if it cannot be
     /// reached, leaf, with a warning]
     #[arg(long)]
     pub layout: Option<Layout>,

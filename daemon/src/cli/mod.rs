@@ -10,8 +10,8 @@ pub mod top;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser};
 
 /// Parses a command line, whose first word is the program's name. The help has examples.
 ///
@@ -40,9 +40,35 @@ fn without_wrong_tips(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// clap's error with the right tip if somebody typed a command of leafctl after `leafd`.
+#[must_use]
+pub fn with_tip_of_ctl(mut error: clap::Error) -> clap::Error {
+    let typed = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(typed)) => typed.clone(),
+        _ => return error,
+    };
+    if leafctl::Cli::command().find_subcommand(&typed).is_some() {
+        let tip = format!("leafctl has this command: leafd ctl {typed}");
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_of_leafctl_after_leafd_leads_to_ctl() {
+        let told = |word: &str| {
+            let words = ["leafd", word].map(Into::into);
+            let error = parse::<leafd::Arguments>(words).expect_err("it is wrong");
+            with_tip_of_ctl(error).render().to_string()
+        };
+        assert!(told("next").contains("tip: leafctl has this command: leafd ctl next"));
+        assert!(told("chekc").contains("'check'") && !told("chekc").contains("ctl"));
+    }
 
     fn message(words: &[&str]) -> String {
         let error = parse::<leafctl::Cli>(words.iter().map(Into::into)).expect_err("it is wrong");

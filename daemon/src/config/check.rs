@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use super::log_level::{LEVELS, filter};
-use super::nearest::did_you_mean;
 use super::problems::{Problem, Problems};
-use super::{Config, StoreKind};
+use super::{Config, StoreKind, log_level};
 use crate::ids::MAX_STEP;
 use crate::safety::MOST_CEILING_AHEAD_MS;
 use crate::store::StoreAddress;
@@ -31,10 +29,8 @@ impl Config {
         self.check_store(&mut problems);
         self.check_registry(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
-        if let Err(error) = filter(&self.log.level) {
-            let near = did_you_mean(&self.log.level, LEVELS);
-            let text = format!("{:?} is not a level: {error}{near}", self.log.level);
-            problems.add("log.level", text);
+        if let Some(wrong) = log_level::wrong(&self.log.level) {
+            problems.add("log.level", wrong);
         }
         for (key, text) in [
             ("worker.identity", &self.worker.identity),

@@ -173,6 +173,7 @@ fn a_wrong_type_is_told_with_what_to_write_instead() {
         ("[access]\nrules = [{ users = \"root\" }]", "write [\"root\"]"),
         ("[socket]\nmax-count = 1\nmax-count = 2", "is not TOML: duplicate key"),
         ("[log]\nlevel = info", "lacks quotes; write \"info\""),
+        ("[socket]\npath = “/run/x.sock”", "lacks quotes; write \"/run/x.sock\""),
         ("[log]\nlevel = \"inof\"", "did you mean info?"),
         ("[log]\nformat = \"jsno\"", "did you mean json?"),
         ("segment = 5", "write [segment], and its keys below it"),
@@ -180,6 +181,8 @@ fn a_wrong_type_is_told_with_what_to_write_instead() {
         ("[segment]\nmax-count = 5", "max-count is a key of [socket]"),
         ("[store]\npassword = 12345", "put it in quotes"),
         ("[store]\npassword = hunter2", "put the value in quotes"),
+        ("[store]\npassword = \"hunter2", "is not TOML: invalid basic string, expected `\"`"),
+        ("[socket]\npath = \"/run/x.sock", "is not TOML: invalid basic string, expected `\"`"),
     ] {
         let found = mistakes(line);
         assert!(found.len() == 1 && found[0].contains(write), "{line}: {found:#?}");

@@ -2,6 +2,7 @@
 
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
+use super::nearest::did_you_mean;
 use crate::actor::AUDIT;
 
 /// SQLx logs every statement at DEBUG, and the watchers of a database would see nothing else.
@@ -11,13 +12,50 @@ const SQLX: &str = "sqlx";
 const ZOOKEEPER: &str = "zookeeper_client";
 
 /// The levels.
-pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+/// What is wrong with a value of `log.level`. tracing takes whatever it does not know for the name of a
+/// module: with `wran,leafd::segment=debug` it would log nothing else, and nobody would know why.
+pub(super) fn wrong(level: &str) -> Option<String> {
+    let level = or_default(level);
+    let wrong = level.split(',').find_map(|part| match part.split_once('=') {
+        Some((module, level)) => not_a_module(module).or_else(|| not_a_level(level)),
+        None => not_a_level(part),
+    });
+    wrong.or_else(|| filter(level).err().map(|error| format!("{level:?}: {error}")))
+}
+
+fn not_a_level(text: &str) -> Option<String> {
+    if !text.is_empty() && text.parse::<LevelFilter>().is_ok() {
+        return None;
+    }
+    let (known, near) = (LEVELS.join(", "), did_you_mean(text, LEVELS));
+    Some(format!("{text:?} is not a level ({known}){near}"))
+}
+
+fn not_a_module(text: &str) -> Option<String> {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
+    let is_level = LEVELS.contains(&text.to_lowercase().as_str());
+    (is_level || !text.split("::").all(is_name)).then(|| {
+        format!(
+            "{text:?} is not a module; write it like \"info,leafd::segment=debug\", without spaces"
+        )
+    })
+}
+
+/// An empty text means "not set", as for every key. tracing would log errors only.
+const fn or_default(level: &str) -> &str {
+    if level.is_empty() { "info" } else { level }
+}
 
 /// The filter for a value of `log.level`.
 ///
 /// # Errors
 /// When `level` is neither a level nor a list of modules with levels.
 pub(crate) fn filter(level: &str) -> Result<Targets, ParseError> {
+    let level = or_default(level);
     // Without this, a misspelt level would be taken for a module to log in full.
     if !level.contains('=') && level.parse::<LevelFilter>().is_err() {
         return format!("leafd={level}").parse();
@@ -56,6 +94,7 @@ mod tests {
             assert!(!logs(level, AUDIT, Level::INFO), "{level}");
         }
         assert!(!logs("off", "leafd::segment", Level::ERROR));
+        assert!(logs("", "leafd::segment", Level::INFO), "an empty text means the default");
     }
 
     #[test]
@@ -79,6 +118,30 @@ mod tests {
         }
         assert!(logs("debug", "zookeeper_client::session", Level::DEBUG));
         assert!(logs("warn,zookeeper_client=info", "zookeeper_client::session", Level::INFO));
+    }
+
+    #[test]
+    fn a_misspelt_level_is_no_module_and_a_misspelt_module_is_refused() {
+        for level in ["info", "WARN", "off", "3", "", "leafd=warn", "info,leafd::segment=debug"] {
+            assert_eq!(wrong(level), None, "{level:?}");
+        }
+        for (level, why) in [
+            (
+                "debgu",
+                "\"debgu\" is not a level (error, warn, info, debug, trace, off); did you mean debug?",
+            ),
+            ("wran,leafd::segment=debug", "off); did you mean warn?"),
+            ("info,leafd=lod", "\"lod\" is not a level"),
+            ("info,", "\"\" is not a level"),
+            ("info;audit=off", "\"info;audit\" is not a module; write it like"),
+            ("info, leafd::segment=debug", "\" leafd::segment\" is not a module"),
+            ("leafd:segment=debug", "\"leafd:segment\" is not a module"),
+            ("info=debug", "\"info\" is not a module"),
+            ("=debug", "\"\" is not a module"),
+        ] {
+            let found = wrong(level).unwrap_or_default();
+            assert!(found.contains(why), "{level:?}: {found}");
+        }
     }
 
     #[test]

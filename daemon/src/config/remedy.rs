@@ -54,8 +54,9 @@ pub(super) fn unquoted(
     is_secret: bool,
     fits: &dyn Fn(&WrittenValue) -> bool,
 ) -> Option<String> {
-    let text = WrittenValue::Text(raw.to_owned());
-    let meant = std::iter::once(text.clone()).chain(simpler(raw)).find(|meant| fits(meant))?;
+    // A word processor has turned the quotes into others.
+    let text = WrittenValue::Text(raw.trim_matches(['“', '”', '„', '‘', '’']).to_owned());
+    let meant = std::iter::once(text).chain(simpler(raw)).find(|meant| fits(meant))?;
     let place = Place::Line { line: 1, column: 1 };
     Some(match meant {
         WrittenValue::Text(_) if is_secret || holds_password(&meant) => {

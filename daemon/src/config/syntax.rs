@@ -66,6 +66,8 @@ fn mistake(error: &Error, place: Place, at: Option<&KeyLine<'_>>) -> Mistake {
     let key = at.map_or_else(String::new, |at| format!("{}.{}", at.section, at.key));
     // A value that is right by itself is wrong for another reason, such as a key that is there twice.
     let at = at.filter(|at| DeValue::parse(at.value).is_err());
+    // A text that begins with its quote lacks no quotes; the parser says where it goes wrong.
+    let at = at.filter(|at| !at.value.starts_with(['"', '\'']));
     let hint = at.and_then(|KeyLine { section, key: name, value }| {
         let path = [PathStep::Key(section.clone()), PathStep::Key((*name).to_owned())];
         let is_secret = SECRETS.contains(&key.as_str());

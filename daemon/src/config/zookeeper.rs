@@ -23,6 +23,14 @@ impl Ensemble {
     /// # Errors
     /// Describes what is wrong.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        // Not quoted: what is before the @ is probably a password.
+        if text.contains('@') {
+            return Err(
+                "contains an @: write only HOST:PORT of each server, and user and password \
+                        into zookeeper.auth or zookeeper.auth-file"
+                    .to_owned(),
+            );
+        }
         let (list, chroot) = text.split_at(text.find('/').unwrap_or(text.len()));
         let chroot = chroot.trim_end_matches('/');
         if chroot.contains("//") || chroot.split('/').any(|part| part == "." || part == "..") {
@@ -138,6 +146,10 @@ mod tests {
             "::1:2181",
         ] {
             assert!(Ensemble::parse(text).is_err(), "{text}");
+        }
+        for text in ["leaf:hunter2@zk", "leaf:hun,hunter2@zk:1", "zookeeper://leaf:hunter2@zk"] {
+            let error = Ensemble::parse(text).unwrap_err();
+            assert!(error.contains("zookeeper.auth") && !error.contains("hun"), "{error}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Writes to the audit what callers change, and try to change, by administrative calls.
 
-use leaf_client::wire::{Call, Reply, TagStatus, WireError, WorkerState, WorkerStatus};
+use leaf_client::wire::{Call, ErrorCode, Reply, TagStatus, WireError, WorkerState, WorkerStatus};
 
 use crate::actor::{Actor, AuditEntry, AuditOutcome};
 
@@ -61,7 +61,7 @@ impl AuditedCall {
     /// Writes that the call was refused, of which the audit left out `untold` like it.
     pub(super) fn refused(&self, actor: &Actor, refused: &WireError, untold: u64) {
         let untold = (untold > 0).then_some(untold);
-        self.write(actor, None, self.asked.as_deref(), untold, &refused_by(refused));
+        self.write(actor, None, self.asked.as_deref(), untold, &ended_by(refused, false));
     }
 
     /// Follows the call while it runs; `None` if it changes nothing.
@@ -95,11 +95,12 @@ impl AuditTrail {
 
     /// Writes what became of the call.
     pub(super) fn end(mut self, reply: &Reply) {
-        self.is_running = false;
+        let has_run = std::mem::replace(&mut self.is_running, false);
         let (call, actor) = (&self.call, &self.actor);
         if let Reply::Error(refused) = reply {
             let asked = call.asked.as_deref();
-            return call.write(actor, self.old.as_deref(), asked, None, &refused_by(refused));
+            let outcome = ended_by(refused, has_run);
+            return call.write(actor, self.old.as_deref(), asked, None, &outcome);
         }
         let new = match reply {
             Reply::Tags(tags) => tags.first().map(|tag| now(call, tag)),
@@ -119,8 +120,16 @@ impl Drop for AuditTrail {
     }
 }
 
-fn refused_by(refused: &WireError) -> AuditOutcome<'_> {
-    AuditOutcome::Refused(refused.code().to_string(), &refused.message)
+/// `has_run`: whether the call's turn had come, so that it may have changed something.
+fn ended_by(error: &WireError, has_run: bool) -> AuditOutcome<'_> {
+    let code = error.code();
+    let (name, reason) = (code.to_string(), error.message.as_str());
+    match code {
+        ErrorCode::StoreUnavailable | ErrorCode::RegistryUnavailable if has_run => {
+            AuditOutcome::Failed(name, reason)
+        }
+        _ => AuditOutcome::Refused(name, reason),
+    }
 }
 
 /// What a tag is like after `call`.
@@ -136,5 +145,23 @@ fn state(worker: &WorkerStatus) -> String {
     match worker.state {
         WorkerState::Released => "free".to_owned(),
         _ => format!("held by {}", worker.owner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_whose_answer_was_lost_is_not_called_refused() {
+        let verdict = |code, has_run| {
+            let error = WireError::new(code, "no answer");
+            matches!(ended_by(&error, has_run), AuditOutcome::Failed(name, "no answer")
+                if name == code.to_string())
+        };
+        assert!(verdict(ErrorCode::StoreUnavailable, true));
+        assert!(verdict(ErrorCode::RegistryUnavailable, true));
+        assert!(!verdict(ErrorCode::StoreUnavailable, false));
+        assert!(!verdict(ErrorCode::TagExists, true));
     }
 }

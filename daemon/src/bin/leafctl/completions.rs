@@ -92,7 +92,7 @@ fn tags(typed: &OsStr) -> Vec<CompletionCandidate> {
     itself
         .into_iter()
         .chain(listed)
-        .filter(|tag| tag.tag.starts_with(typed) && !tag.tag.contains(char::is_control))
+        .filter(|tag| tag.tag.starts_with(typed) && is_plain(&tag.tag))
         .map(|tag| {
             let help = Some(tag.description).filter(|text| !text.is_empty());
             let help = help.map(|text| harmless(&text).into());
@@ -101,12 +101,19 @@ fn tags(typed: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
+/// Whether every shell takes `word` for one plain argument. An offer ends up on the operator's command
+/// line as it is, and any application may name a tag `orders; reboot`.
+fn is_plain(word: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@%+,".contains(c);
+    !word.starts_with('-') && word.chars().all(plain)
+}
+
 /// The layouts that have names, and leafd's.
 fn layouts(typed: &OsStr) -> Vec<CompletionCandidate> {
     let own = daemon().and_then(|mut client| client.status().ok());
-    let own = own.map(|status| {
-        CompletionCandidate::new(status.snowflake.layout).help(Some("leafd's layout".into()))
-    });
+    let own = own.map(|status| status.snowflake.layout).filter(|layout| is_plain(layout));
+    let own =
+        own.map(|layout| CompletionCandidate::new(layout).help(Some("leafd's layout".into())));
     let named = ["leaf", "twitter", "baidu"].map(CompletionCandidate::new);
     let fits = |candidate: &CompletionCandidate| {
         candidate.get_value().as_encoded_bytes().starts_with(typed.as_encoded_bytes())
@@ -127,6 +134,18 @@ mod tests {
         assert_eq!(socket("leafctl --socket /s next "), Some("/s".into()));
         assert_eq!(socket("leafctl next --socket=/s "), Some("/s".into()));
         assert_eq!(socket("leafctl next a"), None);
+    }
+
+    #[test]
+    fn a_word_that_a_shell_would_interpret_is_not_plain() {
+        for word in ["orders", "bill.eu-1", "a/b:c@d", "订单", "41/10/12@1288834974657/1ms"] {
+            assert!(is_plain(word), "{word}");
+        }
+        for word in
+            ["a b", "a;b", "$(a)", "`a`", "a'b", "~a", "=a", "a*", "-x", "a\\b", "a!b", "{a}"]
+        {
+            assert!(!is_plain(word), "{word}");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub(super) const EXAMPLES: Examples = &[
         "leafctl status",
         &[
             example("leafctl status", "See the tags, the worker ID and the clock"),
+            example("leafctl status --watch", "Watch leafd, also over a restart; q ends"),
             example("leafctl status --json | jq .segments", "Read the totals in a script"),
         ],
     ),
@@ -53,6 +54,26 @@ pub(super) const EXAMPLES: Examples = &[
             example("leafctl top", "Watch the busiest tags live"),
             example("leafctl top --sort urgency --interval 5s", "Watch those in trouble, calmly"),
             example("leafctl top --count 2 > rates.txt", "Keep the rates of one second"),
+        ],
+    ),
+    (
+        "leafctl doctor",
+        &[
+            example("leafctl doctor", "See what is wrong with this host, and what to do"),
+            example(
+                "leafctl doctor --config /etc/leafd/other.toml --all",
+                "Examine a leafd with a file of its own, and see what is fine, too",
+            ),
+        ],
+    ),
+    (
+        "leafctl explain",
+        &[
+            example("leafctl explain 302", "See what an error means, and what to do"),
+            example(
+                "leafctl explain 'the store fails; IDs come from memory'",
+                "Look up a line of the log",
+            ),
         ],
     ),
     (

@@ -31,7 +31,7 @@ fn configuration(facts: &ConfigurationFacts, out: &mut Vec<Finding>) {
             out.push(Finding::ok(check, title));
             for warning in warnings {
                 let finding = Finding::warn(check, "leafd check warns").because(warning.as_str());
-                out.push(finding.remedy("Change the key that the warning names."));
+                out.push(finding.remedy("Do what it says, or change the key that it names."));
             }
         }
         ConfigurationFacts::Wrong(what) => out.push(
@@ -168,18 +168,26 @@ pub(super) fn judge_socket(facts: &Facts, out: &mut Vec<Finding>) {
         (false, true) => format!("{owner} and the group {group}"),
         (false, false) => owner.clone(),
     };
-    if mode & 0o006 == 0o006 && !has_rules && facts.config().is_some() {
+    // A daemon that refuses this user may have other rules than the configuration that was read.
+    let is_closed = matches!(facts.daemon, DaemonFacts::Closed(_));
+    if let ConfigurationFacts::Right { from, .. } = &facts.configuration
+        && mode & 0o006 == 0o006
+        && !has_rules
+        && !is_closed
+    {
         out.push(
             Finding::note(check, "every user of this host may get IDs")
                 .because(format!(
-                    "{at} has mode {:04o}, and there are no access.rules.",
+                    "{at} has mode {:04o}, and the configuration ({from}) has no access.rules.",
                     mode & 0o7777
                 ))
                 .remedy("If that is not meant, set socket.mode = \"0660\", or write access.rules."),
         );
         return;
     }
-    out.push(Finding::ok(check, format!("{who} may connect")).because(format!(
+    let may =
+        if is_closed { "may connect, unless access.rules say otherwise" } else { "may connect" };
+    out.push(Finding::ok(check, format!("{who} {may}")).because(format!(
         "{at} has mode {:04o}{}.",
         mode & 0o7777,
         if has_rules { ", and access.rules decide further" } else { "" }
@@ -269,6 +277,13 @@ mod tests {
         let found = of(&facts, Check::Socket);
         assert_eq!(found.level, Level::Note);
         assert!(found.detail.contains("0666"), "{}", found.detail);
+        assert!(found.detail.contains("has no access.rules"), "{}", found.detail);
+        // Its rules are not those of the configuration that was read.
+        let answers = std::mem::replace(&mut facts.daemon, DaemonFacts::Closed("206".into()));
+        let found = of(&facts, Check::Socket);
+        assert_eq!(found.level, Level::Ok);
+        assert!(found.title.contains("unless access.rules say otherwise"), "{}", found.title);
+        facts.daemon = answers;
         facts.configuration = config(
             "[worker]\nid = 7\n[store]\nkind = \"postgres\"\nurl = \"postgres://leaf@db/leaf\"\n\
              [[access.rules]]\nusers = [\"*\"]",

@@ -26,7 +26,7 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
 fn state(facts: &Facts, out: &mut Vec<Finding>) {
     let check = Check::Snowflake;
     let Some(status) = facts.status() else { return };
-    let remedy = "Search the runbook for this text: each reason has its entry.";
+    let remedy = "Give this text to `leafctl explain`: each reason has its entry in the runbook.";
     out.push(match &status.snowflake.state {
         SnowflakeState::Serving => Finding::ok(check, "leafd issues snowflake IDs"),
         SnowflakeState::ClockBehind { behind_ms } => {

@@ -44,15 +44,20 @@ fn fixed(facts: &Facts, out: &mut Vec<Finding>) {
 
 fn registry(facts: &Facts, out: &mut Vec<Finding>) {
     let check = Check::ZooKeeper;
+    let has_worker = facts.status().is_some_and(|status| status.snowflake.worker.is_some());
     let told = facts.status().map(|status| status.snowflake.registry_error.as_str());
     let told = told.filter(|error| !error.is_empty());
     if let Some(error) = told {
+        let (title, so) = match has_worker {
+            true => {
+                ("leafd cannot report to ZooKeeper", "It issues IDs until its limit, then none.")
+            }
+            false => ("leafd does not reach ZooKeeper", "It has no worker ID until it does."),
+        };
         out.push(
-            Finding::warn(check, "leafd cannot report to ZooKeeper")
-                .because(format!("{error}. It issues IDs until its limit, then none."))
-                .remedy(
-                    "See that a majority of the servers runs, and that this host reaches them.",
-                ),
+            Finding::warn(check, title).because(format!("{error}. {so}")).remedy(
+                "See that a majority of the servers runs, and that this host reaches them.",
+            ),
         );
     }
     match &facts.tree {
@@ -205,7 +210,10 @@ mod tests {
         running(&mut facts).snowflake.registry_error = "Connection refused".to_owned();
         let found = of(&facts, Check::ZooKeeper);
         assert_eq!(found.level, Level::Warn);
-        assert!(found.detail.contains("Connection refused"));
+        assert!(found.detail.contains("Connection refused. It issues IDs until its limit"));
+        running(&mut facts).snowflake.worker = None;
+        let found = of(&facts, Check::ZooKeeper);
+        assert!(found.detail.ends_with("It has no worker ID until it does."), "{}", found.detail);
         facts.daemon = DaemonFacts::Down(String::new());
         assert_eq!(of(&facts, Check::ZooKeeper).level, Level::Bad);
     }

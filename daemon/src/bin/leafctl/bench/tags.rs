@@ -61,7 +61,7 @@ impl TagsBefore {
             Self::Known(before) => before,
         };
         // The daemon may be restarting.
-        let client = connect::patient(daemon).map_err(|failure| failure.to_string());
+        let client = connect::patient(daemon).map_err(|failure| first_line(&failure.to_string()));
         let made = client.and_then(|mut client| {
             let tags = existing(&mut client, target).map_err(|error| error.to_string())?;
             Ok((client, tags.difference(before).cloned().collect::<Vec<_>>()))
@@ -71,6 +71,11 @@ impl TagsBefore {
             Err(why) => TagsAfter::Unclear(why),
         }
     }
+}
+
+/// A failure without its advice, which is not about the tags.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 fn delete(client: &mut Client, made: &[String], stop: &AtomicBool) -> TagsAfter {
@@ -176,6 +181,10 @@ mod tests {
         assert_eq!(text, "the tag b-7, which this run made, remains: 207 NotConfigured: no table");
         let text = left(1200).text(&tag).unwrap();
         assert!(text.starts_with("1,200 tags that this run made remain"), "{text}");
+        assert_eq!(
+            first_line("leafd is not reachable\nIs leafd running?"),
+            "leafd is not reachable"
+        );
         let unclear = TagsAfter::Unclear("206 Forbidden: no".to_owned());
         assert_eq!(
             unclear.text(&tag).unwrap(),
