@@ -109,7 +109,7 @@ pub(crate) mod tests {
             Snapshot { status: status.clone(), tags: Ok(vec![tag::tests::tag("order")]) };
         output(|out| match json {
             true => out.json(&StatusView::new(&snapshot.status, snapshot.tags.as_deref().ok())),
-            false => print(&page::page(&snapshot, &arguments(&[]), None), None, out),
+            false => crate::screen::print(&page::page(&snapshot, &arguments(&[]), None), None, out),
         })
     }
 

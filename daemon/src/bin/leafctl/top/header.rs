@@ -151,7 +151,10 @@ mod tests {
         status.snowflake.registry_error = String::new();
         let lines = texts(&status, Some(80));
         assert_eq!(lines.len(), 3, "{lines:#?}");
-        assert_eq!(lines[0], "leafd      0.1.0, up 1 h 0 min, pid 7, requests 7/s, connections 3");
+        assert_eq!(
+            lines[0],
+            "leafd      0.1.0, up 1 h 0 min, pid 7, requests 7.0/s, connections 3"
+        );
         assert!(
             lines[1].starts_with("segments           ▄█ 150/s, tags 1, waiting 0"),
             "{lines:#?}"

@@ -154,8 +154,8 @@ mod tests {
         let int32 = i32::MAX as u64;
         assert_eq!(at(int32 - 120, 1000), "int32 in 2 min 0 s");
         assert_eq!(at(int32 - 86_400 * 3, 1000), "int32 in 3 d");
-        assert_eq!(at(int32, 1_000_000_000), "2^53 in 104 d");
-        assert_eq!(at(1 << 53, 1_000_000_000), "int64 in 292 y");
+        assert_eq!(at(int32, 1_000_000_000_000), "2^53 in 104 d");
+        assert_eq!(at(1 << 53, 1_000_000_000_000), "int64 in 292 y");
         assert_eq!(at(int32, 1000), "-");
         assert_eq!(at(1, 0), "-");
         assert_eq!(at(u64::MAX, 1000), "-");

@@ -19,7 +19,11 @@ pub(super) fn tag_lines(
     store_error: &str,
 ) -> Vec<Line> {
     let mut table = TextTable::that_fits([
-        ("TAG", Align::Left, Fit::Cut(8)),
+        (
+            "TAG",
+            Align::Left,
+            Fit::Cut(if columns.is_some_and(|columns| columns < 60) { 8 } else { 16 }),
+        ),
         ("RATE/S", Align::Right, Fit::Keep),
         (if columns.is_some() { "TREND" } else { "ISSUED" }, Align::Right, Fit::Drop(6)),
         ("LEFT", Align::Left, Fit::Drop(2)),
