@@ -194,7 +194,7 @@ pub struct DecodeArgs {
 /// The arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// The configuration of the leafd to check [default: /etc/leafd/leafd.toml if it exists, else
+    /// Read the configuration of the leafd to check from FILE [default: /etc/leafd/leafd.toml if it exists, else
     /// the built-in defaults]
     #[arg(long, value_name = "FILE", env = "LEAFD_CONFIG")]
     pub config: Option<PathBuf>,

@@ -58,11 +58,11 @@ fn reachable(facts: &Facts, out: &mut Vec<Finding>) {
         Seen::Not(_) if fails.is_some() => {}
         // The daemon may have what this user lacks, such as systemd's credentials.
         Seen::Not(why) if facts.status().is_some() => out.push(
-            Finding::unknown(check, "leafd reaches the store, but doctor does not")
-                .because(why.as_str())
+            Finding::unknown(check, "doctor does not reach the store; leafd has seen no failure")
+                .because(format!("{why}. leafd asks the store only when it needs something."))
                 .remedy(
                     "Run this with leafd's password, as in LEAFD_STORE_PASSWORD=… leafctl doctor, and \
-                     from leafd's network.",
+                     from leafd's network. If it fails there, too, bring the store back.",
                 ),
         ),
         Seen::Not(why) => {
@@ -196,7 +196,9 @@ mod tests {
     fn a_store_that_fails_is_bad_and_one_that_only_doctor_misses_unknown() {
         let mut facts = healthy();
         facts.store = Seen::Not("Access denied".to_owned());
-        assert_eq!(of(&facts, Check::Store).level, Level::Unknown);
+        let found = of(&facts, Check::Store);
+        assert_eq!(found.level, Level::Unknown);
+        assert!(!found.title.contains("leafd reaches"), "{found:?}");
         running(&mut facts).segments.store_error = "Connection refused".to_owned();
         let found = of(&facts, Check::Store);
         assert!(found.level == Level::Bad && found.detail.contains("refused"), "{found:?}");
