@@ -55,6 +55,13 @@ impl IssueRate {
         let seconds = ids_in_time.checked_div(u128::from(ids).saturating_mul(1000))?;
         Some(u64::try_from(seconds).unwrap_or(u64::MAX))
     }
+
+    /// How many IDs are asked for in 1000 seconds, at the present rate.
+    pub(crate) fn per_1000_s(&self, now: Duration, asked_for: u64) -> u64 {
+        let (ids, time) = self.recent(now, asked_for);
+        let rate = u128::from(ids).saturating_mul(1_000_000).checked_div(time.as_millis());
+        u64::try_from(rate.unwrap_or_default()).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]

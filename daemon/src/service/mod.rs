@@ -10,5 +10,6 @@ pub(crate) mod policy;
 mod queues;
 pub(crate) mod session;
 mod shared;
+pub(crate) mod viewer;
 
 pub(crate) use shared::Service;

@@ -2,7 +2,7 @@
 //! connections, `roster` decides which of them make room for others, and `connection` lives through
 //! each over a `stream`. `exchange` answers one request: it looks the path up in the table of
 //! `router`, lets `guard` refuse what a browser or a stranger must not ask, and calls the handler of
-//! one of the families of routes: `health`, `leaf`, `api`. A `caller` has the sessions in which
+//! one of the families of routes: `health`, `leaf`, `api`, `page`. A `caller` has the sessions in which
 //! [`crate::service`] decides what a request means.
 
 mod accept;
@@ -17,6 +17,7 @@ mod guard;
 mod health;
 mod leaf;
 mod limits;
+mod page;
 mod problem;
 mod query;
 mod request;
@@ -26,4 +27,5 @@ mod router;
 mod server;
 mod stream;
 pub(crate) mod transport;
+mod watchers;
 mod wrong_tokens;

@@ -4,10 +4,10 @@ use hyper::StatusCode;
 
 use super::problem::HttpProblem;
 use super::route::Route;
-use super::{api, health, leaf};
+use super::{api, health, leaf, page};
 
 /// The families, those that are asked most often first.
-static FAMILIES: [&[Route]; 3] = [leaf::ROUTES, api::ROUTES, health::ROUTES];
+static FAMILIES: [&[Route]; 4] = [leaf::ROUTES, api::ROUTES, health::ROUTES, page::ROUTES];
 
 /// Every route.
 #[cfg(test)]
