@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -194,6 +195,17 @@ impl HttpClient {
     #[must_use]
     pub fn with_headers(mut self, headers: &str) -> Self {
         self.headers = headers.to_owned();
+        self
+    }
+
+    /// Waits this long for an answer, instead of [`PATIENCE`].
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        match &self.stream {
+            HttpStream::Tcp(stream) => stream.set_read_timeout(Some(patience)),
+            HttpStream::Unix(stream) => stream.set_read_timeout(Some(patience)),
+        }
+        .expect("a limit");
         self
     }
 
