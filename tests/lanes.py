@@ -42,6 +42,7 @@ LONGEST = {
     "database_outage": 2,
     "database_rows": 2,
     "store_many": 2,
+    "page": 1,
     "leafd": 2,
 }
 THREADS = 2
@@ -67,6 +68,9 @@ QUICK = {
     "leafctl_health": "a_daemon_that_answers_is_healthy",
     "lifecycle": "sigterm_and_sigint",
     "outage": "a_restart_without_the_store",
+    "page": "the_page_shows",
+    "page_events": "a_stream_tells",
+    "page_foreign": "no_page_may_frame",
     "protocol": "a_client_written_from_the_page",
     "quota": "a_refused_request_costs_no_quota",
     "reload": "new_rules_apply",

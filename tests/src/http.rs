@@ -338,6 +338,18 @@ impl HttpClient {
         }
     }
 
+    /// Waits until the daemon has sent this text. Returns what came before it, and the text.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = find(&self.input, text.as_bytes()) {
+                let before: Vec<u8> = self.input.drain(..at + text.len()).collect();
+                return String::from_utf8_lossy(&before).into_owned();
+            }
+            let more = self.read_more();
+            more.unwrap_or_else(|| panic!("the end before {text:?}: {:?}", self.input));
+        }
+    }
+
     /// Everything until the daemon closes the connection.
     #[must_use]
     pub fn rest(&mut self) -> Vec<u8> {
