@@ -15,7 +15,8 @@ fn home(folder: &Path) -> Home {
 
 fn open(place: &HttpPlace, query: &str) -> HttpClient {
     let mut client = place.connect();
-    client.send_raw(format!("GET /v1/events{query} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+    client
+        .send_raw(format!("GET /v1/events{query} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
     client
 }
 
@@ -48,7 +49,10 @@ fn a_stream_tells_the_status_and_the_tags_as_they_change_and_ends_with_leafd() {
     assert_eq!(view["tags"][0]["position"], (id + 1).to_string());
     let fleet = next_event(&mut stream, "workers");
     fits("Fleet", &fleet);
-    assert!(fleet["error"].as_str().unwrap().contains("no"), "a fixed worker has no fleet: {fleet}");
+    assert!(
+        fleet["error"].as_str().unwrap().contains("no"),
+        "a fixed worker has no fleet: {fleet}"
+    );
     place.leaf_id("bills");
     let id = place.leaf_id("orders");
     loop {

@@ -110,7 +110,10 @@ fn a_foreign_page_takes_no_id_in_any_way_that_a_browser_knows() {
         browser.run(&format!(
             "location.href = 'http://127.0.0.1:{port}/api/segment/get/orders'; return 1"
         ));
-        browser.wait_for("the link leads to a refusal", "return document.body.innerText.includes('403')");
+        browser.wait_for(
+            "the link leads to a refusal",
+            "return document.body.innerText.includes('403')",
+        );
         let next = place.leaf_id("orders");
         assert_eq!(next, last + 1, "as {name}");
         last = next;
@@ -147,7 +150,10 @@ fn no_page_may_frame_the_page_of_leafd() {
         let answer = place.get(path).expect(200);
         let policy = answer.header("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
-        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert!(
+            policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"),
+            "{policy}"
+        );
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
         let from = "Sec-Fetch-Site: cross-site\r\n";
         let framed = place.connect().ask("GET", path, from);

@@ -424,7 +424,9 @@ mod tests {
     fn without_rules_everybody_sees_the_page_and_with_rules_whoever_a_rule_lets() {
         let grants = |access: AccessRules| access.grant(&Principal::Http).page();
         assert_eq!(grants(access(vec![])), Ok(()));
-        assert!(refusal(grants(access(vec![rule("apps", &[1], &[], &["*"])]))).contains("http = true"));
+        assert!(
+            refusal(grants(access(vec![rule("apps", &[1], &[], &["*"])]))).contains("http = true")
+        );
         for (page, administer) in [(false, false), (true, false), (false, true)] {
             let mut web = rule("web", &[], &[], &["*"]);
             web.subjects.http = true;

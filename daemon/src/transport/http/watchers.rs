@@ -100,7 +100,8 @@ mod tests {
         let watchers = Watchers::default();
         let work = Duration::from_millis(20);
         let began = Instant::now();
-        let looks = (0..10).map(|_| watchers.in_turn(Instant::now, tokio::time::sleep(work)));
+        let look = || async { tokio::time::sleep(work).await };
+        let looks = (0..10).map(|_| watchers.in_turn(Instant::now, look()));
         futures_util::future::join_all(looks).await;
         assert_eq!(began.elapsed(), work * (9 * 10 + 1));
     }

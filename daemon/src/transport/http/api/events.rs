@@ -12,8 +12,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use leaf_client::wire::{MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, WireError, WorkerStatus};
 use serde::Serialize;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{sleep, timeout};
 
 use super::super::answer::HttpAnswer;

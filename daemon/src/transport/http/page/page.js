@@ -16,6 +16,9 @@ const LONGEST_PAUSE = 5000;
 
 const group = (digits) => String(digits).replace(/\B(?=(\d{3})+$)/g, "\u202f");
 
+// The same, where a line may end between groups: the longest numbers are long.
+const groupBreakable = (digits) => group(digits).replaceAll("\u202f", "\u2009");
+
 function duration(seconds) {
   if (seconds < 60) return `${Math.floor(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
@@ -118,11 +121,11 @@ function showSnowflake(view) {
     ["Worker", it.worker === null ? "none" : it.worker],
     ["Registry", it.registry],
     ["Registry error", it.registry_error, "bad"],
-    ["Reported", ago(it.last_report_ms_ago)],
+    ["Reported", it.last_report_ms_ago === null ? "" : ago(it.last_report_ms_ago)],
     ["Identity", it.identity],
     ["Layout", it.layout],
     ["IDs issued", group(it.issued)],
-    ["Ceiling", time(it.ceiling_unix_ms)],
+    ["Ceiling", it.ceiling_unix_ms > 0 ? time(it.ceiling_unix_ms) : "none yet"],
     ["Last ID", it.last_unix_ms > 0 ? time(it.last_unix_ms) : "none"],
     ["Clock", time(it.clock_unix_ms)],
     ["Clock offset", it.peers > 0 ? `${offset}, by ${it.peers} peers` : "no peers to compare with"],
@@ -164,7 +167,7 @@ function showForecasts(view) {
 // ---- Tags ----
 
 const TAG_CELLS = [
-  ["Tag", "name"], ["Ranges", "ranges"], ["Position", "number"], ["IDs left", "number"],
+  ["Tag", "name"], ["Ranges", "ranges"], ["Position", "number long"], ["IDs left", "number"],
   ["IDs/s", "number"], ["Seconds left", "number"], ["Step", "number"], ["Waiting", "number"],
   ["Last lease", "number"],
 ];
@@ -200,8 +203,8 @@ function fillBar(box, kind, range, position) {
   const [from, to] = [BigInt(range.start), BigInt(range.end)];
   const at = position > from ? position : from;
   const percent = to > from ? Number(((to - at) * 1000n) / (to - from)) / 10 : 0;
-  setText(start, group(range.start));
-  setText(end, group(range.end));
+  setText(start, groupBreakable(range.start));
+  setText(end, groupBreakable(range.end));
   track.hidden = false;
   track.setAttribute("aria-label", `${kind} range: ${Math.round(percent)} % left`);
   track.firstElementChild.style.width = `${percent}%`;
@@ -215,7 +218,7 @@ function fillTag(row, tag) {
   const at = BigInt(tag.position);
   fillBar(ranges.children[0], "current", tag.current, at);
   fillBar(ranges.children[1], "next", tag.next, 0n);
-  setText(position, group(tag.position));
+  setText(position, groupBreakable(tag.position));
   setText(left, group(tag.remaining));
   setText(rate, number.format(tag.ids_per_second));
   setText(seconds, tag.seconds_left === null ? "unused" : group(tag.seconds_left));
