@@ -53,7 +53,7 @@ fn a_stream_tells_the_status_and_the_tags_as_they_change_and_ends_with_leafd() {
         fleet["error"].as_str().unwrap().contains("no"),
         "a fixed worker has no fleet: {fleet}"
     );
-    place.leaf_id("bills");
+    let _ = place.leaf_id("bills");
     let id = place.leaf_id("orders");
     loop {
         let view = next_event(&mut stream, "view");

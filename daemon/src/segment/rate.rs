@@ -204,4 +204,15 @@ mod tests {
             prop_assert_eq!(rate.seconds_for(remaining, now, asked_for).is_none(), ids == 0);
         }
     }
+
+    #[test]
+    fn a_rate_is_of_what_was_asked_for_recently() {
+        let mut rate = IssueRate::default();
+        assert_eq!(rate.per_1000_s(Duration::ZERO, 0), 0);
+        rate.note(Duration::ZERO, 0);
+        assert_eq!(rate.per_1000_s(Duration::from_secs(4), 10), 2500);
+        // A tag's first IDs do not make it absurdly high.
+        assert_eq!(rate.per_1000_s(Duration::from_millis(1), 10), 10_000);
+        assert_eq!(rate.per_1000_s(LEAST, u64::MAX), u64::MAX);
+    }
 }

@@ -428,7 +428,7 @@ function readFragment() {
     search[name] = field.value;
   }
   const page = Number(known.get("page") ?? 1);
-  search.page = Number.isInteger(page) && page >= 1 && page <= DEEPEST / 100 ? page : 1;
+  search.page = Number.isInteger(page) && page >= 1 && (page - 1) * Number(search.limit) <= DEEPEST ? page : 1;
 }
 
 let typing = 0;
