@@ -161,7 +161,7 @@ fn ten_thousand_tags_are_searched_sorted_and_paged() {
     );
     browser.wait_for("its outcome", &count("0 tags, page 1 of 1"));
     // leafd goes on issuing at once.
-    assert_eq!(daemon.client().next_many("tag-00000", 1).unwrap().count(), 1);
+    assert_eq!(daemon.client().next_many("tag-00000", 1).unwrap().len(), 1);
 }
 
 #[test]
