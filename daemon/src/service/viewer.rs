@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::in_flight::in_background;
 use super::policy::KnownPolicy;
 use super::shared::Service;
-use crate::segment::search::{FoundTags, TagSearch};
+pub(crate) use crate::segment::search::{FoundTag, FoundTags, TagOrder, TagSearch};
 
 /// Workers that a viewer sees. A layout has 1024 of them, as a rule.
 const MOST_WORKERS: usize = 1024;

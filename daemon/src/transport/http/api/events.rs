@@ -24,8 +24,7 @@ use super::super::server::HttpServer;
 use super::status::StatusDocument;
 use super::tags::TagDocument;
 use super::workers::WorkerDocument;
-use crate::segment::search::{FoundTag, TagOrder, TagSearch};
-use crate::service::viewer::Viewer;
+use crate::service::viewer::{FoundTag, TagOrder, TagSearch, Viewer};
 
 const EVENT_STREAM: &str = "text/event-stream";
 
