@@ -46,6 +46,7 @@ LONGEST = {
     "database_outage": 2,
     "database_rows": 2,
     "store_many": 2,
+    "page": 1,
     "leafd": 2,
 }
 THREADS = 2
@@ -86,6 +87,9 @@ QUICK = {
     "metrics_history": "a_forecast_goes_by",
     "metrics_monitoring": "they_fire_when_they_should",
     "outage": "a_restart_without_the_store",
+    "page": "the_page_shows",
+    "page_events": "a_stream_tells",
+    "page_foreign": "no_page_may_frame",
     "protocol": "a_client_written_from_the_page",
     "quota": "a_refused_request_costs_no_quota",
     "reload": "new_rules_apply",

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -197,6 +198,17 @@ impl HttpClient {
         self
     }
 
+    /// Waits this long for an answer, instead of [`PATIENCE`].
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        match &self.stream {
+            HttpStream::Tcp(stream) => stream.set_read_timeout(Some(patience)),
+            HttpStream::Unix(stream) => stream.set_read_timeout(Some(patience)),
+        }
+        .expect("a limit");
+        self
+    }
+
     /// Shows a token with every request.
     #[must_use]
     pub fn with_token(self, token: &str) -> Self {
@@ -323,6 +335,18 @@ impl HttpClient {
                 panic!("no answer in {PATIENCE:?}")
             }
             Err(_) => None,
+        }
+    }
+
+    /// Waits until the daemon has sent this text. Returns what came before it, and the text.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            if let Some(at) = find(&self.input, text.as_bytes()) {
+                let before: Vec<u8> = self.input.drain(..at + text.len()).collect();
+                return String::from_utf8_lossy(&before).into_owned();
+            }
+            let more = self.read_more();
+            more.unwrap_or_else(|| panic!("the end before {text:?}: {:?}", self.input));
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 mod background;
 pub mod binaries;
+pub mod browser;
 mod cache;
 pub mod caller;
 pub mod citations;

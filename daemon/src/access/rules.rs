@@ -45,6 +45,8 @@ pub(crate) struct Rule {
     pub(crate) tags: Vec<WildMatch>,
     pub(crate) snowflake: bool,
     pub(crate) administer: bool,
+    /// Whether they may see the page, with the names of all tags and the workers of the fleet.
+    pub(crate) page: bool,
     /// The quota of each of these users.
     pub(crate) quota: UserQuota,
 }
@@ -237,6 +239,23 @@ impl Grant {
         }
     }
 
+    /// Checks whether the caller may see the page. Whoever may administer sees it all anyway.
+    ///
+    /// # Errors
+    /// As [`Grant::connect`].
+    pub(crate) fn page(&self) -> Result<(), WireError> {
+        match &self.basis {
+            Basis::Owner | Basis::NoRules => Ok(()),
+            Basis::Rule(rule) if rule.page || rule.administer => Ok(()),
+            Basis::Rule(rule) => {
+                Err(self.forbidden("see the page", &format!("{} does not allow it", rule.label)))
+            }
+            Basis::NoRule | Basis::GroupsUnknown => {
+                Err(self.forbidden("see the page", Basis::no_rule(self.account)))
+            }
+        }
+    }
+
     #[cold]
     fn forbidden(&self, what: &str, why: &str) -> WireError {
         let text = format!("{} may not {what}: {why} (access.rules)", self.account);
@@ -263,6 +282,7 @@ mod tests {
             tags: tags.iter().map(|tag| WildMatch::new(tag)).collect(),
             snowflake: true,
             administer: false,
+            page: false,
             quota: UserQuota::default(),
         }
     }
@@ -400,6 +420,21 @@ mod tests {
         assert!(access.grant(&Principal::Http).connect().is_err());
         let gone = access.grant(&Principal::Token(String::new().into()));
         assert!(refusal(gone.connect()).contains("the rule of this token is gone"));
+    }
+
+    #[test]
+    fn without_rules_everybody_sees_the_page_and_with_rules_whoever_a_rule_lets() {
+        let grants = |access: AccessRules| access.grant(&Principal::Http).page();
+        assert_eq!(grants(access(vec![])), Ok(()));
+        assert!(
+            refusal(grants(access(vec![rule("apps", &[1], &[], &["*"])]))).contains("http = true")
+        );
+        for (page, administer) in [(false, false), (true, false), (false, true)] {
+            let mut web = rule("web", &[], &[], &["*"]);
+            web.subjects.http = true;
+            (web.page, web.administer) = (page, administer);
+            assert_eq!(grants(access(vec![web])).is_ok(), page || administer);
+        }
     }
 
     #[test]

@@ -95,6 +95,7 @@ fn of(rule: &AccessRule, label: String, default: UserQuota) -> Result<Rule, Fail
         tags: patterns(&rule.tags),
         snowflake: rule.snowflake,
         administer: rule.administer,
+        page: rule.page,
         quota,
     })
 }

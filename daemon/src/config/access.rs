@@ -27,6 +27,7 @@ pub(crate) struct AccessRule {
     pub(crate) tags: Vec<String>,
     pub(crate) snowflake: bool,
     pub(crate) administer: bool,
+    pub(crate) page: bool,
     pub(crate) ids_per_second: Option<u64>,
     pub(crate) max_connections: Option<u32>,
 }
@@ -67,6 +68,7 @@ impl Default for AccessRule {
             tags: vec!["*".into()],
             snowflake: true,
             administer: false,
+            page: false,
             ids_per_second: None,
             max_connections: None,
         }
@@ -154,6 +156,9 @@ impl Config {
             if !rule.connect && rule.administer {
                 add("has administer = true but connect = false; remove one of the two");
             }
+            if !rule.connect && rule.page {
+                add("has page = true but connect = false; remove one of the two");
+            }
             if rule.name.chars().any(char::is_control) || rule.name.chars().count() > LONGEST {
                 add("has a name that is too long or contains a control character");
             }
@@ -226,6 +231,7 @@ mod tests {
             ("name = \"apps\"", "rule \"apps\" names nobody"),
             ("groups = [\"*\"]", "rule 1 has \"*\" among its groups"),
             ("users = [1]\nconnect = false\nadminister = true", "but connect = false"),
+            ("users = [1]\nconnect = false\npage = true", "but connect = false"),
             ("users = [1]\ntags = [\"\"]", "the pattern \"\""),
             ("users = [1]\nids-per-second = 1000000000001", "1000000000001"),
         ] {

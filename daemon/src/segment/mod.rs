@@ -21,6 +21,7 @@ mod rate;
 mod refresh;
 mod refusal;
 pub(crate) mod request;
+pub(crate) mod search;
 pub(crate) mod service;
 mod status;
 mod step;

@@ -55,6 +55,13 @@ impl IssueRate {
         let seconds = ids_in_time.checked_div(u128::from(ids).saturating_mul(1000))?;
         Some(u64::try_from(seconds).unwrap_or(u64::MAX))
     }
+
+    /// How many IDs are asked for in 1000 seconds, at the present rate.
+    pub(crate) fn per_1000_s(&self, now: Duration, asked_for: u64) -> u64 {
+        let (ids, time) = self.recent(now, asked_for);
+        let rate = u128::from(ids).saturating_mul(1_000_000).checked_div(time.as_millis());
+        u64::try_from(rate.unwrap_or_default()).unwrap_or(u64::MAX)
+    }
 }
 
 #[cfg(test)]
@@ -205,5 +212,16 @@ mod tests {
             prop_assert!(ids <= asked_for && time >= LEAST);
             prop_assert_eq!(rate.seconds_for(remaining, now, asked_for).is_none(), ids == 0);
         }
+    }
+
+    #[test]
+    fn a_rate_is_of_what_was_asked_for_recently() {
+        let mut rate = IssueRate::default();
+        assert_eq!(rate.per_1000_s(Duration::ZERO, 0), 0);
+        rate.note(Duration::ZERO, 0);
+        assert_eq!(rate.per_1000_s(Duration::from_secs(4), 10), 2500);
+        // A tag's first IDs do not make it absurdly high.
+        assert_eq!(rate.per_1000_s(Duration::from_millis(1), 10), 10_000);
+        assert_eq!(rate.per_1000_s(LEAST, u64::MAX), u64::MAX);
     }
 }

@@ -71,6 +71,11 @@ impl Visitor {
         &self.known.policy
     }
 
+    /// The same, with its edition.
+    pub(super) const fn known(&self) -> &KnownPolicy {
+        &self.known
+    }
+
     pub(super) const fn principal(&self) -> &Principal {
         &self.principal
     }

@@ -13,5 +13,6 @@ mod queues;
 pub(crate) mod session;
 mod shared;
 mod trail;
+pub(crate) mod viewer;
 
 pub(crate) use shared::Service;

@@ -15,6 +15,7 @@ use super::in_flight::{PendingReply, TooManyInFlight, in_background};
 use super::policy::RequestLimits;
 use super::queues::AdministrationQueues;
 use super::shared::Service;
+use super::viewer::Viewer;
 use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BizTag, Runs};
@@ -138,6 +139,15 @@ impl Session {
             self.note(refused);
             self.service.counts.refused(CallKind::Connect, refused.code());
         })
+    }
+
+    /// Lets the caller watch the daemon.
+    ///
+    /// # Errors
+    /// When no rule allows it.
+    pub(crate) fn watch(&self) -> Result<Viewer, WireError> {
+        self.visitor.grant().page().inspect_err(|refused| self.note(refused))?;
+        Ok(Viewer::new(Arc::clone(&self.service), self.visitor.known().clone()))
     }
 
     /// Answers any call except `Hello`, which is the transport's.

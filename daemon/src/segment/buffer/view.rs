@@ -70,4 +70,10 @@ impl TagBuffer {
         let asked_for = self.issued.saturating_add(self.waiting.demand());
         self.rate.seconds_for(self.in_memory(), now, asked_for)
     }
+
+    /// How many IDs are asked for in 1000 seconds, at the present rate.
+    pub(crate) fn per_1000_s(&self, now: Duration) -> u64 {
+        let asked_for = self.issued.saturating_add(self.waiting.demand());
+        self.rate.per_1000_s(now, asked_for)
+    }
 }

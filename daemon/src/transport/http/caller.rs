@@ -14,6 +14,7 @@ use crate::access::principal::Principal;
 use crate::service::Service;
 use crate::service::in_flight::PendingReply;
 use crate::service::session::{Responder, Session};
+use crate::service::viewer::Viewer;
 
 /// The reply to a call.
 pub(super) enum CallOutcome {
@@ -90,6 +91,14 @@ impl HttpCaller {
     /// With the answer.
     pub(super) fn may_connect(&mut self) -> Result<(), WireError> {
         self.session()?.may_stay()
+    }
+
+    /// Lets whoever sends the present request watch the daemon.
+    ///
+    /// # Errors
+    /// When no rule allows it.
+    pub(super) fn watch(&mut self) -> Result<Viewer, WireError> {
+        self.session()?.watch()
     }
 
     /// The session of whoever sends the present request, with the policy in force.

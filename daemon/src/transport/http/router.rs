@@ -4,10 +4,11 @@ use hyper::StatusCode;
 
 use super::problem::HttpProblem;
 use super::route::Route;
-use super::{api, health, leaf, metrics};
+use super::{api, health, leaf, metrics, page};
 
 /// The families, those that are asked most often first.
-static FAMILIES: [&[Route]; 4] = [leaf::ROUTES, api::ROUTES, health::ROUTES, metrics::ROUTES];
+static FAMILIES: [&[Route]; 5] =
+    [leaf::ROUTES, api::ROUTES, health::ROUTES, metrics::ROUTES, page::ROUTES];
 
 /// Every route.
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::HttpLimits;
 use super::roster::Roster;
+use super::watchers::Watchers;
 use super::wrong_tokens::WrongTokens;
 use crate::environment::Environment;
 use crate::metrics::Metrics;
@@ -26,6 +27,7 @@ pub(super) struct HttpServer {
     pub(super) clock: HttpClock,
     pub(super) roster: Roster,
     pub(super) wrong_tokens: WrongTokens,
+    pub(super) watchers: Watchers,
     /// Cancelled when leafd stops: answers that go on and on end then.
     pub(super) stopping: CancellationToken,
     /// Whether that is so. A load costs less than a look at the token.
@@ -104,6 +106,7 @@ impl HttpServer {
             clock: HttpClock { environment, started },
             roster: Roster::default(),
             wrong_tokens: WrongTokens::new(started),
+            watchers: Watchers::default(),
             stopping: CancellationToken::new(),
             is_stopping: AtomicBool::new(false),
             offers_snowflakes,

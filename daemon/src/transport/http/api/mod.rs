@@ -2,6 +2,7 @@
 //! cannot hold them all. Administration is by the same calls and rules as on the Unix socket.
 
 mod decode;
+mod events;
 mod ids;
 mod members;
 mod status;
@@ -29,6 +30,7 @@ pub(super) static ROUTES: &[Route] = &[
     Route::writing("/v1/segment/{tag}", "POST", &[(POST, ids::segment as Handler)]),
     Route::writing("/v1/snowflake", "POST", &[(POST, ids::snowflake as Handler)]),
     Route::reading("/v1/decode/{id}", &[(GET, decode::decode as Handler)]),
+    Route { allow: "GET", ..Route::reading("/v1/events", &[(GET, events::events as Handler)]) },
     Route::reading("/v1/status", &[(GET, status::status as Handler)]),
     Route::writing(
         "/v1/tags",

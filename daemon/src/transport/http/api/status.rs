@@ -11,7 +11,7 @@ use super::super::body::HttpBody;
 use super::super::request::HttpRequest;
 
 #[derive(Debug, Serialize)]
-struct StatusDocument<'a> {
+pub(super) struct StatusDocument<'a> {
     daemon: DaemonDocument<'a>,
     segments: SegmentsDocument<'a>,
     snowflake: SnowflakeDocument<'a>,
@@ -74,7 +74,7 @@ fn answer(reply: Reply) -> Response<HttpBody> {
 }
 
 impl<'a> StatusDocument<'a> {
-    fn of(status: &'a DaemonStatus) -> Self {
+    pub(super) fn of(status: &'a DaemonStatus) -> Self {
         // Destructured in full, here and below, so that the compiler asks for every new field.
         let DaemonStatus {
             version,

@@ -20,7 +20,7 @@ struct TagsDocument<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct TagDocument<'a> {
+pub(super) struct TagDocument<'a> {
     tag: &'a str,
     description: &'a str,
     row_step: u64,

@@ -17,7 +17,7 @@ struct WorkersDocument<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct WorkerDocument<'a> {
+pub(super) struct WorkerDocument<'a> {
     worker: u64,
     owner: &'a str,
     address: &'a str,
