@@ -216,19 +216,17 @@ fn it_is_legible_from_320_to_2560_pixels_by_keyboard_and_for_axe_in_dark_and_lig
 
 fn tab_reaches_everything(browser: &Browser) {
     browser.run("document.activeElement.blur(); return 1");
-    let mut reached = Vec::new();
-    for _ in 0..9 {
+    // With one page of tags, the buttons that turn it are disabled.
+    let expected =
+        ["Skip to the tags", "decode-id", "Decode", "search", "sort", "direction", "limit"];
+    for control in expected {
         browser.keys(TAB);
         let at = browser.run(
             "const e = document.activeElement; const s = getComputedStyle(e); \
              return [e.id || e.textContent, s.outlineStyle !== 'none' && s.outlineWidth !== '0px']",
         );
-        assert_eq!(at[1], true, "the focus is not visible at {}", at[0]);
-        reached.push(at[0].as_str().unwrap_or_default().to_owned());
+        assert_eq!(at, serde_json::json!([control, true]), "the control, and a visible focus");
     }
-    let expected =
-        ["Skip to the tags", "decode-id", "Decode", "search", "sort", "direction", "limit"];
-    assert_eq!(reached[..expected.len()], expected);
 }
 
 #[test]

@@ -158,7 +158,7 @@ function showForecasts(view) {
   facts(byId("forecasts"), [
     ["Layout ends", layout, left < 31557600 ? "bad" : ""],
     ...near.slice(0, 5).map((one) => [
-      `In ${duration(one.seconds)}`, one.text, one.seconds < 31557600 ? "bad" : "warn",
+      `In ${duration(one.seconds)}`, one.text, one.seconds < 31557600 ? "bad" : "",
     ]),
     ["Tags here", near.length === 0 ? "none reaches 2³¹, 2⁵³ or 2⁶³ within 20 years" : ""],
   ]);
