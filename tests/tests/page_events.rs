@@ -59,7 +59,7 @@ fn a_stream_tells_the_status_and_the_tags_as_they_change_and_ends_with_leafd() {
         let view = next_event(&mut stream, "view");
         fits("View", &view);
         assert_eq!(view["tags"].as_array().unwrap().len(), 1, "bills does not match");
-        if view["tags"][0]["position"] == (id + 1).to_string() {
+        if view["tags"][0]["position"].as_str() == Some(&(id + 1).to_string()) {
             break;
         }
     }
