@@ -194,8 +194,8 @@ pub struct DecodeArgs {
 /// The arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Read the configuration of the leafd to check from FILE [default: /etc/leafd/leafd.toml if it exists, else
-    /// the built-in defaults]
+    /// Read the configuration of the leafd to check from FILE [default: /etc/leafd/leafd.toml if it
+    /// exists, else the built-in defaults]
     #[arg(long, value_name = "FILE", env = "LEAFD_CONFIG")]
     pub config: Option<PathBuf>,
 
