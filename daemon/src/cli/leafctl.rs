@@ -180,10 +180,14 @@ pub struct DecodeArgs {
     #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
 
-    /// Decode by this layout: leaf, twitter, baidu[@EPOCH], or TIME/WORKER/SEQUENCE@EPOCH[/UNITms] in
-    /// bits, such as 41/10/12@2026-01-01 [default: the layout of the running leafd; if it cannot be
-    /// reached, leaf, with a warning]
-    #[arg(long)]
+    /// The layout to decode by.
+    // Not from the comment, in which the brackets would be links.
+    #[arg(
+        long,
+        help = "Decode by this layout: leaf, twitter, baidu[@EPOCH], or \
+                TIME/WORKER/SEQUENCE@EPOCH[/UNITms] in bits, such as 41/10/12@2026-01-01 [default: \
+                the layout of the running leafd; if it cannot be reached, leaf, with a warning]"
+    )]
     pub layout: Option<Layout>,
 
     /// Print one JSON object per line
