@@ -69,7 +69,7 @@ fn a_daemon_that_hangs_hangs_nobody_else() {
 fn a_wrong_configuration_is_found_without_a_start() {
     let (_folder, home) = home();
     let examined = examine(&home.with("WORKER_ID", "999999"));
-    examined.finds("configuration", "bad", "worker.id: 999999");
+    examined.finds("configuration", "bad", "(worker.id): 999999");
 }
 
 /// Passes connections on to a daemon, and makes its answers say another version.

@@ -2,6 +2,8 @@
 //! promised, and the containers of a pod fit together.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 use leafd_tests::manifest::{SECRETS, SHIPPED, check, containers, find, objects, path, pods};
 use leafd_tests::manual;
@@ -158,7 +160,9 @@ fn leafd_accepts_the_configuration_of_every_config_map() {
         let folder = tempfile::tempdir().unwrap();
         let secrets = find(&objects, "Secret", "leafd-secrets")["stringData"].as_object().unwrap();
         for (key, value) in secrets {
-            std::fs::write(folder.path().join(key), value.as_str().unwrap()).unwrap();
+            let file = folder.path().join(key);
+            std::fs::write(&file, value.as_str().unwrap()).unwrap();
+            std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         }
         let configurations: Vec<_> = objects.iter().filter(|o| o["kind"] == "ConfigMap").collect();
         assert_eq!(configurations.len(), 1, "{name}");

@@ -239,7 +239,7 @@ fn a_reload_changes_the_log_level() {
     let infos = before.matches(" INFO ").count();
     assert!(infos <= 1 && !before.contains("get an ID"), "{before}");
     assert_eq!(outcome(host.connect().ask(2, segment("orders", 1))), Ok(()));
-    host.home.log().wait_for("DEBUG leased a range");
+    host.home.log().wait_for("DEBUG leafd::segment::lease: leased a range");
     host.refuses("[log]\nlevel = 'loud'\n", "\"loud\" is not a level");
 }
 

@@ -64,7 +64,7 @@ fn a_start_that_fails_reports_why_and_never_reports_ready() {
     let unreadable = manager.home().with("STATE_DIR", "/dev/null/state");
     let wrong = manager.home().with("SEGMENT_MAX_STEP", "many");
     for (home, code, message) in [
-        (wrong, 78, "LEAFD_SEGMENT_MAX_STEP=\"many\""),
+        (wrong, 78, "LEAFD_SEGMENT_MAX_STEP (segment.max-step): \"many\""),
         (credential, 78, "LoadCredential=store-password:"),
         (unreadable, 74, "/dev/null/state"),
     ] {

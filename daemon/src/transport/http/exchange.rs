@@ -12,6 +12,7 @@ use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::service::Service;
 use hyper::{Request, Response, StatusCode};
+use leaf_client::wire::ErrorCode;
 use tokio::time::{Instant, timeout};
 
 use super::answer::HttpAnswer;
@@ -26,6 +27,7 @@ use super::roster::{HttpConnection, HttpPhase};
 use super::router::{find, no_route};
 use super::server::HttpServer;
 use crate::lock::lock;
+use crate::tally::CallKind;
 
 /// Answers the requests of one connection, one at a time.
 pub(super) struct Exchange(Arc<ConnectionExchange>);
@@ -157,6 +159,9 @@ impl ConnectionExchange {
         };
         let limits = self.server.limits();
         if let Err(problem) = check(request, &limits.hosts) {
+            if problem.is_of_a_stranger() {
+                self.server.service.counts.refused(CallKind::Unknown, ErrorCode::Forbidden);
+            }
             return problem.into();
         }
         let Some((route, parameter)) = found else { return no_route(path).into() };

@@ -61,6 +61,11 @@ impl HttpProblem {
         self
     }
 
+    /// Whether a foreign page asked, or somebody by a foreign name.
+    pub(super) fn is_of_a_stranger(&self) -> bool {
+        matches!(self.status, StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST)
+    }
+
     /// The error of the service, if it is one.
     pub(super) fn code(&self) -> Option<ErrorCode> {
         self.error.as_ref().map(WireError::code)
