@@ -250,7 +250,7 @@ fn the_status_over_http_is_that_of_the_socket() {
     assert_eq!(found["daemon"]["state_dir"], before.state_dir);
     assert_eq!(found["snowflake"]["worker"], before.snowflake.worker.unwrap());
     assert_eq!(found["snowflake"]["state"], "serving");
-    place.leaf_id("orders");
+    let _ = place.leaf_id("orders");
     let after = daemon.client().status().unwrap();
     assert_eq!(after.requests, before.requests + 1, "requests for IDs over HTTP count");
     daemon.stop();
