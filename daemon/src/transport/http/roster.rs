@@ -114,9 +114,12 @@ impl HttpConnection {
             return Some(stalled.saturating_add(ms(limits.write_timeout)));
         }
         let limit = match self.phase() {
-            HttpPhase::Head | HttpPhase::Body => limits.request_timeout,
+            HttpPhase::Head => limits.request_timeout,
             HttpPhase::Idle => limits.idle_timeout,
-            HttpPhase::Begun
+            // The reader of the body has this limit itself, and answers. An end at the same moment would
+            // cost the answer.
+            HttpPhase::Body
+            | HttpPhase::Begun
             | HttpPhase::Work
             | HttpPhase::Answer
             | HttpPhase::Stream
@@ -231,7 +234,8 @@ mod tests {
         let state = HttpConnection::new(50);
         assert_eq!((state.phase(), state.due_ms(&limits())), (HttpPhase::Head, Some(150)));
         for (phase, due) in [
-            (HttpPhase::Body, Some(160)),
+            // The reader of the body ends it.
+            (HttpPhase::Body, None),
             (HttpPhase::Idle, Some(1060)),
             (HttpPhase::Work, None),
             (HttpPhase::Stream, None),
