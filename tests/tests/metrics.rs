@@ -9,6 +9,7 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::scrape::{OPEN_METRICS, address, get, scrape, scrape_as};
+use leafd_tests::watch::Bystanders;
 
 fn home(folder: &Path) -> Home {
     Home::new(folder).with("HTTP_LISTEN", "127.0.0.1:0").with_time_for_the_disk()
@@ -165,6 +166,67 @@ fn only_tags_that_metrics_tags_matches_have_series_and_a_reload_changes_them() {
         tags("leafd_tag_max_id") == BTreeSet::from(["orders".to_owned()])
     });
     assert_eq!(scrape(address).value("leafd_tag_ids_total", &[("tag", "orders")]), 1.0);
+}
+
+#[test]
+fn a_scrape_of_many_tags_has_a_thousand_of_them_and_the_socket_notices_nothing() {
+    const TAGS: u64 = 2000;
+    // In memory: that many leases on a disk would take long.
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let home = home(folder.path()).with("METRICS_TAGS", "[\"*\"]");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    for tag in 0..TAGS {
+        client.next(&format!("{tag:04}-{}", "x".repeat(120))).unwrap();
+    }
+    let bystanders = Bystanders::of(&home);
+    let address = address(&home, 1);
+    wait_until(&home, "all tags in a scrape", || {
+        scrape(address).value("leafd_tags", &[]) == (TAGS + 1) as f64
+    });
+    for format in [OPEN_METRICS, "text/plain"] {
+        let answer = get(address, "/metrics", format);
+        println!("{} bytes of {format}", answer.body.len());
+        assert!(answer.body.len() < 4 * 1024 * 1024, "{} bytes", answer.body.len());
+        let scrape = scrape_as(address, format);
+        assert_eq!(scrape.values_of("leafd_tag_max_id", "tag").len(), 1000);
+        assert_eq!(scrape.value("leafd_metrics_tags_left_out", &[]), (TAGS + 1 - 1000) as f64);
+        bystanders.are_served();
+    }
+    bystanders.noticed_nothing();
+    daemon.stop();
+}
+
+#[test]
+fn the_series_of_a_deleted_tag_end_even_if_callers_go_on_asking() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path())
+        .with("METRICS_TAGS", "[\"*\"]")
+        .with("SEGMENT_AUTO_CREATE", "false")
+        .with("SEGMENT_REFRESH", "200ms");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    for tag in ["deleted", "dropped", "kept"] {
+        client.tag_create(tag, 1000, 1 << 30, "").unwrap();
+        client.next(tag).unwrap();
+    }
+    let address = address(&home, 1);
+    let tags = || scrape(address).value("leafd_tags", &[]);
+    assert_eq!(tags(), 3.0);
+    client.tag_delete("deleted").unwrap();
+    home.sql("DELETE FROM leaf_alloc WHERE biz_tag = 'dropped'");
+    wait_until(&home, "the refresh", || tags() == 1.0);
+    // Each of these looks for the row again sooner or later.
+    for _ in 0..300 {
+        for tag in ["deleted", "dropped"] {
+            client.next(tag).unwrap_err();
+        }
+        let scrape = scrape(address);
+        for metric in ["leafd_tag_max_id", "leafd_tag_ids_total", "leafd_tag_seconds_left"] {
+            let named = scrape.values_of(metric, "tag");
+            assert!(!named.contains("deleted") && !named.contains("dropped"), "{named:?}");
+        }
+    }
 }
 
 #[test]

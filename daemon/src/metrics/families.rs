@@ -102,9 +102,9 @@ families! {
     SECONDS_LEFT: Gauge "leafd_lowest_seconds_left" []
         "How long memory lasts for the tag that runs out first, at the present rate"
     OVERDUE: Gauge "leafd_tags_lease_overdue" []
-        "Tags whose last lease is longer ago than memory lasts"
+        "Tags whose leases fail and whose last one is longer ago than memory lasts"
     FAILING: Gauge "leafd_tags_failing" []
-        "Tags whose last lease failed"
+        "Tags whose last lease failed, while somebody needs another"
     NEAR_LIMIT: Gauge "leafd_tags_near_limit" ["limit"]
         "Tags between 80 and 100 percent of a limit of the type that holds their IDs"
     EARLIEST_LIMIT: Gauge "leafd_earliest_limit_timestamp_seconds" ["limit"]
@@ -152,7 +152,7 @@ families! {
     TAG_STEP: Gauge "leafd_tag_step_ids" ["tag"]
         "The size of the next lease of the tag"
     TAG_FAILING: Gauge "leafd_tag_lease_failing" ["tag"]
-        "1 if the last lease of the tag failed, else 0"
+        "1 if the last lease of the tag failed and somebody needs another, else 0"
     TAG_GROWTH: Gauge "leafd_tag_growth_ids_per_second" ["tag"]
         "How fast max_id of the tag has grown, by all hosts, over up to a week"
     TAG_LIMIT: Gauge "leafd_tag_limit_timestamp_seconds" ["tag", "limit"]

@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use leaf_client::Layout;
 use tokio::time::Instant;
 
@@ -48,7 +49,7 @@ struct LastScrape {
     format: ExpositionFormat,
     began: Instant,
     took: Duration,
-    text: Arc<str>,
+    text: Bytes,
 }
 
 impl Metrics {
@@ -60,7 +61,7 @@ impl Metrics {
     }
 
     /// The text of a scrape.
-    pub(crate) async fn render(&self, format: ExpositionFormat) -> Arc<str> {
+    pub(crate) async fn render(&self, format: ExpositionFormat) -> Bytes {
         let mut last = self.last.lock().await;
         let environment = &self.sources.environment;
         let began = environment.now();
@@ -68,7 +69,7 @@ impl Metrics {
             && last.format == format
             && began < last.began + last.took * 10
         {
-            return Arc::clone(&last.text);
+            return last.text.clone();
         }
         let mut exposition = Exposition::default();
         samples::add_daemon(&mut exposition, self.started_ms, self.sources.starts);
@@ -81,9 +82,9 @@ impl Metrics {
             samples::add_snowflake(&mut exposition, &status, layout, fence_after);
         }
         // Writing to a String cannot fail.
-        let text: Arc<str> = exposition.render(format).unwrap_or_default().into();
+        let text = Bytes::from(exposition.render(format).unwrap_or_default());
         let took = environment.since(began);
-        *last = Some(LastScrape { format, began, took, text: Arc::clone(&text) });
+        *last = Some(LastScrape { format, began, took, text: text.clone() });
         text
     }
 

@@ -61,14 +61,18 @@ impl TagOverview {
         if let Some(left) = tag.seconds_left {
             let lowest = self.lowest_seconds_left.map_or(left, |lowest| lowest.min(left));
             self.lowest_seconds_left = Some(lowest);
-            self.overdue += u64::from(tag.is_leasing && tag.since_lease.as_secs() > left);
+            // The first attempt of a lease takes a moment, and with many tags one is always under way.
+            let is_stuck = tag.is_leasing && tag.is_failing;
+            self.overdue += u64::from(is_stuck && tag.since_lease.as_secs() > left);
         }
         let max_id = tag.high_water_mark;
         let reached =
             |limit: IdLimit| growth.and_then(|rate| limit.reached_at(now_s, max_id, rate));
         let limits = IdLimit::ALL.map(reached);
+        // A tag that nobody has used for a week never reaches a limit.
+        let is_used = growth.is_none_or(|rate| rate > 0.0);
         for (near, limit) in self.near.iter_mut().zip(IdLimit::ALL) {
-            *near += u64::from(limit.is_near(max_id));
+            *near += u64::from(is_used && limit.is_near(max_id));
         }
         for (earliest, reached) in self.earliest.iter_mut().zip(limits) {
             *earliest = [*earliest, reached].into_iter().flatten().reduce(f64::min);
@@ -132,13 +136,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_overdue_if_it_is_wanted_and_the_last_one_is_longer_ago_than_memory_lasts() {
+    fn a_lease_is_overdue_if_it_fails_and_the_last_one_is_longer_ago_than_memory_lasts() {
         let name = tag("orders");
-        for (is_leasing, seconds_left, overdue) in
-            [(true, Some(59), 1), (true, Some(60), 0), (false, Some(1), 0), (true, None, 0)]
-        {
+        for (is_leasing, is_failing, seconds_left, overdue) in [
+            (true, true, Some(59), 1),
+            (true, true, Some(60), 0),
+            (false, true, Some(1), 0),
+            (true, true, None, 0),
+            // Its first attempt is under way.
+            (true, false, Some(1), 0),
+        ] {
             let mut all = TagOverview::default();
-            let tag = TagFigures { is_leasing, seconds_left, ..figures(&name) };
+            let tag = TagFigures { is_leasing, is_failing, seconds_left, ..figures(&name) };
             all.add(0, &tag, None, &[]);
             assert_eq!(all.overdue, overdue, "{tag:?}");
         }
@@ -155,6 +164,16 @@ mod tests {
         add(1 << 31, Some(1000.0));
         add(5, Some(0.0));
         assert_eq!(all.earliest[0], Some(1100.0));
+        assert_eq!(all.near, [2, 0, 0]);
+    }
+
+    #[test]
+    fn a_tag_that_has_not_grown_for_a_week_is_near_no_limit() {
+        let (name, mut all) = (tag("orders"), TagOverview::default());
+        for growth in [Some(0.0), Some(0.001), None] {
+            let high_water_mark = (1 << 31) - 100;
+            all.add(1000, &TagFigures { high_water_mark, ..figures(&name) }, growth, &[]);
+        }
         assert_eq!(all.near, [2, 0, 0]);
     }
 

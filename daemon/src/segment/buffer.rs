@@ -89,6 +89,10 @@ pub(crate) struct TagBuffer {
     /// Why the last lease failed. It stays while the next attempt is in flight, which is most of
     /// the time when the store is slow to refuse.
     lease_error: Option<LeaseFailure>,
+    /// When it failed (monotonic).
+    lease_failed_at: Duration,
+    /// The store did not have the row, and nothing has shown since that it has.
+    is_gone: bool,
     lease_backoff: Backoff,
     persist: PersistState,
     persist_backoff: Backoff,
@@ -116,6 +120,8 @@ impl TagBuffer {
             step: StepRule::new(rules.max_step),
             lease: LeaseState::Idle,
             lease_error: None,
+            lease_failed_at: Duration::ZERO,
+            is_gone: false,
             lease_backoff: Backoff::for_stores(seed),
             persist: PersistState::Clean,
             persist_backoff: Backoff::for_disks(seed),

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::ids::BizTag;
 use crate::store::{Lease, LeaseAsk};
 
 const RULES: BufferRules =
@@ -57,6 +58,56 @@ fn drain(buffer: &mut TagBuffer, count: u64) -> Vec<u64> {
         flush(buffer, now);
     }
     ids
+}
+
+#[test]
+fn a_tag_without_a_row_stays_gone_while_leafd_looks_for_it_again() {
+    let mut buffer = served();
+    assert!(!buffer.counts().gone);
+    buffer.removed(T0);
+    assert!(buffer.counts().gone);
+    let later = T0 + RULES.absent_for;
+    for failure in [LeaseFailure::UnknownTag, LeaseFailure::Unavailable("down".into())] {
+        assert_eq!(buffer.request(later, 7, 1, NEVER), Answer::Later);
+        assert!(buffer.poll_lease(later).is_some());
+        assert!(buffer.counts().gone && !buffer.counts().absent);
+        buffer.lease_failed(later, failure);
+        assert!(buffer.counts().gone);
+        buffer.removed(T0);
+        while buffer.poll_done().is_some() {}
+    }
+    assert_eq!(buffer.request(later, 8, 1, NEVER), Answer::Later);
+    assert!(buffer.poll_lease(later).is_some());
+    buffer.leased(later, lease(5001, 6001, 1000));
+    assert!(!buffer.counts().gone);
+    buffer.removed(T0);
+    buffer.appeared();
+    assert!(!buffer.counts().gone);
+}
+
+#[test]
+fn a_failure_is_trouble_as_long_as_somebody_needs_a_lease() {
+    let name = BizTag::new("orders").unwrap();
+    let is_failing = |buffer: &TagBuffer, now| buffer.figures(&name, now).is_failing;
+    let mut buffer = TagBuffer::new(RULES, 1);
+    let asked = |buffer: &mut TagBuffer, now| {
+        assert_eq!(buffer.request(now, 0, 1, NEVER), Answer::Later);
+        assert!(buffer.poll_lease(now).is_some());
+        buffer.lease_failed(now, LeaseFailure::BadRow("step -1".into()));
+        while buffer.poll_done().is_some() {}
+    };
+    let minutes = |count: u64| T0 + Duration::from_secs(60 * count);
+    for time in [minutes(0), minutes(8), minutes(16)] {
+        asked(&mut buffer, time);
+        assert!(is_failing(&buffer, time) && is_failing(&buffer, time + 5 * (minutes(1) - T0)));
+    }
+    assert!(!is_failing(&buffer, minutes(60)), "nobody has asked since");
+    assert!(told(&buffer).is_some(), "the status still says what was wrong");
+    let mut used = served();
+    assert!(drain(&mut used, 900).len() > 100);
+    assert!(used.poll_lease(minutes(1)).is_some());
+    used.lease_failed(minutes(1), LeaseFailure::Unavailable("locked".into()));
+    assert!(is_failing(&used, minutes(60)), "leafd goes on trying");
 }
 
 #[test]

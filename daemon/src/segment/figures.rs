@@ -39,7 +39,7 @@ impl Segments {
         let now = self.now();
         let state = tag.lock();
         let counts = state.buffer.counts();
-        if state.lane.is_some() || counts.absent {
+        if state.lane.is_some() || counts.gone {
             return counts.waiting;
         }
         let figures = state.buffer.figures(tag.name(), now);

@@ -257,7 +257,8 @@ async fn names_asked_for_while_the_store_is_down_do_not_use_up_the_room_for_tags
 
 /// An asker, for a request.
 fn by(asker: Asker) -> (Asker, Actor) {
-    (asker, Actor { uid: u32::try_from(asker.0).ok(), gid: None, rule: None, transport: "unix" })
+    let uid = u32::try_from(asker.0).ok();
+    (asker, Actor { uid, gid: None, address: None, rule: None, transport: "unix" })
 }
 
 /// Begins a request that waits, without waiting for it.

@@ -108,8 +108,10 @@ pub(crate) struct BufferCounts {
     pub(crate) leases: u64,
     /// The highest end of a range that this host has seen.
     pub(crate) high_water_mark: u64,
-    /// The store does not have the tag.
+    /// The store does not have the tag, and it is not time to look again.
     pub(crate) absent: bool,
+    /// The store did not have the tag when leafd last looked; also while leafd looks again.
+    pub(crate) gone: bool,
 }
 
 /// What a tag's buffer holds.
@@ -164,6 +166,6 @@ pub(crate) struct TagFigures<'a> {
     pub(crate) since_lease: Duration,
     /// Whether the tag wants a lease and has not got it yet.
     pub(crate) is_leasing: bool,
-    /// Whether the last lease failed.
+    /// Whether the last lease failed, and somebody needs another.
     pub(crate) is_failing: bool,
 }

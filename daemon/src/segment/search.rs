@@ -112,7 +112,7 @@ impl Segments {
     fn value_of(&self, tag: &Arc<Tag>, order: TagOrder) -> Option<Option<u64>> {
         let (state, now) = (tag.lock(), self.now());
         let counts = state.buffer.counts();
-        if counts.absent || counts.high_water_mark == 0 {
+        if counts.gone || counts.high_water_mark == 0 {
             return None;
         }
         Some(match order {

@@ -145,7 +145,7 @@ impl TagState {
     /// status counts and lists these tags.
     pub(super) fn is_known(&self) -> bool {
         let counts = self.buffer.counts();
-        self.lane.is_none() && !counts.absent && counts.high_water_mark > 0
+        self.lane.is_none() && !counts.gone && counts.high_water_mark > 0
     }
 
     /// Whether this is a lookup that nobody waits for.

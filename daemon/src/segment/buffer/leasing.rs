@@ -72,6 +72,7 @@ impl TagBuffer {
         self.lease_backoff.reset();
         self.lease = LeaseState::Idle;
         self.lease_error = None;
+        self.is_gone = false;
         self.record_changed();
     }
 
@@ -98,6 +99,7 @@ impl TagBuffer {
             LeaseFailure::NotMade => return self.row_is_gone(now, true),
         }
         self.lease_error = Some(failure);
+        self.lease_failed_at = now;
     }
 
     fn back_off(&mut self, now: Duration) {
@@ -158,6 +160,7 @@ impl TagBuffer {
     /// high-water mark.
     pub(crate) fn removed(&mut self, now: Duration) {
         self.lease = LeaseState::Absent { until: now + self.rules.absent_for };
+        self.is_gone = true;
         self.drop_memory();
         self.keep_ready = false;
         self.refuse_beyond_memory(&Refusal::UnknownTag);
@@ -190,6 +193,7 @@ impl TagBuffer {
 
     /// The tag was created or seen in the store: the next request looks it up at once.
     pub(crate) fn appeared(&mut self) {
+        self.is_gone = false;
         if matches!(self.lease, LeaseState::Absent { .. }) {
             self.lease = LeaseState::Idle;
         }

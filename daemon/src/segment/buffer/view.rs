@@ -6,6 +6,9 @@ use super::{LeaseState, TagBuffer};
 use crate::ids::BizTag;
 use crate::segment::messages::{BufferCounts, BufferView, TagFigures};
 
+/// How long a lease that failed counts as trouble if nobody asks again. Longer than an alert waits.
+const RECENT_FAILURE: Duration = Duration::from_secs(600);
+
 impl TagBuffer {
     /// Numbers to add up over many tags.
     pub(crate) fn counts(&self) -> BufferCounts {
@@ -15,6 +18,7 @@ impl TagBuffer {
             leases: self.step.leases(),
             high_water_mark: self.high_water_mark,
             absent: matches!(self.lease, LeaseState::Absent { .. }),
+            gone: self.is_gone,
         }
     }
 
@@ -49,8 +53,15 @@ impl TagBuffer {
             seconds_left: self.seconds_left(now),
             since_lease: now.saturating_sub(self.step.last_lease().unwrap_or_default()),
             is_leasing: !matches!(self.lease, LeaseState::Idle | LeaseState::Absent { .. }),
-            is_failing: self.lease_error.is_some(),
+            is_failing: self.is_failing(now),
         }
+    }
+
+    /// Whether the last lease failed, and somebody needs another. Nobody does if leafd no longer
+    /// retries and no request has caused another attempt: an old failure then is no trouble.
+    fn is_failing(&self, now: Duration) -> bool {
+        let is_recent = now.saturating_sub(self.lease_failed_at) < RECENT_FAILURE;
+        self.lease_error.is_some() && (self.keep_ready || is_recent)
     }
 
     /// The size that the next lease would have at `now`.
