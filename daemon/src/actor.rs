@@ -1,6 +1,7 @@
 //! Who asks leafd for something, and the audit: a line in the log for whatever somebody changes, or
 //! tries to change, through leafd.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The target of the audit's lines. `log.level` hides them only if it names it.
@@ -14,6 +15,8 @@ pub(crate) struct Actor {
     pub(crate) uid: Option<u32>,
     /// Its effective group.
     pub(crate) gid: Option<u32>,
+    /// Where it connected from, by TCP: the caller itself, or a proxy in front of it.
+    pub(crate) address: Option<SocketAddr>,
     /// The rule that the caller has shown a token of.
     pub(crate) rule: Option<Arc<str>>,
     /// How it reached leafd, such as `unix`.
@@ -51,7 +54,8 @@ pub(crate) enum AuditOutcome<'a> {
 impl Actor {
     /// Writes a line of the audit.
     pub(crate) fn log(&self, entry: &AuditEntry<'_>, outcome: &AuditOutcome<'_>) {
-        let Self { uid, gid, transport, .. } = *self;
+        let Self { uid, gid, address, transport, .. } = *self;
+        let address = address.map(tracing::field::display);
         let rule = self.rule.as_deref();
         let AuditEntry { action, tag, worker, old, new, untold } = *entry;
         let (verdict, outcome, reason) = match outcome {
@@ -68,6 +72,7 @@ impl Actor {
             target: AUDIT,
             uid,
             gid,
+            address,
             rule,
             transport,
             action,

@@ -358,6 +358,39 @@ impl HttpClient {
     }
 }
 
+/// The answers in everything that a connection has received. With `maybe_head`, an answer may be one to
+/// `HEAD`, which has no body.
+///
+/// # Errors
+/// If the bytes are anything but whole answers.
+pub fn answers_in(bytes: &[u8], maybe_head: bool) -> Result<Vec<HttpAnswer>, String> {
+    let (mut rest, mut answers) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        let end = find(rest, b"\r\n\r\n").ok_or("half a head")? + 4;
+        let (head, after) = rest.split_at(end);
+        if !head.starts_with(b"HTTP/1.") || !head.is_ascii() {
+            return Err("no answer".to_owned());
+        }
+        rest = after;
+        let (status, headers) = parsed(head);
+        if status == 100 {
+            continue;
+        }
+        let mut answer = HttpAnswer { status, headers, body: Vec::new() };
+        if answer.header("transfer-encoding").is_some() {
+            return Err("an answer in chunks".to_owned());
+        }
+        let length = answer.header("content-length").and_then(|length| length.parse().ok());
+        let length: usize = length.ok_or("an answer without a length")?;
+        if !maybe_head || !(rest.is_empty() || rest.starts_with(b"HTTP/1.")) {
+            let (body, after) = rest.split_at_checked(length).ok_or("half a body")?;
+            (answer.body, rest) = (body.to_vec(), after);
+        }
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }

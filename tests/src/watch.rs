@@ -61,6 +61,12 @@ pub fn resident_kib(daemon: &Daemon) -> u64 {
     memory_kib(daemon, "VmRSS:")
 }
 
+/// What of a daemon's resident memory is its own and not the pages of its program, in KiB.
+#[must_use]
+pub fn anonymous_kib(daemon: &Daemon) -> u64 {
+    memory_kib(daemon, "RssAnon:")
+}
+
 fn memory_kib(daemon: &Daemon, field: &str) -> u64 {
     let path = format!("/proc/{}/status", daemon.pid());
     let status = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -80,6 +80,45 @@ fn java_leafs_routes_answer_failures_honestly_or_as_java_leaf_does() {
 }
 
 #[test]
+fn java_leafs_decoding_ignores_other_parameters_and_says_as_java_leaf_that_it_cannot() {
+    for as_leaf in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Home::new(folder.path())
+            .with_time_for_the_disk()
+            .with_http()
+            .with("HTTP_LEAF_ERRORS", if as_leaf { "true" } else { "false" });
+        let daemon = home.start();
+        let place = HttpPlace::of(&home);
+        let decode = |query: &str| place.get(&format!("/decodeSnowflakeId?{query}"));
+        // Such as a parameter that keeps caches away.
+        let parts = decode("_=1700000000000&snowflakeId=4194304").expect(200).json();
+        assert_eq!(parts["timestamp"], "1288834974658(2010-11-04 01:42:54.658)");
+        for nonsense in [
+            "snowflakeId=x",
+            "snowflakeId=",
+            "snowflakeId=-",
+            "snowflakeId=1.0",
+            "snowflakeId=9223372036854775808",
+            "snowflakeId=100000000000000000000",
+            "snowflakeId=%ff",
+            "snowflakeId=1&snowflakeId=2",
+        ] {
+            let answer = decode(nonsense);
+            if as_leaf {
+                let expected = json!({ "errorMsg": "snowflake Id反解析发生异常!" });
+                assert_eq!(answer.expect(200).json(), expected, "{nonsense}");
+            } else {
+                answer.expect(400);
+            }
+        }
+        // Both refuse to guess.
+        decode("").expect(400);
+        decode("snowflakeid=1").expect(400);
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_tag_may_have_any_name_in_percent_encoding() {
     let folder = tempfile::tempdir().unwrap();
     let (daemon, place) = serving(folder.path());
@@ -229,11 +268,14 @@ fn documents_that_are_not_those_of_the_call_are_refused() {
         "{\"tag\":\"x\",\"first\":18446744073709551616}",
         "{\"tag\":\"x\"} x",
         "{\"step\":1}",
+        "[\"x\"]",
+        "[\"x\",5,\"1\",\"\"]",
         &deep,
         &format!("{{\"tag\":{deep}}}"),
     ] {
         client.send("POST", "/v1/tags", document).expect(400);
     }
+    client.send("PATCH", "/v1/tags/x", "[5]").expect(400);
     client.send("POST", "/v1/tags", "{\"tag\":\"\"}").expect_error(400, "BadTag");
     let page = client.get("/v1/tags").expect(200).json();
     assert_eq!(page["tags"], json!([]), "nothing was made");

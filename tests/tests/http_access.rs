@@ -8,6 +8,7 @@ use leafd_tests::daemon::Home;
 use leafd_tests::http::{HttpAnswer, HttpPlace};
 use leafd_tests::other_user::{OtherUser, open_to_all};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const UNKNOWN: u32 = 61_235;
@@ -129,6 +130,49 @@ fn a_rule_with_http_grants_its_tags_and_a_token_what_its_own_rule_grants() {
     let user = OtherUser::new(UNKNOWN, UNKNOWN);
     assert_eq!(may(as_user(&user, &home.http_socket())), [403; 5]);
     daemon.stop();
+}
+
+#[test]
+fn the_audit_names_the_address_of_a_caller_by_tcp_and_the_user_of_one_on_the_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = token_file(folder.path(), "token", TOKEN);
+    let home = home(folder.path(), "[{ name = 'operators', administer = true }]")
+        .with("HTTP_TOKENS", &format!("[{{ file = '{file}', rule = 'operators' }}]"))
+        .with("LOG_FORMAT", "json");
+    let daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let local = HttpPlace::Socket(home.http_socket());
+    let delete = |place: &HttpPlace, token: Option<&str>| {
+        let client = place.connect();
+        let mut client = match token {
+            Some(token) => client.with_token(token),
+            None => client,
+        };
+        client.send("DELETE", "/v1/tags/orders", "").status
+    };
+    let asked = [
+        delete(&place, None),
+        delete(&place, Some(TOKEN)),
+        delete(&local, None),
+        delete(&local, Some(TOKEN)),
+    ];
+    assert_eq!(asked, [403, 404, 404, 404]);
+    let ended = daemon.stop();
+    let lines = ended.log().lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let lines: Vec<_> = lines.filter(|line| line["target"] == "audit").collect();
+    assert_eq!(lines.len(), 4, "{ended}");
+    for (nth, (by_tcp, rule)) in
+        [(true, None), (true, Some("operators")), (false, None), (false, Some("operators"))]
+            .into_iter()
+            .enumerate()
+    {
+        let line = &lines[nth];
+        assert_eq!((&line["transport"], &line["action"]), (&"http".into(), &"tag-delete".into()));
+        assert_eq!(line["rule"].as_str(), rule, "{line}");
+        let address = line["address"].as_str().unwrap_or_default();
+        assert_eq!(address.starts_with("127.0.0.1:"), by_tcp, "{line}");
+        assert_eq!(line["uid"].as_u64(), (!by_tcp).then_some(0), "{line}");
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use leafd_tests::PATIENCE;
-use leafd_tests::daemon::Home;
+use leafd_tests::caller::wait_until;
+use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::http::{HttpClient, HttpPlace};
 
 const GET: &[u8] = b"GET /api/segment/get/orders HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -61,21 +61,18 @@ fn a_client_that_reads_nothing_is_closed_and_delays_nobody() {
     let home = home(folder.path()).with("HTTP_WRITE_TIMEOUT", "500ms");
     let daemon = home.start();
     let place = HttpPlace::of(&home);
+    assert_eq!(place.leaf_id("orders"), 1);
+    let before = descriptors(daemon.pid());
     let mut greedy = place.connect();
     let ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000);
     let sender = std::thread::spawn(move || {
         greedy.send_raw(&ask);
         greedy
     });
-    assert_eq!(place.leaf_id("orders"), 1);
+    assert_eq!(place.leaf_id("orders"), 2);
     // Its connection ends although most answers are unread, so sending ends too.
     let greedy = sender.join().unwrap();
-    let connections = || daemon.client().status().unwrap().connections;
-    let began = Instant::now();
-    while connections() > 2 {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&home, "its end", || descriptors(daemon.pid()) <= before);
     drop(greedy);
     daemon.stop();
 }
@@ -122,15 +119,7 @@ fn when_every_connection_waits_for_an_id_a_new_one_gets_503_and_the_socket_goes_
     home.break_store();
     let daemon = home.start();
     let place = HttpPlace::of(&home);
-    let mut waiting: Vec<_> = (0..LIMIT).map(|_| place.connect()).collect();
-    for client in &mut waiting {
-        client.send_raw(GET);
-    }
-    let began = Instant::now();
-    while daemon.client().status().unwrap().segments.waiting < LIMIT as u64 {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut waiting = waiting(&daemon, &place, LIMIT);
     let mut refused = place.connect();
     refused.send_raw(GET);
     let answer = refused.receive().expect("an answer").expect(503);
@@ -143,6 +132,97 @@ fn when_every_connection_waits_for_an_id_a_new_one_gets_503_and_the_socket_goes_
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, [1, 2, 3, 4]);
+    daemon.stop();
+}
+
+/// The memory that a process has, in bytes.
+fn memory_of(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the memory");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+#[test]
+fn long_answers_leave_no_memory_behind_whether_they_are_read_or_not() {
+    const CONNECTIONS: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("METRICS_TAGS", "[\"*\"]");
+    let home = home.with("HTTP_IDLE_TIMEOUT", "1h").with("HTTP_WRITE_TIMEOUT", "1s");
+    let daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let mut client = daemon.client();
+    for number in 0..300 {
+        client.next(&format!("tag-{number}")).unwrap();
+    }
+    let ask = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let length = place.get("/metrics").expect(200).body.len();
+    assert!(length > 100_000, "{length}");
+    let before = memory_of(daemon.pid());
+    let mut idle: Vec<_> = (0..CONNECTIONS).map(|_| place.connect()).collect();
+    for client in &mut idle {
+        client.send_raw(ask);
+        assert!(client.receive().expect("an answer").body.len() > length / 2);
+    }
+    let grown = memory_of(daemon.pid()).saturating_sub(before);
+    assert!(grown < (CONNECTIONS * length / 2) as u64, "{grown} bytes more for {length} each");
+    // Others do not read, and are closed.
+    let open = descriptors(daemon.pid());
+    let mut greedy: Vec<_> = (0..20).map(|_| place.connect()).collect();
+    for client in &mut greedy {
+        client.send_raw(&ask.repeat(200));
+    }
+    wait_until(&home, "their connections", || descriptors(daemon.pid()) >= open + 20);
+    wait_until(&home, "their end", || descriptors(daemon.pid()) <= open);
+    let grown = memory_of(daemon.pid()).saturating_sub(before);
+    assert!(grown < (CONNECTIONS * length / 2) as u64, "{grown} bytes more for {length} each");
+    idle[0].get("/livez").expect(200);
+    daemon.stop();
+}
+
+/// Connections that wait for an ID, while the store is down.
+fn waiting(daemon: &Daemon, place: &HttpPlace, count: usize) -> Vec<HttpClient> {
+    let mut waiting: Vec<_> = (0..count).map(|_| place.connect()).collect();
+    for client in &mut waiting {
+        client.send_raw(GET);
+    }
+    wait_until(daemon.home(), "requests that wait", || {
+        daemon.client().status().unwrap().segments.waiting == count as u64
+    });
+    waiting
+}
+
+#[test]
+fn probes_and_scrapes_are_answered_while_every_connection_waits_for_an_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path()).with_http().with("HTTP_MAX_CONNECTIONS", "4");
+    let home = home.with("SEGMENT_WAIT", "1m").with_time_for_the_disk();
+    home.break_store();
+    let daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let mut waiting = waiting(&daemon, &place, 4);
+    // More than the reserve holds: callers that say nothing make room there.
+    let silent: Vec<_> = (0..40).map(|_| place.connect()).collect();
+    for path in ["/livez", "/readyz", "/metrics"] {
+        let answer = place.get(path);
+        assert!(answer.status == 200 || path == "/readyz", "{path}: {answer:?}");
+        assert_eq!(answer.header("connection"), Some("close"), "{path}");
+        assert!(!answer.text().contains("http.max-connections"), "{path}: {}", answer.text());
+    }
+    for path in ["/v1/status", "/", "/api/segment/get/orders"] {
+        let answer = place.get(path).expect(503);
+        assert!(answer.text().contains("http.max-connections"), "{path}: {}", answer.text());
+    }
+    home.log().wait_for("all HTTP connections are busy; serving new ones only probes");
+    home.repair_store();
+    for client in &mut waiting {
+        client.receive().unwrap().expect(200);
+    }
+    place.get("/v1/status").expect(200);
+    drop(silent);
     daemon.stop();
 }
 

@@ -6,6 +6,7 @@ use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::Home;
 use leafd_tests::http::{HttpClient, HttpPlace};
 use leafd_tests::openapi;
+use leafd_tests::watch::{Bystanders, resident_kib};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -97,6 +98,51 @@ fn streams_are_bounded_and_whoever_comes_later_gets_one_view() {
         next_event(stream, "view");
     }
     assert_eq!(place.get("/livez").expect(200).text(), "leafd answers\n");
+    daemon.stop();
+}
+
+#[test]
+fn a_page_that_stops_reading_is_closed_and_costs_neither_memory_nor_anybody_else() {
+    const STALLED: u64 = 15;
+    /// For events that are unread, in all streams together: those of a few seconds.
+    const MOST_KIB: u64 = 16 * 1024;
+    let folder = tempfile::tempdir().unwrap();
+    // On a Unix socket, little fits between leafd and a client that reads nothing.
+    let home = home(folder.path()).with_http_socket().with("HTTP_WRITE_TIMEOUT", "1s");
+    let daemon = home.start();
+    let mut client = daemon.client();
+    for number in 0..100 {
+        client.next(&format!("{number:03}-{}", "x".repeat(120))).unwrap();
+    }
+    let place = HttpPlace::Socket(home.http_socket());
+    let bystanders = Bystanders::of(&home);
+    let mut reader = open(&place, "");
+    next_event(&mut reader, "view");
+    let others = client.status().unwrap().connections;
+    let before = resident_kib(&daemon);
+    let mut stalled: Vec<_> = (0..STALLED).map(|_| open(&place, "?limit=100")).collect();
+    for stream in &mut stalled {
+        next_event(stream, "view");
+    }
+    let mut most = before;
+    wait_until(&home, "leafd closes the streams that nobody reads", || {
+        next_event(&mut reader, "view");
+        most = most.max(resident_kib(&daemon));
+        client.status().unwrap().connections <= others
+    });
+    for stream in &mut stalled {
+        let rest = stream.rest();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "a stream that is cut off is not a whole one");
+    }
+    println!("{before} KiB, at most {most} KiB with {STALLED} stalled streams");
+    assert!(most <= before + MOST_KIB, "{before} KiB, then {most} KiB");
+    // Their places are free.
+    let mut late = open(&place, "");
+    for _ in 0..2 {
+        next_event(&mut late, "view");
+        next_event(&mut reader, "view");
+    }
+    bystanders.noticed_nothing();
     daemon.stop();
 }
 

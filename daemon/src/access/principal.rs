@@ -2,12 +2,13 @@
 //! request can name another caller, and the rules decide by it.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::actor::Actor;
 
-/// The transport's name in the audit.
-const HTTP: &str = "http";
+/// The name of HTTP in the audit.
+pub(crate) const HTTP: &str = "http";
 
 /// A caller, as its transport identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +16,20 @@ pub(crate) enum Principal {
     /// A process of this host, which the kernel identifies.
     Local(LocalUser),
     /// Whoever connects by TCP and shows no token.
-    Http,
+    Http(HttpOrigin),
     /// Whoever shows the bearer token of the rule with this name.
-    Token(Arc<str>),
+    Token(Arc<str>, HttpOrigin),
+}
+
+/// Where a caller by HTTP connected from. The rules do not look at it; the audit tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HttpOrigin {
+    /// By TCP.
+    Address(SocketAddr),
+    /// On the Unix socket, with its user and group.
+    User(u32, u32),
+    /// On the Unix socket, where the kernel does not tell.
+    Unknown,
 }
 
 /// The user and the groups of a process. There is no process ID: by the time leafd looks at it, it
@@ -51,22 +63,40 @@ impl Principal {
             Self::Local(user) => Actor {
                 uid: Some(user.uid),
                 gid: Some(user.gid),
+                address: None,
                 rule: None,
                 transport: user.transport,
             },
-            Self::Http => Actor { uid: None, gid: None, rule: None, transport: HTTP },
-            Self::Token(rule) => {
-                Actor { uid: None, gid: None, rule: Some(Arc::clone(rule)), transport: HTTP }
-            }
+            Self::Http(origin) => origin.actor(None),
+            Self::Token(rule, origin) => origin.actor(Some(Arc::clone(rule))),
+        }
+    }
+
+    /// Where a caller by HTTP connected from.
+    pub(crate) const fn origin(&self) -> HttpOrigin {
+        match self {
+            Self::Local(user) => HttpOrigin::User(user.uid, user.gid),
+            Self::Http(origin) | Self::Token(_, origin) => *origin,
         }
     }
 
     pub(crate) fn account(&self) -> AccountKey {
         match self {
             Self::Local(user) => AccountKey::User(user.uid),
-            Self::Http => AccountKey::Http,
-            Self::Token(rule) => AccountKey::Token(number_of(rule)),
+            Self::Http(_) => AccountKey::Http,
+            Self::Token(rule, _) => AccountKey::Token(number_of(rule)),
         }
+    }
+}
+
+impl HttpOrigin {
+    const fn actor(self, rule: Option<Arc<str>>) -> Actor {
+        let (uid, gid, address) = match self {
+            Self::Address(address) => (None, None, Some(address)),
+            Self::User(uid, gid) => (Some(uid), Some(gid), None),
+            Self::Unknown => (None, None, None),
+        };
+        Actor { uid, gid, address, rule, transport: HTTP }
     }
 }
 
@@ -135,8 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn the_audit_names_a_caller_by_http_by_its_address_or_its_user() {
+        let address = "192.0.2.7:40000".parse().unwrap();
+        let by_tcp = Principal::Http(HttpOrigin::Address(address)).actor();
+        assert_eq!((by_tcp.address, by_tcp.uid, by_tcp.rule), (Some(address), None, None));
+        let user = LocalUser { uid: 7, gid: 8, others: None, transport: HTTP };
+        let origin = Principal::Local(user).origin();
+        let with_token = Principal::Token("operators".into(), origin).actor();
+        assert_eq!((with_token.uid, with_token.gid, with_token.address), (Some(7), Some(8), None));
+        assert_eq!(with_token.rule.as_deref(), Some("operators"));
+    }
+
+    #[test]
     fn every_account_has_a_number_of_its_own() {
-        let token = |rule: &str| Principal::Token(rule.into()).account();
+        let token = |rule: &str| Principal::Token(rule.into(), HttpOrigin::Unknown).account();
         let accounts =
             [AccountKey::User(0), AccountKey::User(u32::MAX), AccountKey::Http, token("a")];
         let mut numbers: Vec<_> = accounts.iter().map(|account| account.number()).collect();

@@ -28,8 +28,8 @@ impl Subjects {
             Principal::Local(user) => {
                 self.everyone || self.users.contains(&user.uid) || user.is_in(&self.groups)
             }
-            Principal::Http => self.http,
-            Principal::Token(rule) => !self.name.is_empty() && *self.name == **rule,
+            Principal::Http(_) => self.http,
+            Principal::Token(rule, _) => !self.name.is_empty() && *self.name == **rule,
         }
     }
 }
@@ -131,7 +131,7 @@ impl AccessRules {
         let rule = || self.rules.iter().find(|rule| rule.subjects.names(principal));
         let basis = match principal {
             Principal::Local(user) if user.uid == 0 || user.uid == self.own_uid => Basis::Owner,
-            Principal::Local(_) | Principal::Http if self.rules.is_empty() => Basis::NoRules,
+            Principal::Local(_) | Principal::Http(_) if self.rules.is_empty() => Basis::NoRules,
             Principal::Local(LocalUser { others: None, .. }) if self.name_groups() => {
                 // Otherwise a rule that shuts out a group of the caller would not apply.
                 Basis::GroupsUnknown
@@ -267,6 +267,7 @@ impl Grant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::principal::HttpOrigin;
 
     const LEAFD: u32 = 990;
 
@@ -290,6 +291,13 @@ mod tests {
     fn access(rules: Vec<Rule>) -> AccessRules {
         let rules = rules.into_iter().map(Arc::new).collect();
         AccessRules { rules, own_uid: LEAFD, quota: UserQuota::default() }
+    }
+
+    /// Whoever connects by TCP.
+    const HTTP: Principal = Principal::Http(HttpOrigin::Unknown);
+
+    fn token(rule: &str) -> Principal {
+        Principal::Token(rule.into(), HttpOrigin::Unknown)
     }
 
     fn principal(uid: u32, groups: &[u32]) -> Principal {
@@ -386,11 +394,11 @@ mod tests {
 
     #[test]
     fn without_rules_a_caller_by_http_gets_ids_and_may_not_administer() {
-        let grant = access(vec![]).grant(&Principal::Http);
+        let grant = access(vec![]).grant(&HTTP);
         assert!(grant.connect().is_ok() && grant.tag("any").is_ok() && grant.snowflake().is_ok());
         assert!(refusal(grant.administer()).starts_with("a caller by HTTP may not administer"));
         // A token is worth nothing without its rule.
-        assert!(access(vec![]).grant(&Principal::Token("billing".into())).connect().is_err());
+        assert!(access(vec![]).grant(&token("billing")).connect().is_err());
     }
 
     #[test]
@@ -400,9 +408,9 @@ mod tests {
         let mut web = rule("web", &[], &[], &["orders"]);
         web.subjects.http = true;
         let alone = access(vec![all.clone()]);
-        assert!(refusal(alone.grant(&Principal::Http).connect()).contains("http = true"));
+        assert!(refusal(alone.grant(&HTTP).connect()).contains("http = true"));
         let both = access(vec![all, web]);
-        let grant = both.grant(&Principal::Http);
+        let grant = both.grant(&HTTP);
         assert!(grant.connect().is_ok() && grant.tag("orders").is_ok());
         assert!(refusal(grant.tag("bills")).contains("rule \"web\" does not list it"));
         assert!(both.grant(&principal(1000, &[])).tag("bills").is_ok());
@@ -414,17 +422,17 @@ mod tests {
         billing.subjects.name = "billing".into();
         billing.administer = true;
         let access = access(vec![rule("other", &[7], &[], &["*"]), billing]);
-        let grant = access.grant(&Principal::Token("billing".into()));
+        let grant = access.grant(&token("billing"));
         assert!(grant.tag("bills").is_ok() && grant.administer().is_ok());
         assert!(refusal(grant.tag("orders")).contains("does not list it"));
-        assert!(access.grant(&Principal::Http).connect().is_err());
-        let gone = access.grant(&Principal::Token(String::new().into()));
+        assert!(access.grant(&HTTP).connect().is_err());
+        let gone = access.grant(&token(""));
         assert!(refusal(gone.connect()).contains("the rule of this token is gone"));
     }
 
     #[test]
     fn without_rules_everybody_sees_the_page_and_with_rules_whoever_a_rule_lets() {
-        let grants = |access: AccessRules| access.grant(&Principal::Http).page();
+        let grants = |access: AccessRules| access.grant(&HTTP).page();
         assert_eq!(grants(access(vec![])), Ok(()));
         assert!(
             refusal(grants(access(vec![rule("apps", &[1], &[], &["*"])]))).contains("http = true")

@@ -35,6 +35,34 @@ pub(super) struct Allowance {
 /// When a caller that was over its limit of connections should try again, in milliseconds.
 const RETRY_AFTER_MS: u32 = 100;
 
+/// Writes to the audit that `call` of a caller was refused that was not even admitted.
+#[cold]
+pub(super) fn audit_turned_away(
+    service: &Service,
+    principal: &Principal,
+    call: &Call<'_>,
+    refused: &WireError,
+) {
+    let now = service.since_start(service.environment.now());
+    let user = service.ledger.user(principal.account(), now);
+    audit_refusal(service, &user, principal, call, refused);
+}
+
+/// With too many such lines, it counts them.
+fn audit_refusal(
+    service: &Service,
+    user: &User,
+    principal: &Principal,
+    call: &Call<'_>,
+    refused: &WireError,
+) {
+    let Some(audited) = AuditedCall::of(call) else { return };
+    let now = service.since_start(service.environment.now());
+    if let Some(untold) = user.tell(RefusalKind::Administration, now) {
+        audited.refused(&principal.actor(), refused, untold);
+    }
+}
+
 impl Visitor {
     /// Admits a caller, if the rules and its quota allow it.
     ///
@@ -109,14 +137,10 @@ impl Visitor {
         log(&self.visit.user, refused, service.since_start(service.environment.now()));
     }
 
-    /// Writes to the audit that `call` was refused. With too many such lines, it counts them.
+    /// Writes to the audit that `call` was refused.
     #[cold]
     pub(super) fn audit_refusal(&self, service: &Service, call: &Call<'_>, refused: &WireError) {
-        let Some(audited) = AuditedCall::of(call) else { return };
-        let now = service.since_start(service.environment.now());
-        if let Some(untold) = self.visit.user.tell(RefusalKind::Administration, now) {
-            audited.refused(&self.principal.actor(), refused, untold);
-        }
+        audit_refusal(service, &self.visit.user, &self.principal, call, refused);
     }
 
     /// The limit of `tag`, if it has one.

@@ -9,7 +9,7 @@ use leaf_client::wire::{Call, ErrorCode, Reply, Run, WireError};
 use tokio::time::Instant;
 
 use super::administration::administrate;
-use super::admission::{Allowance, Reservation, Visitor};
+use super::admission::{Allowance, Reservation, Visitor, audit_turned_away};
 use super::answers::{bad_count, bad_tag, ids};
 use super::in_flight::{PendingReply, TooManyInFlight, in_background};
 use super::policy::RequestLimits;
@@ -90,6 +90,17 @@ impl Session {
         let service = Arc::clone(service);
         let tally = BatchTally::default();
         Ok(Self { service, visitor, announced, last_tag: None, queues: None, tally })
+    }
+
+    /// Writes to the audit what a caller asked for that [`Self::begin`] refused, where a transport knows
+    /// it: by HTTP, it comes with the first bytes.
+    pub(crate) fn turned_away(
+        service: &Service,
+        principal: &Principal,
+        call: &Call<'_>,
+        refused: &WireError,
+    ) {
+        audit_turned_away(service, principal, call, refused);
     }
 
     pub(crate) const fn announced(&self) -> AnnouncedLimits {

@@ -4,20 +4,19 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use hyper::StatusCode;
-use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Handle;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::caller::HttpCaller;
-use super::connection::{linger, serve};
-use super::problem::HttpProblem;
-use super::roster::HttpConnection;
+use super::connection::serve;
+use super::peer::HttpPeer;
+use super::roster::{HttpConnection, PlaceKind};
 use super::server::HttpServer;
 use super::stream::{HttpSocket, HttpStream};
-use crate::access::principal::Principal;
+use crate::access::principal::{HTTP, HttpOrigin, LocalUser, Principal};
 use crate::transport::throttle::{ACCEPT_PAUSE, LogThrottle};
 use crate::transport::unix::credentials::user_of;
 
@@ -28,25 +27,28 @@ pub(super) enum HttpListener {
     Unix(UnixListener),
 }
 
-/// Connections over the limit that are told so at the same time. leafd closes others without a word.
-const MAX_REFUSING: usize = 16;
-
 impl HttpListener {
     /// Accepts a connection, and says who is behind it.
-    async fn accept(&self) -> io::Result<(HttpSocket, Principal)> {
+    async fn accept(&self) -> io::Result<(HttpSocket, HttpPeer, Principal)> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, address) = listener.accept().await?;
                 // If this fails, answers are only a little late.
                 let _ = stream.set_nodelay(true);
-                Ok((HttpSocket::Tcp(stream), Principal::Http))
+                let principal = Principal::Http(HttpOrigin::Address(address));
+                Ok((HttpSocket::Tcp(stream), HttpPeer::at(address.ip()), principal))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
                 // If the kernel does not tell who it is, it is nobody in particular.
-                let user = user_of(stream.as_fd());
-                let principal = user.map_or(Principal::Http, Principal::Local);
-                Ok((HttpSocket::Unix(stream), principal))
+                let (peer, principal) = match user_of(stream.as_fd()) {
+                    Ok(user) => {
+                        let user = LocalUser { transport: HTTP, ..user };
+                        (HttpPeer::User(user.uid), Principal::Local(user))
+                    }
+                    Err(_) => (HttpPeer::Unknown, Principal::Http(HttpOrigin::Unknown)),
+                };
+                Ok((HttpSocket::Unix(stream), peer, principal))
             }
         }
     }
@@ -61,13 +63,12 @@ pub(super) async fn accept(
     stop: CancellationToken,
 ) {
     let mut log = LogThrottle::default();
-    let refusing = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let (socket, principal) = match accepted {
+        let (socket, peer, principal) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 if log.may_log(server.clock.now()) {
@@ -80,33 +81,29 @@ pub(super) async fn accept(
         let state = Arc::new(HttpConnection::new(server.clock.ms()));
         let stream = HttpStream::new(socket, Arc::clone(&state), server.clock.clone());
         let limit = server.limits().max_connections;
-        if !server.roster.make_room(limit) {
-            if log.may_log(server.clock.now()) {
-                tracing::warn!(limit, "refusing HTTP connections (http.max-connections)");
-            }
-            if refusing.len() < MAX_REFUSING {
-                refusing.spawn(refuse(stream, limit));
-            }
-            continue;
+        let place = server.roster.admit(&state, peer, limit);
+        if place.as_ref().is_none_or(|place| place.kind == PlaceKind::Reserve)
+            && log.may_log(server.clock.now())
+        {
+            tracing::warn!(
+                limit,
+                "all HTTP connections are busy; serving new ones only probes (http.max-connections)"
+            );
         }
-        let place = server.roster.add(&state);
+        let Some(place) = place else { continue };
         let caller = HttpCaller::new(Arc::clone(&server.service), principal);
-        let (key, serving) = (place.key, Arc::clone(&server));
+        let (key, kind, serving) = (place.key, place.kind, Arc::clone(&server));
         let task = connections.spawn_on(
             async move {
-                serve(stream, serving, state, caller).await;
+                serve(stream, serving, state, caller, kind).await;
                 drop(place);
             },
             &Handle::current(),
         );
-        server.roster.set_task(key, task.abort_handle());
-    }
-}
-
-async fn refuse(mut stream: HttpStream, limit: usize) {
-    let text = format!("{limit} connections are busy already (http.max-connections)");
-    let problem = HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, text).retry_after_ms(1000);
-    if stream.write_all(&problem.to_bytes()).await.is_ok() {
-        linger(&mut stream).await;
+        server.roster.set_task(kind, key, task.abort_handle());
+        if kind == PlaceKind::Reserve {
+            // A flood must not end it before leafd has read its request.
+            yield_now().await;
+        }
     }
 }

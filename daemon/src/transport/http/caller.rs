@@ -60,7 +60,7 @@ impl HttpCaller {
         let Some(shown) = authorization else { return Ok(()) };
         let rule = token_in(shown.as_bytes()).and_then(|token| self.service.rule_of_token(token));
         let Some(rule) = rule else { return Err(wrong.refuse(now)) };
-        let principal = Principal::Token(rule);
+        let principal = Principal::Token(rule, self.own.principal.origin());
         if self.bearer.as_ref().is_none_or(|bearer| bearer.principal != principal) {
             self.bearer = Some(Identity { principal, session: None });
         }
@@ -81,7 +81,19 @@ impl HttpCaller {
                     )))
                 })
             }
-            Err(refused) => CallOutcome::Now(Reply::Error(refused)),
+            Err(refused) => {
+                let principal = &self.identity().principal;
+                Session::turned_away(&self.service, principal, call, &refused);
+                CallOutcome::Now(Reply::Error(refused))
+            }
+        }
+    }
+
+    /// Whoever sends the present request.
+    const fn identity(&self) -> &Identity {
+        match &self.bearer {
+            Some(bearer) if self.shows_token => bearer,
+            _ => &self.own,
         }
     }
 

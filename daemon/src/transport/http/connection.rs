@@ -19,7 +19,7 @@ use super::caller::HttpCaller;
 use super::exchange::Exchange;
 use super::limits::{MAX_HEAD, MAX_HEADERS};
 use super::problem::HttpProblem;
-use super::roster::{HttpConnection, HttpPhase};
+use super::roster::{HttpConnection, HttpPhase, PlaceKind};
 use super::server::HttpServer;
 use super::stream::HttpStream;
 
@@ -47,8 +47,9 @@ pub(super) async fn serve(
     server: Arc<HttpServer>,
     state: Arc<HttpConnection>,
     caller: HttpCaller,
+    place: PlaceKind,
 ) {
-    let exchange = Exchange::new(Arc::clone(&server), Arc::clone(&state), caller);
+    let exchange = Exchange::new(Arc::clone(&server), Arc::clone(&state), caller, place);
     let mut connection = http1::Builder::new()
         .half_close(false)
         .header_read_timeout(None)
@@ -74,6 +75,13 @@ pub(super) async fn serve(
         }
         if state.phase() == HttpPhase::Begun {
             state.enter(HttpPhase::Head, server.clock.ms());
+        }
+        // A client that does not read holds memory, so this one end comes in time.
+        if state.is_stalled() {
+            let due = state.due_ms(&server.limits()).map(|ms| server.clock.at(ms));
+            if let Some(due) = due.filter(|due| *due < alarm.deadline()) {
+                alarm.as_mut().reset(due);
+            }
         }
         while alarm.as_mut().poll(cx).is_ready() {
             let now = server.clock.now();
@@ -104,7 +112,7 @@ pub(super) async fn serve(
 }
 
 /// Closes leafd's side, and discards what the client still sends.
-pub(super) async fn linger(stream: &mut HttpStream) {
+async fn linger(stream: &mut HttpStream) {
     let _ = timeout(LINGER, discard(stream)).await;
 }
 

@@ -11,19 +11,19 @@ use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONNECTION, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 use hyper::service::Service;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use leaf_client::wire::ErrorCode;
 use tokio::time::{Instant, timeout};
 
 use super::answer::HttpAnswer;
-use super::body::HttpBody;
+use super::body::{HttpBody, PIECE};
 use super::caller::HttpCaller;
 use super::facts::RequestFacts;
 use super::guard::{GuardedRequest, check};
 use super::limits::{MAX_BODY, MAX_REQUESTS};
 use super::problem::HttpProblem;
 use super::request::HttpRequest;
-use super::roster::{HttpConnection, HttpPhase};
+use super::roster::{HttpConnection, HttpPhase, PlaceKind};
 use super::router::{find, no_route};
 use super::server::HttpServer;
 use crate::lock::lock;
@@ -36,6 +36,7 @@ struct ConnectionExchange {
     server: Arc<HttpServer>,
     state: Arc<HttpConnection>,
     caller: Mutex<HttpCaller>,
+    place: PlaceKind,
 }
 
 /// An answer that is there, or on its way.
@@ -62,8 +63,10 @@ impl Exchange {
         server: Arc<HttpServer>,
         state: Arc<HttpConnection>,
         caller: HttpCaller,
+        place: PlaceKind,
     ) -> Self {
-        Self(Arc::new(ConnectionExchange { server, state, caller: Mutex::new(caller) }))
+        let caller = Mutex::new(caller);
+        Self(Arc::new(ConnectionExchange { server, state, caller, place }))
     }
 }
 
@@ -76,20 +79,23 @@ impl Service<Request<Incoming>> for Exchange {
         let this = &self.0;
         let (head, body) = request.into_parts();
         let requests = this.state.count_request();
+        let is_head = head.method == Method::HEAD;
         if body.is_end_stream() {
             // One look at the clock for the whole request.
             let now = this.server.clock.now();
             this.state.enter(HttpPhase::Work, this.server.clock.ms_at(now));
             return match this.answer(&head, &[], now) {
-                HttpAnswer::Now(response) => {
-                    PendingAnswer::Ready(Some(this.finish(response, requests)))
-                }
+                HttpAnswer::Now(response) => PendingAnswer::Ready(Some(this.finish(
+                    response,
+                    requests,
+                    (head.version, is_head),
+                ))),
                 HttpAnswer::Later(response) => {
                     let this = Arc::clone(this);
                     PendingAnswer::Waiting(Box::pin(async move {
                         let response = response.await;
                         this.state.enter(HttpPhase::Work, this.server.clock.ms());
-                        this.finish(response, requests)
+                        this.finish(response, requests, (head.version, is_head))
                     }))
                 }
             };
@@ -100,7 +106,11 @@ impl Service<Request<Incoming>> for Exchange {
         let this = Arc::clone(this);
         PendingAnswer::Waiting(Box::pin(async move {
             let response = this.read_and_answer(&head, body).await;
-            this.finish(response, if is_last { MAX_REQUESTS } else { requests })
+            this.finish(
+                response,
+                if is_last { MAX_REQUESTS } else { requests },
+                (head.version, is_head),
+            )
         }))
     }
 }
@@ -158,6 +168,9 @@ impl ConnectionExchange {
             any_host: found.is_some_and(|(route, _)| route.any_host),
         };
         let limits = self.server.limits();
+        if self.place == PlaceKind::Reserve && found.is_some_and(|(route, _)| !route.in_reserve) {
+            return busy(limits.max_connections).into();
+        }
         if let Err(problem) = check(request, &limits.hosts) {
             if problem.is_of_a_stranger() {
                 self.server.service.counts.refused(CallKind::Unknown, ErrorCode::Forbidden);
@@ -189,13 +202,33 @@ impl ConnectionExchange {
     }
 
     /// Says whether the connection ends after the answer to this many `requests`.
-    fn finish(&self, mut response: Response<HttpBody>, requests: u32) -> Response<HttpBody> {
+    fn finish(
+        &self,
+        mut response: Response<HttpBody>,
+        requests: u32,
+        (version, is_head): (Version, bool),
+    ) -> Response<HttpBody> {
         let streams = matches!(response.body(), Either::Right(_));
-        if streams || requests >= MAX_REQUESTS {
+        // A connection in the reserve makes room for the next probe.
+        if streams || requests >= MAX_REQUESTS || self.place == PlaceKind::Reserve {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            // Otherwise hyper adds `keep-alive` for a client of HTTP/1.0 that has asked for it.
+            *response.version_mut() = version;
+        }
+        if let Either::Left(body) = response.body()
+            && body.len() > PIECE
+            && !is_head
+        {
+            self.state.begin_long_answer(body.len());
         }
         let phase = if streams { HttpPhase::Stream } else { HttpPhase::Answer };
         self.state.turn(phase);
         response
     }
+}
+
+/// The answer to all but probes and scrapes while every usual connection is busy.
+fn busy(limit: usize) -> HttpProblem {
+    let text = format!("{limit} connections are busy already (http.max-connections)");
+    HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, text).retry_after_ms(1000)
 }

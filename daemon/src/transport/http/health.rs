@@ -13,9 +13,13 @@ use super::route::{Handler, Route};
 use crate::readiness::unready;
 
 pub(super) static ROUTES: &[Route] = &[
-    Route { any_host: true, ..Route::reading("/livez", &[(Method::GET, livez as Handler)]) },
-    Route { any_host: true, ..Route::reading("/readyz", &[(Method::GET, readyz as Handler)]) },
+    probe("/livez", &[(Method::GET, livez as Handler)]),
+    probe("/readyz", &[(Method::GET, readyz as Handler)]),
 ];
+
+const fn probe(path: &'static str, methods: &'static [(Method, Handler)]) -> Route {
+    Route { any_host: true, in_reserve: true, ..Route::reading(path, methods) }
+}
 
 /// How soon a probe may come back, in ms.
 const AGAIN_MS: u32 = 1000;

@@ -10,10 +10,13 @@ use serde_json::{Value, json};
 use super::answer::{HttpAnswer, unexpected, when_replied};
 use super::body::{HttpBody, text, with_body};
 use super::problem::HttpProblem;
-use super::query::number;
+use super::query::{HttpQuery, number};
 use super::request::HttpRequest;
 use super::route::{Handler, Route};
 use crate::rfc3339::rfc3339;
+
+/// What Java Leaf says about an ID that it cannot decode: "an error occurred".
+const NOT_DECODED: &str = "snowflake Id反解析发生异常!";
 
 pub(super) static ROUTES: &[Route] = &[
     Route {
@@ -62,25 +65,30 @@ fn failure(problem: HttpProblem, as_leaf: bool) -> Response<HttpBody> {
 
 /// As Java Leaf, but with leafd's layout, and in UTC.
 fn decode(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    let query = match request.query(&["snowflakeId"]) {
-        Ok(query) => query,
-        Err(problem) => return problem.into(),
+    let id = match HttpQuery::find(request.uri.query(), "snowflakeId") {
+        Ok(None) => {
+            let text = "the parameter snowflakeId is missing";
+            return HttpProblem::new(StatusCode::BAD_REQUEST, text).into();
+        }
+        Ok(Some(id)) => Ok(id),
+        Err(problem) => Err(problem),
     };
-    let id = query.text("snowflakeId").unwrap_or_default();
-    let id = match number::<u64>("snowflakeId", id) {
-        Ok(id) => id,
-        Err(problem) => return failure(problem, request.limits.leaf_errors).into(),
-    };
-    match request.server.layout.decode(id) {
+    let decoded = id.and_then(|id| number::<u64>("snowflakeId", &id)).and_then(|id| {
+        let parts = request.server.layout.decode(id);
+        parts.map_err(|error| HttpProblem::new(StatusCode::BAD_REQUEST, error.to_string()))
+    });
+    let body: Value = match decoded {
         Ok(parts) => {
             let time = rfc3339(parts.unix_ms).replace('T', " ").replace('Z', "");
-            let body: Value = json!({
+            json!({
                 "timestamp": format!("{}({time})", parts.unix_ms),
                 "workerId": parts.worker.to_string(),
                 "sequenceId": parts.sequence.to_string(),
-            });
-            with_body(StatusCode::OK, "application/json", body.to_string().into()).into()
+            })
         }
-        Err(error) => HttpProblem::new(StatusCode::BAD_REQUEST, error.to_string()).into(),
-    }
+        // Java Leaf answers 200, whatever it is asked to decode.
+        Err(_) if request.limits.leaf_errors => json!({ "errorMsg": NOT_DECODED }),
+        Err(problem) => return problem.into(),
+    };
+    with_body(StatusCode::OK, "application/json", body.to_string().into()).into()
 }

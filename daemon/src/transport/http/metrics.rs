@@ -2,7 +2,6 @@
 //! otherwise.
 
 use futures_util::FutureExt;
-use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, StatusCode};
 
@@ -14,8 +13,10 @@ use super::route::{Handler, Route};
 use crate::config::MetricsAudience;
 use crate::metrics::ExpositionFormat;
 
-pub(super) static ROUTES: &[Route] =
-    &[Route::reading("/metrics", &[(Method::GET, metrics as Handler)])];
+pub(super) static ROUTES: &[Route] = &[Route {
+    in_reserve: true,
+    ..Route::reading("/metrics", &[(Method::GET, metrics as Handler)])
+}];
 
 fn metrics(request: &mut HttpRequest<'_>) -> HttpAnswer {
     match request.server.limits().metrics {
@@ -34,8 +35,7 @@ fn metrics(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let server = request.server.clone();
     HttpAnswer::Later(
         async move {
-            let text = server.metrics.render(format).await;
-            let body = Bytes::copy_from_slice(text.as_bytes());
+            let body = server.metrics.render(format).await;
             let mut response = with_body(StatusCode::OK, format.content_type(), body);
             response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
             response

@@ -19,6 +19,7 @@ mod leaf;
 mod limits;
 mod metrics;
 mod page;
+mod peer;
 mod problem;
 mod query;
 mod request;

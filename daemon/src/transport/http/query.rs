@@ -38,6 +38,25 @@ impl<'a> HttpQuery<'a> {
         Ok(Self { values })
     }
 
+    /// The value of one parameter, for a route that ignores all others, as Java Leaf's do. `None` if it
+    /// is missing.
+    ///
+    /// # Errors
+    /// When it comes twice, or is not UTF-8.
+    pub(super) fn find(
+        text: Option<&'a str>,
+        name: &str,
+    ) -> Result<Option<Cow<'a, str>>, HttpProblem> {
+        let pairs = text.unwrap_or_default().split('&');
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let mut found = pairs.filter(|(key, _)| decoded(key).is_ok_and(|key| key == name));
+        match (found.next(), found.next()) {
+            (Some((_, value)), None) => decoded(value).map(Some),
+            (None, _) => Ok(None),
+            (Some(_), Some(_)) => Err(bad(format!("the parameter {name:?} comes twice"))),
+        }
+    }
+
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
     }
@@ -109,6 +128,15 @@ mod tests {
             assert!(HttpQuery::parse(Some(wrong), &["a"]).is_err(), "{wrong}");
         }
         assert!(HttpQuery::parse(None, &[]).is_ok());
+    }
+
+    #[test]
+    fn one_parameter_is_found_among_others_that_nobody_knows() {
+        let find = |text| HttpQuery::find(Some(text), "id").map(Option::unwrap_or_default);
+        for (text, value) in [("_=17&id=5%31&%ff=1", "51"), ("id=", ""), ("", ""), ("ids=1", "")] {
+            assert_eq!(find(text).unwrap(), value, "{text}");
+        }
+        assert!(find("id=1&id=1").is_err() && find("id=%ff").is_err());
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl<'a> HttpRequest<'a> {
     /// # Errors
     /// When it is not JSON, or has other members than the call.
     pub(super) fn document<T: Deserialize<'a>>(&self) -> Result<T, HttpProblem> {
+        // serde would take an array for the members in the order of the code.
+        if !self.body.trim_ascii_start().starts_with(b"{") {
+            let text = "the body is not a JSON object";
+            return Err(HttpProblem::new(StatusCode::BAD_REQUEST, text));
+        }
         serde_json::from_slice(self.body).map_err(|error| {
             HttpProblem::new(StatusCode::BAD_REQUEST, format!("the body: {error}"))
         })

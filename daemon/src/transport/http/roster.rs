@@ -1,6 +1,8 @@
 //! The open connections, what each of them is doing and since when. When there are too many, the
-//! slowest makes room for a new one, then the one that is idle for longest. So neither callers that
-//! send nothing nor those that read nothing keep a probe out.
+//! slowest makes room for a new one, then the one that is idle for longest; a peer that holds more
+//! than half of them goes first. If leafd works on a request of each of them, a few more are accepted
+//! in the reserve, which serves probes and scrapes alone. So neither callers that send nothing, nor
+//! those that read nothing, nor those that wait for IDs keep a probe out.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,6 +12,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 
 use super::limits::HttpLimits;
+use super::peer::HttpPeer;
 use crate::lock::lock;
 
 /// What a connection is doing.
@@ -59,6 +62,8 @@ pub(super) struct HttpConnection {
     packed: AtomicU64,
     /// When the client stopped reading; 0 while it reads.
     stalled_ms: AtomicU64,
+    /// Bytes of a long answer that the client has not taken yet; 0 for other answers.
+    unread: AtomicU64,
     requests: AtomicU32,
 }
 
@@ -67,6 +72,7 @@ impl HttpConnection {
         let state = Self {
             packed: AtomicU64::new(0),
             stalled_ms: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
             requests: AtomicU32::new(0),
         };
         state.enter(HttpPhase::Head, now_ms);
@@ -100,6 +106,31 @@ impl HttpConnection {
         }
     }
 
+    /// Whether the client has stopped reading.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled_ms.load(Ordering::Relaxed) > 0
+    }
+
+    /// An answer of this many bytes begins, which takes more than one write.
+    pub(super) fn begin_long_answer(&self, bytes: usize) {
+        self.unread.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// The client has taken bytes of an answer.
+    pub(super) fn note_written(&self, bytes: usize) {
+        let unread = self.unread.load(Ordering::Relaxed);
+        if unread > 0 {
+            self.unread.store(unread.saturating_sub(bytes as u64), Ordering::Relaxed);
+        }
+    }
+
+    /// Everything so far is written: the answer is, unless more of it follows.
+    pub(super) fn note_flush(&self) {
+        if self.phase() == HttpPhase::Answer && self.unread.load(Ordering::Relaxed) == 0 {
+            self.turn(HttpPhase::Idle);
+        }
+    }
+
     /// Counts a request. Returns how many there were.
     pub(super) fn count_request(&self) -> u32 {
         self.requests.fetch_add(1, Ordering::Relaxed) + 1
@@ -116,6 +147,8 @@ impl HttpConnection {
         let limit = match self.phase() {
             HttpPhase::Head => limits.request_timeout,
             HttpPhase::Idle => limits.idle_timeout,
+            // Memory keeps a long answer until the client has it, so reading slowly is no way around.
+            HttpPhase::Answer if self.unread.load(Ordering::Relaxed) > 0 => limits.write_timeout,
             // The reader of the body has this limit itself, and answers. An end at the same moment would
             // cost the answer.
             HttpPhase::Body
@@ -149,14 +182,28 @@ pub(super) struct Roster(Arc<Mutex<Entries>>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    open: HashMap<u64, RosterEntry>,
+    usual: HashMap<u64, RosterEntry>,
+    reserve: HashMap<u64, RosterEntry>,
     next_key: u64,
 }
 
 #[derive(Debug)]
 struct RosterEntry {
     state: Arc<HttpConnection>,
+    peer: HttpPeer,
     task: Option<AbortHandle>,
+}
+
+/// Connections beyond the limit, which only probes and scrapes may use.
+pub(super) const RESERVE: usize = 16;
+
+/// The kind of place that a connection has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlaceKind {
+    /// For every request.
+    Usual,
+    /// For one request of a probe or a scrape.
+    Reserve,
 }
 
 /// The place of one connection, until it is dropped.
@@ -164,57 +211,94 @@ struct RosterEntry {
 pub(super) struct RosterPlace {
     roster: Roster,
     pub(super) key: u64,
+    pub(super) kind: PlaceKind,
 }
 
 impl Drop for RosterPlace {
     fn drop(&mut self) {
-        lock(&self.roster.0).open.remove(&self.key);
+        lock(&self.roster.0).of(self.kind).remove(&self.key);
     }
 }
 
 impl Roster {
-    pub(super) fn add(&self, state: &Arc<HttpConnection>) -> RosterPlace {
+    /// Takes in a connection of `peer`, of at most `limit` usual ones, and ends others where it has
+    /// to. `None` if leafd works on a request of each of them, those in the reserve included.
+    pub(super) fn admit(
+        &self,
+        state: &Arc<HttpConnection>,
+        peer: HttpPeer,
+        limit: usize,
+    ) -> Option<RosterPlace> {
         let mut entries = lock(&self.0);
+        let kind = if make_room(&mut entries.usual, limit) {
+            PlaceKind::Usual
+        } else if make_room(&mut entries.reserve, RESERVE) {
+            PlaceKind::Reserve
+        } else {
+            return None;
+        };
         let key = entries.next_key;
         entries.next_key += 1;
-        entries.open.insert(key, RosterEntry { state: Arc::clone(state), task: None });
-        RosterPlace { roster: self.clone(), key }
+        let state = Arc::clone(state);
+        entries.of(kind).insert(key, RosterEntry { state, peer, task: None });
+        Some(RosterPlace { roster: self.clone(), key, kind })
     }
 
     /// Says which task to end when the connection makes room.
-    pub(super) fn set_task(&self, key: u64, task: AbortHandle) {
-        if let Some(entry) = lock(&self.0).open.get_mut(&key) {
+    pub(super) fn set_task(&self, kind: PlaceKind, key: u64, task: AbortHandle) {
+        if let Some(entry) = lock(&self.0).of(kind).get_mut(&key) {
             entry.task = Some(task);
         }
     }
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        lock(&self.0).open.len()
+        lock(&self.0).usual.len()
     }
+}
 
-    /// Ends connections until there are fewer than `limit`. Returns false if the rest of them have a
-    /// request that leafd works on.
-    pub(super) fn make_room(&self, limit: usize) -> bool {
-        let mut entries = lock(&self.0);
-        while entries.open.len() >= limit {
-            let ranked = entries.open.iter().filter_map(|(key, entry)| {
-                entry.task.as_ref()?;
-                Some((entry.state.rank()?, *key))
-            });
-            let Some((_, key)) = ranked.min() else { return false };
-            if let Some(entry) = entries.open.remove(&key)
-                && let Some(task) = entry.task
-            {
-                task.abort();
-            }
+impl Entries {
+    const fn of(&mut self, kind: PlaceKind) -> &mut HashMap<u64, RosterEntry> {
+        match kind {
+            PlaceKind::Usual => &mut self.usual,
+            PlaceKind::Reserve => &mut self.reserve,
         }
-        true
     }
+}
+
+/// Ends connections until there are fewer than `limit`. Returns false if leafd works on a request of
+/// each that is left.
+fn make_room(open: &mut HashMap<u64, RosterEntry>, limit: usize) -> bool {
+    while open.len() >= limit {
+        let greedy = greedy_peer(open);
+        let ranked = open.iter().filter_map(|(key, entry)| {
+            entry.task.as_ref()?;
+            let is_polite = greedy != Some(entry.peer);
+            Some(((is_polite, entry.state.rank()?), *key))
+        });
+        let Some((_, key)) = ranked.min() else { return false };
+        if let Some(entry) = open.remove(&key)
+            && let Some(task) = entry.task
+        {
+            task.abort();
+        }
+    }
+    true
+}
+
+/// The peer that holds more than half of the connections, if there is one.
+fn greedy_peer(open: &HashMap<u64, RosterEntry>) -> Option<HttpPeer> {
+    let mut counts = HashMap::<HttpPeer, usize>::new();
+    for entry in open.values() {
+        *counts.entry(entry.peer).or_default() += 1;
+    }
+    counts.into_iter().find_map(|(peer, count)| (count * 2 > open.len()).then_some(peer))
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinHandle;
+
     use super::*;
 
     fn limits() -> HttpLimits {
@@ -250,29 +334,92 @@ mod tests {
         assert_eq!(state.due_ms(&limits()), None);
     }
 
-    #[tokio::test]
-    async fn slow_connections_make_room_first_then_idle_ones_and_working_ones_never() {
-        let roster = Roster::default();
-        let open = |phase, since| {
+    #[test]
+    fn a_client_that_reads_a_long_answer_slowly_gains_nothing() {
+        let state = HttpConnection::new(0);
+        state.enter(HttpPhase::Work, 50);
+        state.begin_long_answer(1000);
+        state.turn(HttpPhase::Answer);
+        for written in [0, 100, 899] {
+            state.note_written(written);
+            state.note_flush();
+            assert_eq!((state.phase(), state.due_ms(&limits())), (HttpPhase::Answer, Some(250)));
+        }
+        // The head of the answer counts as well.
+        state.note_written(101);
+        state.note_flush();
+        assert_eq!(state.phase(), HttpPhase::Idle);
+    }
+
+    /// Somebody who opens connections.
+    struct Opener(Roster);
+
+    impl Opener {
+        /// A connection of `peer` that is in `phase`, and its task.
+        fn open(
+            &self,
+            peer: HttpPeer,
+            limit: usize,
+            phase: HttpPhase,
+            since: u64,
+        ) -> Option<(RosterPlace, JoinHandle<()>)> {
             let state = Arc::new(HttpConnection::new(0));
             state.enter(phase, since);
-            let place = roster.add(&state);
+            let place = self.0.admit(&state, peer, limit)?;
             let task = tokio::spawn(std::future::pending::<()>());
-            roster.set_task(place.key, task.abort_handle());
-            (place, task)
-        };
+            self.0.set_task(place.kind, place.key, task.abort_handle());
+            Some((place, task))
+        }
+    }
+
+    const ONE: HttpPeer = HttpPeer::User(1);
+    const OTHER: HttpPeer = HttpPeer::User(2);
+
+    #[tokio::test]
+    async fn slow_connections_make_room_first_then_idle_ones_and_working_ones_never() {
+        let opener = Opener(Roster::default());
+        let open = |phase, since| opener.open(ONE, 4, phase, since).unwrap();
         let (_working, works) = open(HttpPhase::Work, 1);
         let (_idle, idles) = open(HttpPhase::Idle, 2);
         let (_older, olds) = open(HttpPhase::Head, 3);
         let (_newer, news) = open(HttpPhase::Body, 4);
-        assert!(roster.make_room(4));
+        let _first = open(HttpPhase::Work, 5);
         assert!(olds.await.unwrap_err().is_cancelled());
-        assert!(roster.make_room(3));
+        let _second = open(HttpPhase::Work, 6);
         assert!(news.await.unwrap_err().is_cancelled());
-        assert!(roster.make_room(2));
+        let (third, _) = open(HttpPhase::Work, 7);
         assert!(idles.await.unwrap_err().is_cancelled());
-        assert!(!roster.make_room(1));
-        assert_eq!(roster.count(), 1);
+        assert_eq!((opener.0.count(), third.kind), (4, PlaceKind::Usual));
+        let (beyond, _) = open(HttpPhase::Head, 8);
+        assert_eq!((opener.0.count(), beyond.kind), (4, PlaceKind::Reserve));
         assert!(!works.is_finished());
+    }
+
+    #[tokio::test]
+    async fn the_reserve_is_bounded_and_a_slow_connection_there_makes_room_too() {
+        let opener = Opener(Roster::default());
+        let _usual = opener.open(ONE, 1, HttpPhase::Work, 1).unwrap();
+        let (_slow, slows) = opener.open(ONE, 1, HttpPhase::Head, 2).unwrap();
+        let mut working: Vec<_> =
+            (0..RESERVE).map(|_| opener.open(OTHER, 1, HttpPhase::Work, 3).unwrap()).collect();
+        assert!(slows.await.unwrap_err().is_cancelled());
+        assert!(opener.open(OTHER, 1, HttpPhase::Head, 4).is_none());
+        working.pop();
+        assert!(opener.open(OTHER, 1, HttpPhase::Head, 5).is_some());
+    }
+
+    #[tokio::test]
+    async fn whoever_holds_more_than_half_of_the_connections_makes_room_first() {
+        let opener = Opener(Roster::default());
+        let open = |peer, phase, since| opener.open(peer, 5, phase, since).unwrap();
+        let (_polite, polites) = open(OTHER, HttpPhase::Head, 1);
+        let (_quiet, quiets) = open(OTHER, HttpPhase::Idle, 2);
+        let mut greedy: Vec<_> = (3..6).map(|since| open(ONE, HttpPhase::Idle, since)).collect();
+        for since in 6..20 {
+            greedy.push(open(ONE, HttpPhase::Idle, since));
+            let (_, oldest) = greedy.remove(0);
+            assert!(oldest.await.unwrap_err().is_cancelled());
+        }
+        assert!(!polites.is_finished() && !quiets.is_finished());
     }
 }

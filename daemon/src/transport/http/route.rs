@@ -19,12 +19,14 @@ pub(super) struct Route {
     pub(super) allow: &'static str,
     /// Whether it may be asked under any name: health has nothing to take.
     pub(super) any_host: bool,
+    /// Whether it is served in the reserve, when all usual connections are busy: a probe or a scrape.
+    pub(super) in_reserve: bool,
 }
 
 impl Route {
     /// A route that is asked with `GET`, and with `HEAD` as well, since it takes nothing.
     pub(super) const fn reading(path: &'static str, methods: &'static [(Method, Handler)]) -> Self {
-        Self { path, methods, allow: "GET, HEAD", any_host: false }
+        Self { path, methods, allow: "GET, HEAD", any_host: false, in_reserve: false }
     }
 
     /// A route that changes something with one of its methods. `allow` lists them all.
@@ -33,7 +35,7 @@ impl Route {
         allow: &'static str,
         methods: &'static [(Method, Handler)],
     ) -> Self {
-        Self { path, methods, allow, any_host: false }
+        Self { path, methods, allow, any_host: false, in_reserve: false }
     }
 
     /// What answers `method`.

@@ -46,6 +46,9 @@ impl HttpStream {
             HttpSocket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         };
         self.state.note_write(outcome.is_pending(), || self.clock.ms());
+        if let Poll::Ready(Ok(written)) = &outcome {
+            self.state.note_written(*written);
+        }
         outcome
     }
 }
@@ -98,9 +101,7 @@ impl AsyncWrite for HttpStream {
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The sockets have no buffer of their own: what was written is on its way.
-        if self.state.phase() == HttpPhase::Answer {
-            self.state.turn(HttpPhase::Idle);
-        }
+        self.state.note_flush();
         Poll::Ready(Ok(()))
     }
 

@@ -147,7 +147,8 @@ function forecastOf(tag, unixMs) {
   if (!bound) return null;
   const seconds = Number(bound[0] - BigInt(tag.max_id)) / tag.ids_per_second;
   if (seconds > FAR_SECONDS) return null;
-  return { seconds, text: `${tag.tag}: ${bound[1]}, ${time(unixMs + seconds * 1000)}` };
+  // U+2068 and U+2069 isolate a name that is written from right to left.
+  return { seconds, text: `\u2068${tag.tag}\u2069: ${bound[1]}, ${time(unixMs + seconds * 1000)}` };
 }
 
 function showForecasts(view) {
