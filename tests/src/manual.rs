@@ -53,9 +53,42 @@ pub fn entries<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
     lines.filter_map(|line| line.strip_prefix("### ")).collect()
 }
 
+/// The text of each fenced block of `language` in `page`, without the indent of a list.
+#[must_use]
+pub fn blocks(page: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let unindented = line.trim_start();
+        if unindented.strip_prefix("```") != Some(language) {
+            continue;
+        }
+        let indent = line.len() - unindented.len();
+        let inside = lines.by_ref().take_while(|line| line.trim() != "```");
+        let inside = inside.map(|line| line.get(indent..).unwrap_or_default());
+        blocks.push(inside.collect::<Vec<_>>().join("\n"));
+    }
+    blocks
+}
+
+/// The commands of a block of shell, each on one line.
+#[must_use]
+pub fn commands(block: &str) -> Vec<String> {
+    let joined = block.replace("\\\n", " ");
+    joined.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_lose_their_indent_and_commands_their_line_ends() {
+        let page = "a\n```sh\none \\\n  more\n\ntwo\n```\n- b\n\n  ```sh\n  three\n  ```\n```toml\nx\n```\n";
+        let blocks = blocks(page, "sh");
+        assert_eq!(blocks, ["one \\\n  more\n\ntwo", "three"]);
+        assert_eq!(commands(&blocks[0]), ["one    more", "two"]);
+    }
 
     #[test]
     fn keys_are_read_from_every_table_of_keys_and_from_a_file() {

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use leafd_tests::daemon::Home;
 use leafd_tests::http::{HttpAnswer, HttpPlace};
-use leafd_tests::long::short_or_long;
 
 fn home(folder: &std::path::Path) -> Home {
     Home::new(folder).with_time_for_the_disk().with_http()
@@ -22,14 +21,6 @@ fn impatient(folder: &std::path::Path) -> Home {
 fn answers(place: &HttpPlace, bytes: &[u8]) -> Vec<HttpAnswer> {
     let mut client = place.connect();
     client.send_raw(bytes);
-    std::iter::from_fn(|| client.receive()).collect()
-}
-
-/// As [`answers`], and ends the output at once. leafd may take that for a client that has gone.
-fn answers_in_a_hurry(place: &HttpPlace, bytes: &[u8]) -> Vec<HttpAnswer> {
-    let mut client = place.connect();
-    client.send_raw(bytes);
-    client.finish();
     std::iter::from_fn(|| client.receive()).collect()
 }
 
@@ -183,114 +174,6 @@ fn pipelined_requests_are_answered_in_order_and_a_bad_one_ends_them() {
     assert_eq!(statuses, [200, 200, 400]);
     assert_eq!(place.leaf_id("orders"), 503);
     daemon.stop();
-}
-
-/// Requests to begin a mutation with.
-fn seeds() -> Vec<Vec<u8>> {
-    let json = "Host: localhost\r\nContent-Type: application/json\r\n";
-    [
-        format!("{GET}\r\n"),
-        "GET /api/snowflake/get/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: keep-alive\r\n\r\n".into(),
-        format!("POST /v1/segment/a%2Fb?count=3&timeout=1ms HTTP/1.1\r\n{json}Content-Length: 2\r\n\r\n{{}}"),
-        format!("POST /v1/tags HTTP/1.1\r\n{json}Content-Length: 24\r\n\r\n{{\"tag\":\"x\",\"first\":\"17\"}}"),
-        format!("PATCH /v1/tags/x HTTP/1.1\r\n{json}Transfer-Encoding: chunked\r\n\r\na\r\n{{\"step\":5}}\r\n0\r\n\r\n"),
-        "GET /v1/tags?after=x&limit=5&used=true HTTP/1.1\r\nHost: [::1]:80\r\nOrigin: http://[::1]:80\r\n\r\n".into(),
-        "GET /v1/decode/1234567890123456789 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n".into(),
-        "HEAD /livez HTTP/1.0\r\n\r\n".into(),
-        format!("POST /v1/workers/7/release HTTP/1.1\r\n{json}Expect: 100-continue\r\nContent-Length: 13\r\n\r\n{{\"owner\":\"x\"}}"),
-    ]
-    .map(String::into_bytes)
-    .to_vec()
-}
-
-/// Parts that are worth inserting.
-const PARTS: [&[u8]; 22] = [
-    b"\r\n",
-    b"\r\n\r\n",
-    b"\n",
-    b"\0",
-    b"%00",
-    b"%2F",
-    b"%",
-    b"+",
-    b"?count=100000000000000000000",
-    b"&count=0",
-    b"Content-Length: 5\r\n",
-    b"Content-Length: 18446744073709551616\r\n",
-    b"Transfer-Encoding: chunked\r\n",
-    b"Transfer-Encoding: identity\r\n",
-    b"Host: localhost\r\n",
-    b"Connection: close\r\n",
-    b"Connection: upgrade\r\nUpgrade: h2c\r\n",
-    b"HTTP/1.1 200 OK\r\n\r\n",
-    b"[[[[[[[[",
-    b"\xff\xfe",
-    b"\xe2\x82",
-    b"ffffffff\r\n",
-];
-
-fn mutated(random: &mut fastrand::Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = seeds[random.usize(..seeds.len())].clone();
-    for _ in 0..random.usize(1..6) {
-        let at = random.usize(..=bytes.len());
-        match random.u8(..7) {
-            0 if at < bytes.len() => bytes[at] = random.u8(..),
-            1 if at < bytes.len() => bytes[at] ^= 1 << random.u8(..8),
-            2 => drop(bytes.drain(at..(at + random.usize(..20)).min(bytes.len()))),
-            3 => {
-                let part = PARTS[random.usize(..PARTS.len())];
-                bytes.splice(at..at, part.iter().copied());
-            }
-            4 => bytes.extend(seeds[random.usize(..seeds.len())].clone()),
-            5 => {
-                let part: Vec<u8> = bytes[at..(at + 30).min(bytes.len())].to_vec();
-                bytes.splice(at..at, part);
-            }
-            _ => bytes.truncate(at),
-        }
-    }
-    bytes.truncate(20_000);
-    bytes
-}
-
-#[test]
-fn mutated_requests_get_proper_answers_or_a_close_and_leafd_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let home = home(folder.path()).with("HTTP_REQUEST_TIMEOUT", "500ms").with("SEGMENT_WAIT", "1s");
-    let daemon = home.start();
-    let place = HttpPlace::of(&home);
-    let seed = std::env::var("LEAF_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("LEAF_FUZZ_SEED={seed}");
-    let total: u64 = short_or_long(3000, 1_000_000);
-    let threads = 4;
-    let answered: u64 = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|thread| {
-                let place = &place;
-                scope.spawn(move || {
-                    let mut random = fastrand::Rng::with_seed(seed ^ thread);
-                    let seeds = seeds();
-                    let mut answered = 0;
-                    for _ in 0..total / threads {
-                        let bytes = mutated(&mut random, &seeds);
-                        // Waiting for the end of each would take hours.
-                        let found = answers_in_a_hurry(place, &bytes);
-                        proper(&found, &bytes);
-                        answered += found.len() as u64;
-                    }
-                    answered
-                })
-            })
-            .collect();
-        running.into_iter().map(|thread| thread.join().expect("a thread")).sum()
-    });
-    println!("{total} mutated requests, {answered} answers");
-    assert!(answered > total / 10, "{answered}");
-    assert_eq!(place.leaf_id("after-all-of-them"), 1);
-    assert!(daemon.client().next("orders").unwrap() > 0);
-    let ended = daemon.stop();
-    assert_eq!(ended.count("panicked"), 0, "{ended}");
 }
 
 #[test]
