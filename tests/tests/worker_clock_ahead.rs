@@ -13,16 +13,17 @@ use leafd_tests::zookeeper::java_leaf::records;
 
 const HOUR: i64 = 3_600_000;
 
-/// Asks until the times in the answers reach `until_ms`. Returns the first and the last answer, and
-/// their number.
-fn works_until(host: &ClockHost, until_ms: u64) -> (Batch, Batch, usize) {
+/// Length of the stretch of time that comes twice, in ms: far more than a busy machine delays an answer.
+const STRETCH: i64 = 60_000;
+
+/// Steps the clock to `offset_ms`, gets IDs, steps it on by [`STRETCH`], and gets IDs there. Returns the
+/// first answer and the last one.
+fn works_through(host: &ClockHost, offset_ms: i64) -> (Batch, Batch) {
+    host.clock.set_offset_ms(offset_ms);
     let first = host.all.gets(&host.home, 20);
-    let (mut last, mut count) = (first, 1);
-    while last.last_ms < until_ms {
-        last = host.all.gets(&host.home, 20);
-        count += 1;
-    }
-    (first, last, count)
+    host.works();
+    host.clock.set_offset_ms(offset_ms + STRETCH);
+    (first, host.works())
 }
 
 fn now_ms() -> u64 {
@@ -44,9 +45,8 @@ fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hou
             if !reachable {
                 host.network.cut();
             }
-            host.clock.set_offset_ms(HOUR);
             let hour_ahead = now_ms() + 3_600_000;
-            let (first, last, count) = works_until(&host, hour_ahead + 1500);
+            let (first, last) = works_through(&host, HOUR);
             assert!(first.first_ms >= hour_ahead && first.worker == right.worker, "{first:?}");
             host.ends(how);
             host.loses_its_state();
@@ -58,11 +58,8 @@ fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hou
             assert_ne!(anew.worker, right.worker, "{}", host.home.log());
             // The same hour comes again.
             let offset = i64::try_from(first.first_ms - now_ms()).unwrap();
-            host.clock.set_offset_ms(offset - 50);
-            let (again, _, again_count) = works_until(&host, last.last_ms);
+            let (again, _) = works_through(&host, offset - 50);
             assert!(again.first_ms < last.last_ms, "{again:?} is past {last:?}");
-            assert!(count.min(again_count) > 10, "{count} and {again_count} answers");
-            println!("{identity}: {count} and {again_count} answers of the same second and a half");
             (right.worker, anew.worker)
         };
         Builder::new().name(format!("{how:?}, {reachable}")).spawn(host).unwrap()
@@ -90,7 +87,7 @@ fn a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over() {
     }
     ahead.clock.set_offset_ms(0);
     // 20 s by ZooKeeper's clock.
-    let tree = ensemble.tree();
+    let tree = ensemble.tree().with_session_timeout(Duration::from_secs(40));
     tree.create(&format!("{path}/end"), b"");
     let end = tree.get(&format!("{path}/end")).unwrap().mtime;
     loop {
@@ -125,17 +122,18 @@ fn the_fence_does_not_depend_on_the_wall_clock() {
     late.works();
     for jump in 1..=5 {
         host.clock.set_offset_ms(jump * 13 * HOUR);
-        let after = all.ask(&host.home, 1).expect("a report is made");
+        // On a busy machine, a report may take longer than a request waits for it.
+        let after = all.gets(&host.home, 1);
         assert_eq!(after.worker, before.worker);
         let hours = u64::try_from(jump * 13 * HOUR).unwrap();
         assert!(after.first_ms >= before.last_ms + hours, "{after:?} after {before:?}");
     }
     let ended = host.ends(How::Stopped).unwrap();
     assert_eq!(ended.count("has not taken a report"), 0, "{ended}");
-    // Cut off, and its clock is far behind the limit.
-    late.network.cut();
+    // Cut off, and its clock is far behind the limit. Until it is cut off, it keeps its fence away.
     late.clock.set_offset_ms(-HOUR);
     all.is_refused(&late.home, ErrorCode::ClockBackwards, "behind");
+    late.network.cut();
     all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
     late.clock.set_offset_ms(0);
     all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
