@@ -9,9 +9,11 @@ mod verify;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
-use leaf_client::Layout;
 use leaf_client::blocking::Client;
+use leaf_client::wire::ErrorCode;
+use leaf_client::{Error, Layout};
 use leafd::cli::leafctl::{BenchArgs, DaemonArgs};
 
 use self::plan::{Plan, Target};
@@ -69,13 +71,10 @@ fn measure<W: Write>(
     Ok(())
 }
 
-/// Tries the request once with the ordinary client, so that one that cannot work fails at once with
-/// a full error. Returns the uniqueness check, if `verify` asks for it.
+/// Tries the request with the ordinary client, so that one that cannot work fails at once with a full
+/// error. Returns the uniqueness check, if `verify` asks for it.
 fn prepare(mut client: Client, plan: &Plan, verify: bool) -> Result<Option<Verifier>, Failure> {
-    match plan.target.first_tag() {
-        Some(tag) => client.next_many(&tag, plan.count)?,
-        None => client.snowflake_many(plan.count)?,
-    };
+    try_request(&mut client, plan)?;
     if !verify {
         return Ok(None);
     }
@@ -84,6 +83,29 @@ fn prepare(mut client: Client, plan: &Plan, verify: bool) -> Result<Option<Verif
         Target::Tag(_) | Target::Tags(..) => Verifier::unordered(),
         Target::Snowflake => Verifier::rising(window(&client.status()?.snowflake.layout)?),
     }))
+}
+
+/// Takes the IDs of one request. A quota that the run before has used up is worth the wait.
+fn try_request(client: &mut Client, plan: &Plan) -> Result<(), Failure> {
+    let deadline = Instant::now() + plan.timeout;
+    let tag = plan.target.first_tag();
+    loop {
+        let taken = match &tag {
+            Some(tag) => client.next_many(tag, plan.count),
+            None => client.snowflake_many(plan.count),
+        };
+        match taken {
+            Ok(_) => return Ok(()),
+            Err(Error::Refused(refusal)) if refusal.code() == ErrorCode::QuotaExceeded => {
+                let wait = Duration::from_millis(refusal.retry_after_ms.max(1).into());
+                if deadline.saturating_duration_since(Instant::now()) < wait {
+                    return Err(Error::Refused(refusal).into());
+                }
+                std::thread::sleep(wait);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// The window of the check, as a number of IDs in this layout.
