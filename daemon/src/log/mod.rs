@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 
-use tracing_appender::non_blocking::WorkerGuard;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -22,6 +22,10 @@ use crate::patience::within;
 
 /// How long the last lines may take when leafd ends. tracing's own guard gives up sooner.
 const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Lines that may wait for a terminal, pipe or journal that blocks; leafd drops further ones. The queue takes
+/// its memory at the start, 32 bytes a line, and the default of tracing-appender is 128,000 lines.
+const MAX_WAITING_LINES: usize = 8192;
 
 /// Changes the level while leafd runs. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -64,11 +68,11 @@ pub(crate) fn start(log: &LogSection) -> Result<(Handle, LogGuard), ParseError> 
         LogFormat::Auto if journald::is_standard_error() => journal(),
         LogFormat::Journald => journal(),
         LogFormat::Json => {
-            let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+            let (writer, guard) = in_background(io::stderr());
             (fmt::layer().with_writer(writer).json().flatten_event(true).boxed(), guard)
         }
         LogFormat::Auto | LogFormat::Human => {
-            let (writer, guard) = tracing_appender::non_blocking(io::stderr());
+            let (writer, guard) = in_background(io::stderr());
             let lines = fmt::layer().with_writer(writer).with_ansi(is_coloured());
             (lines.event_format(LineFormat::default()).boxed(), guard)
         }
@@ -83,9 +87,13 @@ fn is_coloured() -> bool {
     io::stderr().is_terminal() && !unwanted
 }
 
+fn in_background<W: io::Write + Send + 'static>(writer: W) -> (NonBlocking, WorkerGuard) {
+    NonBlockingBuilder::default().buffered_lines_limit(MAX_WAITING_LINES).finish(writer)
+}
+
 fn journal() -> (Box<dyn Layer<Registry> + Send + Sync>, WorkerGuard) {
     let journal = JournalWriter::new(Path::new(journald::SOCKET), io::stderr());
-    let (writer, guard) = tracing_appender::non_blocking(journal);
+    let (writer, guard) = in_background(journal);
     (JournalLayer::new(writer).boxed(), guard)
 }
 
