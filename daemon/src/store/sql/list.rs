@@ -68,7 +68,7 @@ impl<D: Dialect> Sql<D> {
                 // One more, for the row of `after` itself. With a collation that pads with blanks,
                 // another row that compares equal comes after it.
                 let most = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-                let values = [Value::Text(after), Value::Number(most)];
+                let values = [Value::Text(start_of_page(after)), Value::Number(most)];
                 let rows = D::read(&mut lent, statement, &values).await;
                 rows.map_err(|error| self.failed(&error))
             };
@@ -93,4 +93,10 @@ impl<D: Dialect> Sql<D> {
         let by_bytes = rows.first().is_some_and(|row| (order.is_by_bytes)(&row.tag));
         Ok(if by_bytes { D::STATEMENTS.page } else { order.sorted_page })
     }
+}
+
+/// `after` up to its first U+0000, which PostgreSQL refuses in any text. Every text that follows `after` also
+/// follows what is left of it, and the caller drops the others.
+fn start_of_page(after: &str) -> &str {
+    after.split_once('\0').map_or(after, |(start, _)| start)
 }
