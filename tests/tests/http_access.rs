@@ -303,6 +303,10 @@ fn a_foreign_page_a_foreign_name_and_a_form_take_no_id() {
         place.connect().ask("POST", "/v1/segment/orders", &headers).expect(415);
     }
     place.connect().ask("POST", "/v1/segment/orders", "Content-Length: 0\r\n").expect(415);
+    let gzip = "Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n";
+    place.connect().ask("POST", "/v1/segment/orders", gzip).expect(415);
+    // The method is wrong whatever the body is.
+    place.connect().ask("DELETE", "/v1/segment/orders", "Content-Length: 0\r\n").expect(405);
     // leafd's own page may ask.
     let own = "Origin: http://localhost\r\nSec-Fetch-Site: same-origin\r\n";
     let own = place.connect().ask("GET", "/api/segment/get/orders", own).expect(200);

@@ -19,7 +19,7 @@ use super::answer::HttpAnswer;
 use super::body::{HttpBody, PIECE};
 use super::caller::HttpCaller;
 use super::facts::RequestFacts;
-use super::guard::{GuardedRequest, check};
+use super::guard::{GuardedRequest, check, check_content};
 use super::limits::{MAX_BODY, MAX_REQUESTS};
 use super::problem::HttpProblem;
 use super::request::HttpRequest;
@@ -161,7 +161,6 @@ impl ConnectionExchange {
         let path = head.uri.path();
         let found = find(path);
         let request = GuardedRequest {
-            method: &head.method,
             uri: &head.uri,
             version: head.version,
             facts: &facts,
@@ -182,6 +181,9 @@ impl ConnectionExchange {
             Ok(handler) => handler,
             Err(problem) => return problem.into(),
         };
+        if let Err(problem) = check_content(&head.method, &facts) {
+            return problem.into();
+        }
         let mut caller = lock(&self.caller);
         if !route.any_host
             && let Err(problem) =

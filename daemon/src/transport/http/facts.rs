@@ -1,6 +1,8 @@
 //! The headers of a request that leafd looks at, found in one pass.
 
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN,
+};
 
 /// What matters of the headers of one request.
 #[derive(Debug, Default, Clone, Copy)]
@@ -9,6 +11,7 @@ pub(super) struct RequestFacts<'a> {
     pub(super) origin: Option<&'a HeaderValue>,
     pub(super) fetch_site: Option<&'a HeaderValue>,
     pub(super) content_type: Option<&'a HeaderValue>,
+    pub(super) content_encoding: Option<&'a HeaderValue>,
     pub(super) authorization: Option<&'a HeaderValue>,
     /// One of these headers comes more than once: two readers could take it for different things.
     pub(super) ambiguous: bool,
@@ -24,6 +27,8 @@ impl<'a> RequestFacts<'a> {
                 &mut facts.origin
             } else if name == CONTENT_TYPE {
                 &mut facts.content_type
+            } else if name == CONTENT_ENCODING {
+                &mut facts.content_encoding
             } else if name == AUTHORIZATION {
                 &mut facts.authorization
             } else if name == "sec-fetch-site" {

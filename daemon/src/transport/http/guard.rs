@@ -17,7 +17,6 @@ use super::problem::HttpProblem;
 /// What to check of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GuardedRequest<'a> {
-    pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
     pub(super) version: Version,
     pub(super) facts: &'a RequestFacts<'a>,
@@ -35,13 +34,32 @@ pub(super) fn check(request: GuardedRequest<'_>, hosts: &[String]) -> Result<(),
         return Err(bad_request("a header that may come once comes twice"));
     }
     check_host(request, hosts)?;
-    check_page(request)?;
-    let writes = !matches!(*request.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    if writes && !facts.content_type.is_some_and(is_json) {
-        let text = "send Content-Type: application/json";
-        return Err(HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    check_page(request)
+}
+
+/// Checks that a request that changes something has a body that leafd reads. Comes after the check of the
+/// method: whoever uses a wrong one would get the wrong remedy.
+///
+/// # Errors
+/// With the answer.
+pub(super) fn check_content(method: &Method, facts: &RequestFacts<'_>) -> Result<(), HttpProblem> {
+    let writes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if !writes {
+        return Ok(());
     }
-    Ok(())
+    let refused = |text: String| Err(HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    if !facts.content_type.is_some_and(is_json) {
+        return refused("send Content-Type: application/json".to_owned());
+    }
+    match facts.content_encoding {
+        Some(encoding) if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") => {
+            refused(format!(
+                "leafd does not decode Content-Encoding {:?}: send the body as it is",
+                String::from_utf8_lossy(encoding.as_bytes())
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn bad_request(text: &str) -> HttpProblem {
@@ -147,16 +165,20 @@ mod tests {
     use super::*;
 
     /// The status of the refusal, or 0.
-    fn refused(method: &Method, uri: &str, headers: &[(&str, &str)]) -> u16 {
+    fn header_map(headers: &[(&str, &str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
             map.append(name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
+        map
+    }
+
+    fn refused(uri: &str, headers: &[(&str, &str)]) -> u16 {
+        let map = header_map(headers);
         let facts = RequestFacts::of(&map);
         let uri = uri.parse().unwrap();
         let request = GuardedRequest {
-            method,
             uri: &uri,
             version: Version::HTTP_11,
             facts: &facts,
@@ -192,19 +214,19 @@ mod tests {
             ("2130706433", 421),
             ("user@localhost", 421),
         ] {
-            assert_eq!(refused(&Method::GET, "/x", &[("host", host)]), status, "{host:?}");
-            assert_eq!(refused(&Method::GET, "/livez", &[("host", host)]), 0, "{host:?}");
+            assert_eq!(refused("/x", &[("host", host)]), status, "{host:?}");
+            assert_eq!(refused("/livez", &[("host", host)]), 0, "{host:?}");
         }
-        assert_eq!(refused(&Method::GET, "/x", &[]), 400);
-        assert_eq!(refused(&Method::GET, "/x", &[("host", "localhost"), ("host", "[::1]")]), 400);
+        assert_eq!(refused("/x", &[]), 400);
+        assert_eq!(refused("/x", &[("host", "localhost"), ("host", "[::1]")]), 400);
     }
 
     #[test]
     fn a_request_in_absolute_form_is_for_the_host_that_it_names() {
         let local = [("host", "localhost")];
-        assert_eq!(refused(&Method::GET, "http://127.0.0.1/x", &local), 0);
-        assert_eq!(refused(&Method::GET, "http://evil.example/x", &local), 421);
-        assert_eq!(refused(&Method::GET, "http://localhost/x", &[("host", "evil.example")]), 421);
+        assert_eq!(refused("http://127.0.0.1/x", &local), 0);
+        assert_eq!(refused("http://evil.example/x", &local), 421);
+        assert_eq!(refused("http://localhost/x", &[("host", "evil.example")]), 421);
     }
 
     #[test]
@@ -224,10 +246,10 @@ mod tests {
             ("sec-fetch-site", "anything", 403),
         ] {
             let headers = [("host", "localhost:8736"), (name, value)];
-            assert_eq!(refused(&Method::GET, "/x", &headers), status, "{name}: {value}");
+            assert_eq!(refused("/x", &headers), status, "{name}: {value}");
         }
         let proxied = [("host", "leafd.example"), ("origin", "https://leafd.example:443")];
-        assert_eq!(refused(&Method::GET, "/x", &proxied), 0);
+        assert_eq!(refused("/x", &proxied), 0);
     }
 
     #[test]
@@ -240,12 +262,26 @@ mod tests {
             ("application/jsonp", 415),
             ("text/plain; application/json", 415),
         ] {
-            let headers = [("host", "localhost"), ("content-type", kind)];
+            let headers = [("content-type", kind)];
             for method in [Method::POST, Method::PATCH, Method::DELETE, Method::PUT] {
-                assert_eq!(refused(&method, "/x", &headers), status, "{method} {kind}");
+                assert_eq!(content_refused(&method, &headers), status, "{method} {kind}");
             }
-            assert_eq!(refused(&Method::GET, "/x", &headers), 0);
+            assert_eq!(content_refused(&Method::GET, &headers), 0);
         }
-        assert_eq!(refused(&Method::POST, "/x", &[("host", "localhost")]), 415);
+        assert_eq!(content_refused(&Method::POST, &[]), 415);
+    }
+
+    #[test]
+    fn a_compressed_body_is_refused() {
+        for (encoding, status) in [("gzip", 415), ("identity", 0), ("Identity", 0), ("", 415)] {
+            let headers = [("content-type", "application/json"), ("content-encoding", encoding)];
+            assert_eq!(content_refused(&Method::POST, &headers), status, "{encoding}");
+        }
+    }
+
+    /// The status of the refusal, or 0.
+    fn content_refused(method: &Method, headers: &[(&str, &str)]) -> u16 {
+        let outcome = check_content(method, &RequestFacts::of(&header_map(headers)));
+        outcome.map_or_else(|problem| problem.into_response().status().as_u16(), |()| 0)
     }
 }
