@@ -37,6 +37,18 @@ pub enum Error {
     /// An argument is invalid. Nothing was sent.
     #[error("{0}")]
     Invalid(#[from] Invalid),
+    /// The process was forked since this asynchronous client was made. Make a new one in the child:
+    /// the connection is the parent's, and tokio does not work in a child.
+    #[error("this client was made before the process was forked; make a new one in the child")]
+    Forked,
+    /// The system cannot do what this needs.
+    #[error("this system cannot provide {what}: {source}")]
+    Unsupported {
+        /// What is needed.
+        what: &'static str,
+        /// Why there is none.
+        source: Arc<io::Error>,
+    },
 }
 
 impl Error {
@@ -48,7 +60,7 @@ impl Error {
             // Permissions keep this user out until somebody changes them.
             Self::Unavailable { source, .. } => source.kind() != io::ErrorKind::PermissionDenied,
             Self::DeadlineExceeded { .. } => true,
-            Self::Protocol(_) | Self::Invalid(_) => false,
+            Self::Protocol(_) | Self::Invalid(_) | Self::Forked | Self::Unsupported { .. } => false,
         }
     }
 

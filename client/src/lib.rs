@@ -79,15 +79,21 @@ mod date;
 #[cfg(any(feature = "async", feature = "blocking"))]
 mod error;
 #[cfg(any(feature = "async", feature = "blocking"))]
+mod fork;
+#[cfg(any(feature = "async", feature = "blocking"))]
 mod ids;
 mod layout;
 #[cfg(any(feature = "async", feature = "blocking"))]
 mod options;
 mod path;
+#[cfg(feature = "blocking")]
+pub mod pool;
 #[cfg(any(feature = "async", feature = "blocking"))]
 mod session;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(test)]
+mod testing_fork;
 pub mod wire;
 
 #[cfg(feature = "async")]

@@ -1,12 +1,15 @@
 //! The calls of the blocking client, and the loop that repeats a call on a new connection.
 
 use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::connection::{BlockingConnection, ExchangeError};
+use super::descriptor::Descriptor;
 use super::dial::Dialer;
 use crate::error::Error;
+use crate::fork::ProcessMark;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
 use crate::session::{self, Backoff, CheckedCall, ConnectionFailure, FIRST_CALL_ID};
@@ -18,13 +21,18 @@ use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 /// call that got no answer, which may skip IDs but never repeats one. A call fails only if its
 /// timeout passes, the daemon refuses it, or the peer breaks the protocol.
 ///
-/// Do not use a client on both sides of a `fork`.
+/// After a `fork`, the child's copy of a client connects anew at its first call. The parent's
+/// connection stays as it is: the child only closes its copy of the descriptor.
 #[derive(Debug)]
 pub struct Client {
     options: Options,
     timeout: Duration,
     dialer: Dialer,
     connection: Option<BlockingConnection>,
+    /// The process in which the connection was made.
+    process: ProcessMark,
+    /// Where to note the connection's descriptor, for a pool.
+    descriptor: Option<Arc<Descriptor>>,
     backoff: Backoff,
     next_id: u64,
     /// The buffer of the request, kept to reuse its memory.
@@ -39,11 +47,18 @@ impl Client {
             timeout: options.call_timeout(),
             dialer: Dialer::default(),
             connection: None,
+            process: ProcessMark::current(),
+            descriptor: None,
             backoff: Backoff::new(options.backoff_range()),
             next_id: FIRST_CALL_ID,
             out: Vec::new(),
             options,
         }
+    }
+
+    /// As [`Self::new`], and notes the descriptor of each connection in `descriptor`.
+    pub(crate) fn noting(options: Options, descriptor: &Arc<Descriptor>) -> Self {
+        Self { descriptor: Some(Arc::clone(descriptor)), ..Self::new(options) }
     }
 
     /// Makes a client and connects it: the daemon has answered a first call (`Time`).
@@ -199,6 +214,7 @@ impl Client {
     /// Sends the call, on new connections if need be, until an answer arrives or the deadline
     /// passes.
     fn call(&mut self, call: &CheckedCall<&str>) -> Result<Reply, Error> {
+        self.leave_parents_connection();
         let deadline = Instant::now() + self.timeout;
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1).max(FIRST_CALL_ID);
@@ -234,6 +250,19 @@ impl Client {
         }
     }
 
+    /// In the child of a fork: closes this copy of the connection, and forgets an attempt to connect
+    /// whose thread does not exist here.
+    fn leave_parents_connection(&mut self) {
+        let process = ProcessMark::current();
+        if self.process != process {
+            self.process = process;
+            self.connection = None;
+            self.backoff = Backoff::new(self.options.backoff_range());
+            // Never dropped: its lock may be held for ever by a thread of the parent.
+            std::mem::forget(std::mem::take(&mut self.dialer));
+        }
+    }
+
     /// Tries to connect until it succeeds, the daemon refuses for good, or the deadline passes.
     fn connect_again(
         &mut self,
@@ -251,10 +280,13 @@ impl Client {
                 return Err(self.unavailable(last));
             }
             let trouble = match self.dialer.dial(self.options.socket_path(), deadline) {
-                Ok(stream) => match BlockingConnection::greet(stream, deadline, &mut self.out) {
-                    Ok(connection) => return Ok(connection),
-                    Err(trouble) => trouble,
-                },
+                Ok(stream) => {
+                    let note = self.descriptor.as_ref();
+                    match BlockingConnection::greet(stream, note, deadline, &mut self.out) {
+                        Ok(connection) => return Ok(connection),
+                        Err(trouble) => trouble,
+                    }
+                }
                 Err(trouble) => trouble,
             };
             self.lost();

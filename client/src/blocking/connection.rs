@@ -3,8 +3,10 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::descriptor::{Descriptor, NotedDescriptor};
 use super::frame_buffer::FrameBuffer;
 use crate::error::ProtocolError;
 use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
@@ -32,6 +34,8 @@ impl<E: Into<ConnectionFailure>> From<E> for ExchangeError {
 /// A connection after the handshake.
 #[derive(Debug)]
 pub(super) struct BlockingConnection {
+    /// Before the stream: fields are dropped in this order.
+    _note: NotedDescriptor,
     stream: UnixStream,
     buffer: FrameBuffer,
     /// The socket's present timeouts.
@@ -40,14 +44,16 @@ pub(super) struct BlockingConnection {
 }
 
 impl BlockingConnection {
-    /// Says hello. `out` is scratch memory.
+    /// Says hello. Notes the stream's descriptor in `note`, if there is one. `out` is scratch memory.
     pub(super) fn greet(
         stream: UnixStream,
+        note: Option<&Arc<Descriptor>>,
         deadline: Instant,
         out: &mut Vec<u8>,
     ) -> Result<Self, ExchangeError> {
-        let buffer = FrameBuffer::new();
-        let mut connection = Self { stream, buffer, read_timeout: None, write_timeout: None };
+        let (note, buffer) = (NotedDescriptor::of(&stream, note), FrameBuffer::new());
+        let mut connection =
+            Self { _note: note, stream, buffer, read_timeout: None, write_timeout: None };
         out.clear();
         session::greet(out);
         // The daemon may have refused the connection and closed it already. Then writing fails, but

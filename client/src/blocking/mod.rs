@@ -3,7 +3,9 @@
 
 mod client;
 mod connection;
+mod descriptor;
 mod dial;
 mod frame_buffer;
 
 pub use client::Client;
+pub(crate) use descriptor::Descriptor;

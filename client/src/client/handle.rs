@@ -13,6 +13,7 @@ use super::calls::PendingCall;
 use super::link::{Link, LinkState};
 use super::task::{ConnectionTask, TaskCommand};
 use crate::error::Error;
+use crate::fork::ProcessMark;
 use crate::options::Options;
 use crate::session::{CheckedCall, ConnectionFailure, FIRST_CALL_ID};
 use crate::wire::Reply;
@@ -22,6 +23,8 @@ use crate::wire::Reply;
 #[derive(Debug)]
 pub(super) struct ClientHandle {
     options: Arc<Options>,
+    /// The process that made the client. Its task does not exist in a child.
+    process: ProcessMark,
     link: Arc<Link>,
     next_id: AtomicU64,
     task: Mutex<Option<mpsc::UnboundedSender<TaskCommand>>>,
@@ -31,6 +34,7 @@ impl ClientHandle {
     pub(super) fn new(options: Options) -> Self {
         Self {
             options: Arc::new(options),
+            process: ProcessMark::current(),
             link: Arc::default(),
             next_id: AtomicU64::new(FIRST_CALL_ID),
             task: Mutex::new(None),
@@ -43,6 +47,8 @@ impl ClientHandle {
         call: CheckedCall<&str>,
         timeout: Duration,
     ) -> Result<Reply, Error> {
+        // Before a lock that a thread of the parent may have held.
+        self.refuse_in_child()?;
         let deadline = Instant::now() + timeout;
         loop {
             let (caller, answer) = oneshot::channel();
@@ -56,6 +62,8 @@ impl ClientHandle {
             match timeout_at(deadline, answer).await {
                 Ok(Ok(result)) => {
                     guard.end = CallEnd::Answered;
+                    // If another task of this thread forked meanwhile, the parent gets the same answer.
+                    self.refuse_in_child()?;
                     return result;
                 }
                 // The task's runtime has ended, but the caller's is alive. The call is repeated
@@ -67,6 +75,10 @@ impl ClientHandle {
                 }
             }
         }
+    }
+
+    fn refuse_in_child(&self) -> Result<(), Error> {
+        if self.process.is_current() { Ok(()) } else { Err(Error::Forked) }
     }
 
     fn next_id(&self) -> u64 {
@@ -142,7 +154,8 @@ enum CallEnd {
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
-        if self.end != CallEnd::Answered {
+        // A child has no task, and must not wait for a lock of its parent.
+        if self.end != CallEnd::Answered && self.handle.process.is_current() {
             self.handle.forget(self.id, self.end == CallEnd::Overdue);
         }
     }

@@ -26,7 +26,8 @@ use handle::ClientHandle;
 /// call abandons the call.
 ///
 /// The connection lives in the tokio runtime of the first call, which must have IO and time
-/// enabled. It ends when the last handle is dropped. Do not use a client on both sides of a `fork`.
+/// enabled. It ends when the last handle is dropped. In the child of a `fork`, every call of the parent's
+/// client fails with [`Error::Forked`]: make a new client there, in a new runtime.
 #[derive(Debug, Clone)]
 pub struct Client {
     handle: Arc<ClientHandle>,

@@ -1,0 +1,178 @@
+//! A handle for one thread, with a range of its own: taking an ID is an addition to memory that no
+//! other thread writes.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use super::Pool;
+use super::tickets::Lease;
+use crate::error::Error;
+use crate::fork::{ProcessMark, Wipeable, WipedPage};
+
+/// All batches of local handles together are at most this part of a chunk.
+const PART: u64 = 4;
+
+/// What a handle holds, in a page that a fork wipes: the child's copy of a handle is empty. Only one
+/// thread uses it, so the operations are plain loads and stores.
+#[derive(Debug)]
+#[repr(C)]
+struct LocalRange {
+    next: AtomicU64,
+    /// Where the range ends; 0 if its IDs age, so that only those callers look at the time.
+    end: AtomicU64,
+    /// Where the range ends in any case.
+    real_end: AtomicU64,
+    born: AtomicU64,
+    /// The IDs that the handle has taken from the pool for this range.
+    batch: AtomicU64,
+}
+
+// SAFETY: all fields are atomic, and all zero is an empty range.
+#[expect(unsafe_code, reason = "the promise of the trait, given in the line above")]
+unsafe impl Wipeable for LocalRange {}
+
+/// A handle of a [`Pool`] for one thread. It promises that its IDs are unique, not that they rise: it
+/// may get a range that another handle has given back. What it has not used goes back to the pool when
+/// it is dropped.
+///
+/// It holds a part of a chunk, which the pool makes smaller the more handles there are.
+#[derive(Debug)]
+pub struct LocalPool {
+    range: WipedPage<LocalRange>,
+    pool: Pool,
+    /// The process whose pool counts this handle.
+    counted_in: Cell<ProcessMark>,
+    /// Not `Send` and not `Sync`.
+    one_thread: PhantomData<*const ()>,
+}
+
+impl LocalPool {
+    pub(super) fn new(pool: Pool) -> std::io::Result<Self> {
+        let range = WipedPage::new()?;
+        pool.supply().counters.locals.fetch_add(1, Relaxed);
+        let counted_in = Cell::new(ProcessMark::current());
+        Ok(Self { range, pool, counted_in, one_thread: PhantomData })
+    }
+
+    /// Takes an ID if one is there, without waiting. `None`: a refill is under way.
+    #[inline]
+    pub fn try_next(&self) -> Option<u64> {
+        let range = self.range.get();
+        let next = range.next.load(Relaxed);
+        if next < range.end.load(Relaxed) {
+            range.next.store(next + 1, Relaxed);
+            return Some(next);
+        }
+        self.try_slowly()
+    }
+
+    /// Takes an ID, and waits for one at most as long as the timeout of the pool's options.
+    ///
+    /// # Errors
+    /// Those of [`Pool::next`].
+    #[inline]
+    pub fn next(&self) -> Result<u64, Error> {
+        match self.try_next() {
+            Some(id) => Ok(id),
+            None => self.next_within(self.pool.timeout()),
+        }
+    }
+
+    /// As [`Self::next`], with another timeout.
+    ///
+    /// # Errors
+    /// Those of [`Pool::next`].
+    #[cold]
+    pub fn next_within(&self, timeout: Duration) -> Result<u64, Error> {
+        self.pool.wait_for(Instant::now() + crate::options::cut(timeout), || self.try_next())
+    }
+
+    /// The rest of [`Self::try_next`]: IDs that age, or the end of the range.
+    #[inline(never)]
+    fn try_slowly(&self) -> Option<u64> {
+        let range = self.range.get();
+        let next = range.next.load(Relaxed);
+        if next < range.real_end.load(Relaxed) && range.born.load(Relaxed) >= self.pool.oldest() {
+            range.next.store(next + 1, Relaxed);
+            return Some(next);
+        }
+        self.next_of_pool()
+    }
+
+    /// Takes a batch from the pool, and the first ID of it.
+    #[cold]
+    fn next_of_pool(&self) -> Option<u64> {
+        self.let_go(true);
+        let supply = self.pool.supply();
+        if !self.counted_in.get().is_current() {
+            self.counted_in.set(ProcessMark::current());
+            supply.counters.locals.fetch_add(1, Relaxed);
+        }
+        let oldest = self.pool.oldest();
+        // A range that another handle gave back is older than those of the pool.
+        while let Some(lease) = supply.take_returned() {
+            if lease.born >= oldest {
+                return Some(self.begin(lease));
+            }
+            supply.lose(lease.count);
+        }
+        let handles = supply.counters.locals.load(Relaxed).max(1);
+        let chunk = supply.counters.chunk.load(Relaxed);
+        let batch = (chunk / (PART * handles)).max(1);
+        let mut mine = None;
+        self.pool.page.tickets().take_many(batch, |lease| {
+            supply.counters.lent.fetch_add(lease.count, Relaxed);
+            if lease.born < oldest {
+                supply.lose(lease.count);
+            } else if mine.is_none() {
+                mine = Some(lease);
+            } else {
+                supply.give_back(lease);
+            }
+        });
+        self.pool.ask_if_low();
+        mine.map(|lease| self.begin(lease))
+    }
+
+    fn begin(&self, lease: Lease) -> u64 {
+        let range = self.range.get();
+        range.born.store(lease.born, Relaxed);
+        range.batch.store(lease.count, Relaxed);
+        let end = lease.first + lease.count;
+        range.real_end.store(end, Relaxed);
+        range.end.store(if self.pool.max_age.is_some() { 0 } else { end }, Relaxed);
+        range.next.store(lease.first + 1, Relaxed);
+        lease.first
+    }
+
+    /// Ends the present range. The rest, which is too old if there is one, is lost or goes back.
+    fn let_go(&self, too_old: bool) {
+        let range = self.range.get();
+        let batch = range.batch.swap(0, Relaxed);
+        if batch == 0 {
+            return;
+        }
+        let next = range.next.load(Relaxed);
+        range.end.store(0, Relaxed);
+        let rest = range.real_end.swap(0, Relaxed).saturating_sub(next);
+        let supply = self.pool.supply();
+        supply.counters.lent.fetch_sub(batch - rest, Relaxed);
+        if rest > 0 && too_old {
+            supply.lose(rest);
+        } else if rest > 0 {
+            supply.give_back(Lease { first: next, count: rest, born: range.born.load(Relaxed) });
+        }
+    }
+}
+
+impl Drop for LocalPool {
+    fn drop(&mut self) {
+        self.let_go(false);
+        // A child counts the handles that it has used.
+        if self.counted_in.get().is_current() {
+            self.pool.supply().counters.locals.fetch_sub(1, Relaxed);
+        }
+    }
+}

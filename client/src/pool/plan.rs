@@ -1,0 +1,185 @@
+//! When a pool leases, and how much. Pure: the time is an argument, and the shell does the leasing.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::wire::ErrorCode;
+
+/// The most IDs that one lease takes.
+pub(super) const MAX_CHUNK: u64 = 1_000_000;
+
+/// The most IDs of one request, until the daemon says otherwise: its default `socket.max-count`.
+const REQUEST: u64 = 100_000;
+
+/// How much a chunk may grow from one lease to the next. From 100 IDs to a million it takes five.
+const GROWTH: u64 = 8;
+
+/// How long a limit that the daemon named counts. Quotas and limits may be raised at a reload.
+const LIMIT_HOLDS: Duration = Duration::from_secs(60);
+
+/// The bounds of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChunkRule {
+    pub(super) min: u64,
+    pub(super) max: u64,
+    /// How long a chunk should last.
+    pub(super) lasts: Duration,
+}
+
+/// What the shell should do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Lease this many IDs, in requests of at most so many each.
+    Lease { count: u64, request: u64 },
+    /// Lease then, if nothing else happens.
+    At(Instant),
+    /// Wait until somebody asks.
+    Nothing,
+}
+
+/// What the pool holds and has given out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Level {
+    /// IDs that any caller can take.
+    pub(super) left: u64,
+    /// IDs that local handles hold, at most.
+    pub(super) lent: u64,
+    /// IDs that callers and local handles have taken since the start.
+    pub(super) taken: u64,
+}
+
+/// A series of failed attempts.
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    attempts: u32,
+    not_before: Instant,
+    /// Whether another attempt may succeed although nobody changes anything.
+    passes: bool,
+}
+
+/// A limit that the daemon named.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    count: u64,
+    until: Instant,
+}
+
+/// Decides for one pool.
+#[derive(Debug)]
+pub(super) struct RefillPlan {
+    rule: ChunkRule,
+    backoff: (Duration, Duration),
+    chunk: u64,
+    /// IDs of one request.
+    request: Option<Limit>,
+    /// IDs of one chunk, because of a quota.
+    quota: Option<Limit>,
+    /// The last lease, and what was taken before it.
+    last: Option<(Instant, u64)>,
+    /// IDs per second between the last two leases.
+    rate: f64,
+    trouble: Option<Trouble>,
+}
+
+impl RefillPlan {
+    pub(super) const fn new(rule: ChunkRule, backoff: (Duration, Duration)) -> Self {
+        let chunk = rule.min;
+        Self {
+            rule,
+            backoff,
+            chunk,
+            request: None,
+            quota: None,
+            last: None,
+            rate: 0.0,
+            trouble: None,
+        }
+    }
+
+    /// What to do now. `asked`: somebody has asked since the last attempt.
+    pub(super) fn due(&mut self, now: Instant, level: Level, asked: bool) -> Due {
+        if level.left > self.chunk / 2 {
+            return Due::Nothing;
+        }
+        if let Some(trouble) = &self.trouble {
+            if !trouble.passes && !asked {
+                return Due::Nothing;
+            }
+            if now < trouble.not_before {
+                return Due::At(trouble.not_before);
+            }
+        }
+        self.chunk = self.next_chunk(now, level);
+        // Never more than two of the largest chunks, whatever local handles hold.
+        let room = (2 * self.rule.max).saturating_sub(level.left + level.lent).max(self.rule.min);
+        Due::Lease { count: self.chunk.min(room), request: limit(self.request, now, REQUEST) }
+    }
+
+    /// The size of the next chunk: what was used since the last lease, as a rate.
+    fn next_chunk(&mut self, now: Instant, level: Level) -> u64 {
+        let quota = limit(self.quota, now, u64::MAX);
+        let Some((at, taken)) = self.last else { return self.chunk.min(quota) };
+        let elapsed = now.saturating_duration_since(at).max(Duration::from_nanos(1));
+        self.rate = level.taken.saturating_sub(taken) as f64 / elapsed.as_secs_f64();
+        // A float beyond the range becomes the highest number.
+        let wanted = (self.rate * self.rule.lasts.as_secs_f64()) as u64;
+        wanted
+            .clamp(self.chunk / 2, self.chunk.saturating_mul(GROWTH))
+            .clamp(self.rule.min, self.rule.max)
+            .min(quota)
+            .max(1)
+    }
+
+    /// The daemon has leased something. Returns how long the trouble before it took, if there was any.
+    pub(super) fn leased(&mut self, now: Instant, level: Level) -> Option<Duration> {
+        self.last = Some((now, level.taken));
+        self.trouble.take().map(|trouble| now.saturating_duration_since(trouble.since))
+    }
+
+    /// A request failed. `jitter` is a random number in 0..1. Returns whether trouble begins, and until
+    /// when there will be no further attempt.
+    pub(super) fn failed(&mut self, now: Instant, error: &Error, jitter: f64) -> (bool, Instant) {
+        if let Error::Refused(refusal) = error {
+            let until = now + LIMIT_HOLDS;
+            let detail = refusal.detail.max(1);
+            match refusal.code() {
+                // Somebody else under this quota shall get something, too.
+                ErrorCode::QuotaExceeded => {
+                    self.quota = Some(Limit { count: (detail / 4).max(1), until });
+                }
+                ErrorCode::BadCount if detail < limit(self.request, now, REQUEST) => {
+                    self.request = Some(Limit { count: detail, until });
+                    self.quota =
+                        Some(Limit { count: detail.min(limit(self.quota, now, u64::MAX)), until });
+                    return (false, now);
+                }
+                _ => {}
+            }
+        }
+        let (min, max) = self.backoff;
+        let attempts = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+        let pause = min.saturating_mul(1 << attempts.min(20)).min(max);
+        let pause = pause.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0);
+        let not_before = now + pause.max(error.retry_after().unwrap_or_default());
+        let begins = self.trouble.is_none();
+        let since = self.trouble.as_ref().map_or(now, |trouble| trouble.since);
+        let (attempts, passes) = (attempts.saturating_add(1), error.is_temporary());
+        self.trouble = Some(Trouble { since, attempts, not_before, passes });
+        (begins, not_before)
+    }
+
+    /// The size of the present chunk.
+    pub(super) const fn chunk(&self) -> u64 {
+        self.chunk
+    }
+
+    /// IDs per second between the last two leases.
+    pub(super) const fn rate(&self) -> f64 {
+        self.rate
+    }
+}
+
+fn limit(limit: Option<Limit>, now: Instant, otherwise: u64) -> u64 {
+    limit.filter(|limit| now < limit.until).map_or(otherwise, |limit| limit.count.min(otherwise))
+}

@@ -1,0 +1,162 @@
+//! The refill thread: does what the plan says, by a blocking client, and tells those that wait.
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::plan::{Due, Level, RefillPlan};
+use super::shared::{Shared, Source, boot_ns};
+use super::stats::PoolEvent;
+use super::supply::{Failure, Supply};
+use super::tickets::Lease;
+use crate::blocking::Client;
+use crate::error::Error;
+use crate::wire::Run;
+
+/// How long to wait for room when callers have not used up the records. They use them up at half a
+/// chunk at the latest, and then ask.
+const ROOM: Duration = Duration::from_millis(1);
+
+/// Starts the thread. `None` if the system has no thread left; the next caller tries again.
+pub(super) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+    let shared = Arc::clone(shared);
+    thread::Builder::new().name("leaf-pool".into()).spawn(move || Refiller::new(&shared).run()).ok()
+}
+
+struct Refiller<'a> {
+    shared: &'a Shared,
+    supply: &'a Supply,
+    client: Client,
+    plan: RefillPlan,
+}
+
+impl<'a> Refiller<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        let options = shared.settings.options.clone();
+        let plan = RefillPlan::new(shared.settings.rule, options.backoff_range());
+        let client = Client::noting(options, &shared.descriptor);
+        Self { shared, supply: shared.supply(), client, plan }
+    }
+
+    fn run(mut self) {
+        // Set once a caller has asked, until the next attempt.
+        let mut asked = false;
+        while !self.shared.closed.load(Ordering::Acquire) {
+            asked |= self.supply.take_asked();
+            let due = self.plan.due(Instant::now(), self.level(), asked);
+            self.supply.counters.chunk.store(self.plan.chunk(), Ordering::Relaxed);
+            let next = match due {
+                Due::Lease { count, request } => {
+                    asked = false;
+                    self.lease(count, request);
+                    continue;
+                }
+                Due::At(then) => Some(then),
+                Due::Nothing => None,
+            };
+            let overdue = self.supply.wake_overdue(Instant::now());
+            match next.into_iter().chain(overdue).min() {
+                Some(then) => {
+                    thread::park_timeout(then.saturating_duration_since(Instant::now()));
+                }
+                None => thread::park(),
+            }
+        }
+    }
+
+    fn level(&self) -> Level {
+        let tally = self.shared.page().tickets.tally();
+        let lent = self.supply.counters.lent.load(Ordering::Relaxed);
+        Level { left: tally.left, lent, taken: tally.taken + tally.lost }
+    }
+
+    /// Leases a chunk, in several requests if need be. What the first ones bring counts even if a later
+    /// one fails.
+    fn lease(&mut self, count: u64, request: u64) {
+        let mut left = count;
+        while left > 0 {
+            let asked_for = left.min(request);
+            // Before the request: no ID of the answer is older.
+            let born = boot_ns();
+            match self.request(asked_for) {
+                Ok(runs) => {
+                    left -= asked_for;
+                    self.answered(&runs, born, left + asked_for == count);
+                }
+                Err(error) => return self.failed(&error),
+            }
+            if self.shared.closed.load(Ordering::Acquire) {
+                return;
+            }
+        }
+        self.supply.counters.refills.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn request(&mut self, count: u64) -> Result<Vec<Run>, Error> {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let ids = match &self.shared.settings.source {
+            Source::Tag(tag) => self.client.next_many(tag, count),
+            Source::Snowflake => self.client.snowflake_many(count),
+        };
+        ids.map(|ids| ids.runs().to_vec())
+    }
+
+    fn answered(&mut self, runs: &[Run], born: u64, is_first: bool) {
+        if is_first {
+            // Measured when the IDs arrive: the time of the request belongs to the time in which the
+            // last chunk was used.
+            let over = self.plan.leased(Instant::now(), self.level());
+            let rate = self.plan.rate().to_bits();
+            self.supply.counters.rate.store(rate, Ordering::Relaxed);
+            if let Some(after) = over {
+                self.report(&PoolEvent::OutageEnded { after });
+            }
+        }
+        for run in runs {
+            let count = u64::from(run.count);
+            self.supply.counters.leased.fetch_add(count, Ordering::Relaxed);
+            // A caller that comes to a record looks whether half of the chunk is used. An answer of one
+            // run may be the whole chunk, so it becomes two records.
+            let half = if runs.len() == 1 { count / 2 } else { 0 };
+            for (first, count) in [(run.first, half), (run.first + half, count - half)] {
+                if count > 0 && self.publish(Lease { first, count, born }).is_break() {
+                    return;
+                }
+            }
+        }
+        self.supply.tell(None);
+    }
+
+    /// Publishes as soon as there is room. Breaks if the pool ends first.
+    fn publish(&self, lease: Lease) -> ControlFlow<()> {
+        while !self.shared.page().tickets.publish(lease) {
+            if self.shared.closed.load(Ordering::Acquire) {
+                return ControlFlow::Break(());
+            }
+            // Those that wait can have what is published by now.
+            self.supply.tell(None);
+            thread::park_timeout(ROOM);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.supply.counters.failures.fetch_add(1, Ordering::Relaxed);
+        let (begins, until) = self.plan.failed(Instant::now(), error, fastrand::f64());
+        if begins {
+            let held = self.shared.page().tickets.left();
+            self.report(&PoolEvent::OutageBegan { error: error.clone(), held });
+        }
+        self.supply.tell(Some(Failure { error: error.clone(), until }));
+    }
+
+    /// A listener that panics must not end the thread: the pool would never be refilled again.
+    fn report(&self, event: &PoolEvent) {
+        if let Some(listener) = &self.shared.settings.listener {
+            let _ = catch_unwind(AssertUnwindSafe(|| listener(event)));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What the callers of a pool and its refill thread share in one process, apart from the tickets: who
+//! waits, why the last refill failed, and which ranges local handles have given back. A child never
+//! uses its parent's supply, whose locks may be held for ever there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::thread::{JoinHandle, Thread};
+use std::time::Instant;
+
+use super::tickets::Lease;
+use crate::error::Error;
+
+/// Ranges that local handles have given back are few: each is the rest of a batch.
+const RETURNED: usize = 64;
+
+/// See above.
+#[derive(Debug, Default)]
+pub(super) struct Supply {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    returned: Mutex<Vec<Lease>>,
+    refiller: Mutex<Option<JoinHandle<()>>>,
+    thread: OnceLock<Thread>,
+    asked: AtomicBool,
+    pub(super) counters: Counters,
+}
+
+/// Counters that the pool shows, and those that its decisions need.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// IDs in the batches of local handles, and in what they gave back.
+    pub(super) lent: AtomicU64,
+    /// Local handles.
+    pub(super) locals: AtomicU64,
+    /// IDs that were given back and then lost.
+    pub(super) dropped: AtomicU64,
+    pub(super) leased: AtomicU64,
+    pub(super) refills: AtomicU64,
+    pub(super) failures: AtomicU64,
+    pub(super) waits: AtomicU64,
+    pub(super) chunk: AtomicU64,
+    /// IDs per second between the last two leases, as the bits of a float.
+    pub(super) rate: AtomicU64,
+}
+
+/// Why the last attempt to lease failed.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub(super) error: Error,
+    /// When the next attempt may be made. Until then, an error that does not pass is every caller's.
+    pub(super) until: Instant,
+}
+
+/// The callers that wait, and what they wait for.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) failure: Option<Failure>,
+    /// Asynchronous callers, by deadline.
+    wakers: BTreeMap<(Instant, u64), Waker>,
+    next_key: u64,
+}
+
+impl Failure {
+    /// Whether callers that find no ID get this error now, instead of waiting.
+    pub(super) fn is_final(&self, now: Instant) -> bool {
+        !self.error.is_temporary() && now < self.until
+    }
+}
+
+impl Waiting {
+    /// Adds or renews an asynchronous caller; `key` is what the last call returned.
+    pub(super) fn wake_later(&mut self, key: Option<u64>, deadline: Instant, waker: &Waker) -> u64 {
+        let key = key.unwrap_or_else(|| {
+            self.next_key += 1;
+            self.next_key
+        });
+        self.wakers.insert((deadline, key), waker.clone());
+        key
+    }
+
+    /// Removes an asynchronous caller.
+    pub(super) fn forget(&mut self, key: u64, deadline: Instant) {
+        self.wakers.remove(&(deadline, key));
+    }
+}
+
+impl Supply {
+    pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        lock(&self.waiting)
+    }
+
+    /// Waits until something changes, or until the deadline.
+    pub(super) fn wait<'a>(
+        &self,
+        waiting: MutexGuard<'a, Waiting>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, Waiting> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.changed.wait_timeout(waiting, left);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Tells everybody that waits to look again. `failure` is why a refill failed; `None`: it did not.
+    pub(super) fn tell(&self, failure: Option<Failure>) {
+        let mut waiting = self.waiting();
+        waiting.failure = failure;
+        let wakers = std::mem::take(&mut waiting.wakers);
+        drop(waiting);
+        self.changed.notify_all();
+        wakers.into_values().for_each(Waker::wake);
+    }
+
+    /// Wakes the asynchronous callers whose deadline has passed. Returns the next deadline.
+    pub(super) fn wake_overdue(&self, now: Instant) -> Option<Instant> {
+        let mut overdue = Vec::new();
+        let mut waiting = self.waiting();
+        while let Some(entry) = waiting.wakers.first_entry()
+            && entry.key().0 <= now
+        {
+            overdue.push(entry.remove());
+        }
+        let next = waiting.wakers.first_key_value().map(|((deadline, _), _)| *deadline);
+        drop(waiting);
+        overdue.into_iter().for_each(Waker::wake);
+        next
+    }
+
+    /// Asks the refill thread to look. Starts it by `start` if there is none.
+    pub(super) fn ask(&self, start: impl FnOnce() -> Option<JoinHandle<()>>) {
+        let asked = self.asked.swap(true, Ordering::AcqRel);
+        match self.thread.get() {
+            Some(_) if asked => {}
+            Some(thread) => thread.unpark(),
+            None => {
+                // Whoever has the lock starts the thread.
+                if let Ok(mut refiller) = self.refiller.try_lock()
+                    && refiller.is_none()
+                    && let Some(handle) = start()
+                {
+                    // It looks before it parks, so it needs no further word.
+                    let _ = self.thread.set(handle.thread().clone());
+                    *refiller = Some(handle);
+                }
+            }
+        }
+    }
+
+    /// Wakes the refill thread, if there is one.
+    pub(super) fn wake_refiller(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Whether somebody has asked since the last call.
+    pub(super) fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Takes back what a local handle has not used. It is lost if there is no room.
+    pub(super) fn give_back(&self, lease: Lease) {
+        let mut returned = lock(&self.returned);
+        if returned.len() < RETURNED {
+            returned.push(lease);
+        } else {
+            drop(returned);
+            self.lose(lease.count);
+        }
+    }
+
+    /// Counts IDs of a local handle that nobody gets.
+    pub(super) fn lose(&self, count: u64) {
+        self.counters.lent.fetch_sub(count, Ordering::Relaxed);
+        self.counters.dropped.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Something that a local handle has given back.
+    pub(super) fn take_returned(&self) -> Option<Lease> {
+        lock(&self.returned).pop()
+    }
+}
+
+// A panic while a lock is held leaves these values whole: each is changed in one step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
