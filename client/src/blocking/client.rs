@@ -1,5 +1,6 @@
 //! The calls of the blocking client, and the loop that repeats a call on a new connection.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -211,13 +212,81 @@ impl Client {
         session::worker(self.call(&CheckedCall::worker_release(worker, owner)?)?)
     }
 
+    /// Gets IDs by `requests` requests of `count` IDs each, all in flight at once, and passes on what each
+    /// brings, in the order of the requests: of segment IDs, later ones are higher. Repeats all of them on
+    /// a new connection if the old one broke before the first answer; if it broke later, the rest of the
+    /// requests bring nothing.
+    pub(crate) fn ids_in_flight(
+        &mut self,
+        tag: Option<&str>,
+        requests: usize,
+        count: u32,
+        mut pass: impl FnMut(Result<Ids, Error>),
+    ) -> Result<(), Error> {
+        let call = match tag {
+            Some(tag) => CheckedCall::segment(tag, count)?,
+            None => CheckedCall::snowflake(count)?,
+        };
+        self.leave_parents_connection();
+        let deadline = Instant::now() + self.timeout;
+        let (mut answers, mut next) = (BTreeMap::new(), 0);
+        let mut last = None;
+        loop {
+            let mut connection = match self.connection.take() {
+                Some(connection) => connection,
+                None => self.connect_again(deadline, last)?,
+            };
+            let requests = requests.min(connection.max_in_flight());
+            let calls = vec![call.clone(); requests];
+            let id = self.take_call_ids(requests);
+            let done =
+                connection.exchange_all(id, &calls, deadline, &mut self.out, |place, reply| {
+                    answers.insert(place, session::ids(reply, count));
+                    while let Some(answer) = answers.remove(&next) {
+                        next += 1;
+                        pass(answer);
+                    }
+                });
+            let answered = next > 0 || !answers.is_empty();
+            if answered {
+                self.backoff.answered();
+                // Behind a request without an answer, but still in order.
+                std::mem::take(&mut answers).into_values().for_each(&mut pass);
+            }
+            match done {
+                Ok(()) => {
+                    self.connection = Some(connection);
+                    return Ok(());
+                }
+                Err(trouble) => {
+                    self.lost();
+                    match trouble {
+                        _ if answered => return Ok(()),
+                        ExchangeError::DeadlinePassed => return Err(self.too_late(call.name())),
+                        ExchangeError::Lost(failure) if failure.is_fatal() => {
+                            return Err(failure.error(self.options.socket_path()));
+                        }
+                        ExchangeError::Lost(failure) => last = Some(failure),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The ID of the first of so many calls.
+    fn take_call_ids(&mut self, calls: usize) -> u64 {
+        let id = self.next_id;
+        let calls = u64::try_from(calls).unwrap_or(u64::MAX);
+        self.next_id = id.checked_add(calls).unwrap_or(FIRST_CALL_ID);
+        id
+    }
+
     /// Sends the call, on new connections if need be, until an answer arrives or the deadline
     /// passes.
     fn call(&mut self, call: &CheckedCall<&str>) -> Result<Reply, Error> {
         self.leave_parents_connection();
         let deadline = Instant::now() + self.timeout;
-        let id = self.next_id;
-        self.next_id = self.next_id.wrapping_add(1).max(FIRST_CALL_ID);
+        let id = self.take_call_ids(1);
         let mut last = None;
         loop {
             let mut connection = match self.connection.take() {
@@ -234,10 +303,7 @@ impl Client {
                 // The connection goes too, so that the late answer cannot reach the next call.
                 Err(ExchangeError::DeadlinePassed) => {
                     self.lost();
-                    return Err(Error::DeadlineExceeded {
-                        call: call.name(),
-                        timeout: self.timeout,
-                    });
+                    return Err(self.too_late(call.name()));
                 }
                 Err(ExchangeError::Lost(failure)) => {
                     self.lost();
@@ -302,6 +368,10 @@ impl Client {
 
     fn lost(&mut self) {
         self.backoff.lost(Instant::now(), fastrand::f64());
+    }
+
+    fn too_late(&self, call: &'static str) -> Error {
+        Error::DeadlineExceeded { call, timeout: self.timeout }
     }
 
     fn unavailable(&self, last: Option<ConnectionFailure>) -> Error {

@@ -38,6 +38,8 @@ pub(super) struct BlockingConnection {
     _note: NotedDescriptor,
     stream: UnixStream,
     buffer: FrameBuffer,
+    /// The daemon's limit on requests in flight.
+    max_in_flight: usize,
     /// The socket's present timeouts.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
@@ -52,18 +54,24 @@ impl BlockingConnection {
         out: &mut Vec<u8>,
     ) -> Result<Self, ExchangeError> {
         let (note, buffer) = (NotedDescriptor::of(&stream, note), FrameBuffer::new());
+        let (read_timeout, write_timeout, max_in_flight) = (None, None, 1);
         let mut connection =
-            Self { _note: note, stream, buffer, read_timeout: None, write_timeout: None };
+            Self { _note: note, stream, buffer, max_in_flight, read_timeout, write_timeout };
         out.clear();
         session::greet(out);
         // The daemon may have refused the connection and closed it already. Then writing fails, but
         // the reason can still be read.
         let sent = connection.send(out, deadline);
-        match (connection.receive(deadline), sent) {
+        connection.max_in_flight = match (connection.receive(deadline), sent) {
             (Ok(response), _) => session::welcome(response)?,
             (Err(_), Err(trouble)) | (Err(trouble), Ok(())) => return Err(trouble),
         };
         Ok(connection)
+    }
+
+    /// The daemon's limit on requests in flight, at least 1.
+    pub(super) const fn max_in_flight(&self) -> usize {
+        self.max_in_flight
     }
 
     /// Sends a request and waits for its answer.
@@ -74,12 +82,33 @@ impl BlockingConnection {
         deadline: Instant,
         out: &mut Vec<u8>,
     ) -> Result<Reply, ExchangeError> {
+        let mut answer = None;
+        self.exchange_all(id, std::slice::from_ref(call), deadline, out, |_, reply| {
+            answer = Some(reply);
+        })?;
+        answer.ok_or_else(|| ConnectionFailure::closed().into())
+    }
+
+    /// Sends requests with the IDs from `first_id` on, in one write, and passes each answer on as it
+    /// arrives, with the place of its request. An error concerns the requests without an answer.
+    pub(super) fn exchange_all(
+        &mut self,
+        first_id: u64,
+        calls: &[CheckedCall<&str>],
+        deadline: Instant,
+        out: &mut Vec<u8>,
+        mut answered: impl FnMut(usize, Reply),
+    ) -> Result<(), ExchangeError> {
         out.clear();
-        call.encode(id, deadline.saturating_duration_since(Instant::now()), out);
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        for (id, call) in (first_id..).zip(calls) {
+            call.encode(id, remaining, out);
+        }
         self.send(out, deadline)?;
-        // Set once the daemon announces that it stops. The answer may still arrive.
+        let mut open = OpenRequests::new(first_id, calls.len());
+        // Set once the daemon announces that it stops. The answers may still arrive.
         let mut drain = None;
-        loop {
+        while !open.is_empty() {
             let response = match self.receive(drain.unwrap_or(deadline)) {
                 Err(ExchangeError::DeadlinePassed)
                     if drain.is_some_and(|drain| drain < deadline) =>
@@ -89,17 +118,16 @@ impl BlockingConnection {
                 received => received?,
             };
             match DaemonEvent::try_from(response)? {
-                DaemonEvent::Answer { id: answered, reply } if answered == id => return Ok(reply),
-                DaemonEvent::Repeat { id: repeat } if repeat == id => {
+                DaemonEvent::Answer { id, reply } => answered(open.close(id)?, reply),
+                DaemonEvent::Repeat { id } => {
+                    open.close(id)?;
                     return Err(ConnectionFailure::goodbye().into());
-                }
-                DaemonEvent::Answer { id, .. } | DaemonEvent::Repeat { id } => {
-                    return Err(ProtocolError::Unasked(id).into());
                 }
                 DaemonEvent::Goodbye => drain = Some(deadline.min(Instant::now() + DRAIN)),
                 DaemonEvent::Closing(error) => return Err(ConnectionFailure::Refused(error).into()),
             }
         }
+        Ok(())
     }
 
     fn send(&mut self, mut bytes: &[u8], deadline: Instant) -> Result<(), ExchangeError> {
@@ -139,6 +167,48 @@ impl BlockingConnection {
     }
 }
 
+/// Which of some requests with consecutive IDs have no answer yet.
+struct OpenRequests {
+    first_id: u64,
+    /// By the place of the request. One request, the usual case, needs no memory of its own.
+    open: OpenPlaces,
+    left: usize,
+}
+
+enum OpenPlaces {
+    One(bool),
+    Many(Vec<bool>),
+}
+
+impl OpenRequests {
+    fn new(first_id: u64, count: usize) -> Self {
+        let open =
+            if count == 1 { OpenPlaces::One(true) } else { OpenPlaces::Many(vec![true; count]) };
+        Self { first_id, open, left: count }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The place of an answered request, which may have one answer.
+    fn close(&mut self, id: u64) -> Result<usize, ProtocolError> {
+        let place = id.checked_sub(self.first_id).and_then(|place| usize::try_from(place).ok());
+        let open = match &mut self.open {
+            OpenPlaces::One(open) => place.filter(|place| *place == 0).map(|_| open),
+            OpenPlaces::Many(open) => place.and_then(|place| open.get_mut(place)),
+        };
+        match open {
+            Some(open) if *open => {
+                *open = false;
+                self.left -= 1;
+                Ok(place.unwrap_or(0))
+            }
+            _ => Err(ProtocolError::Unasked(id)),
+        }
+    }
+}
+
 /// The time until `deadline`. Never zero, because a socket rejects a timeout of zero.
 fn time_left(deadline: Instant) -> Result<Duration, ExchangeError> {
     match deadline.saturating_duration_since(Instant::now()) {
@@ -164,6 +234,23 @@ fn is_transient(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_request_has_one_answer_whatever_the_order() {
+        for count in [1, 3] {
+            let mut open = OpenRequests::new(7, count);
+            assert_eq!(open.close(6), Err(ProtocolError::Unasked(6)));
+            let past = 7 + count as u64;
+            assert_eq!(open.close(past), Err(ProtocolError::Unasked(past)));
+            for place in (0..count).rev() {
+                assert!(!open.is_empty());
+                let id = 7 + place as u64;
+                assert_eq!(open.close(id), Ok(place));
+                assert_eq!(open.close(id), Err(ProtocolError::Unasked(id)));
+            }
+            assert!(open.is_empty());
+        }
+    }
 
     #[test]
     fn the_sockets_timeout_is_kept_while_it_is_close_enough() {

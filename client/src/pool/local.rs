@@ -59,13 +59,22 @@ impl LocalPool {
     /// Takes an ID if one is there, without waiting. `None`: a refill is under way.
     #[inline]
     pub fn try_next(&self) -> Option<u64> {
+        match self.take() {
+            Some(id) => Some(id),
+            None => self.try_slowly(),
+        }
+    }
+
+    /// The short way: the next ID of the range.
+    #[inline(always)]
+    fn take(&self) -> Option<u64> {
         let range = self.range.get();
         let next = range.next.load(Relaxed);
-        if next < range.end.load(Relaxed) {
+        let is_there = next < range.end.load(Relaxed);
+        if is_there {
             range.next.store(next + 1, Relaxed);
-            return Some(next);
         }
-        self.try_slowly()
+        is_there.then_some(next)
     }
 
     /// Takes an ID, and waits for one at most as long as the timeout of the pool's options.
@@ -74,23 +83,27 @@ impl LocalPool {
     /// Those of [`Pool::next`].
     #[inline]
     pub fn next(&self) -> Result<u64, Error> {
-        match self.try_next() {
+        match self.take() {
             Some(id) => Ok(id),
-            None => self.next_within(self.pool.timeout()),
+            None => self.next_slowly(),
         }
+    }
+
+    #[cold]
+    fn next_slowly(&self) -> Result<u64, Error> {
+        self.next_within(self.pool.timeout())
     }
 
     /// As [`Self::next`], with another timeout.
     ///
     /// # Errors
     /// Those of [`Pool::next`].
-    #[cold]
     pub fn next_within(&self, timeout: Duration) -> Result<u64, Error> {
         self.pool.wait_for(Instant::now() + crate::options::cut(timeout), || self.try_next())
     }
 
     /// The rest of [`Self::try_next`]: IDs that age, or the end of the range.
-    #[inline(never)]
+    #[cold]
     fn try_slowly(&self) -> Option<u64> {
         let range = self.range.get();
         let next = range.next.load(Relaxed);

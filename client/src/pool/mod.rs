@@ -128,7 +128,7 @@ impl Pool {
     }
 
     /// The rest of [`Self::try_next`]: IDs that age, the first of a record, or nothing in front.
-    #[inline(never)]
+    #[cold]
     fn try_slowly(&self, taken: Taken) -> Option<u64> {
         let tickets = self.page.tickets();
         let taken = match taken {
@@ -156,7 +156,15 @@ impl Pool {
     /// When no ID came in time, the error of the last attempt to lease: see [`Error`].
     #[inline]
     pub fn next(&self) -> Result<u64, Error> {
-        match self.try_next() {
+        match self.page.tickets().take() {
+            Taken::Id(id) => Ok(id),
+            taken => self.next_slowly(taken),
+        }
+    }
+
+    #[cold]
+    fn next_slowly(&self, taken: Taken) -> Result<u64, Error> {
+        match self.try_slowly(taken) {
             Some(id) => Ok(id),
             None => self.next_within(self.timeout()),
         }
@@ -166,7 +174,6 @@ impl Pool {
     ///
     /// # Errors
     /// Those of [`Self::next`].
-    #[cold]
     pub fn next_within(&self, timeout: Duration) -> Result<u64, Error> {
         self.wait_for(Instant::now() + cut(timeout), || self.try_next())
     }

@@ -27,9 +27,14 @@ pub(super) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
 }
 
 struct Refiller<'a> {
+    client: Client,
+    filler: Filler<'a>,
+}
+
+/// Everything but the client, which brings what is to be filled in.
+struct Filler<'a> {
     shared: &'a Shared,
     supply: &'a Supply,
-    client: Client,
     plan: RefillPlan,
 }
 
@@ -38,17 +43,15 @@ impl<'a> Refiller<'a> {
         let options = shared.settings.options.clone();
         let plan = RefillPlan::new(shared.settings.rule, options.backoff_range());
         let client = Client::noting(options, &shared.descriptor);
-        Self { shared, supply: shared.supply(), client, plan }
+        Self { client, filler: Filler { shared, supply: shared.supply(), plan } }
     }
 
     fn run(mut self) {
         // Set once a caller has asked, until the next attempt.
         let mut asked = false;
-        while !self.shared.closed.load(Ordering::Acquire) {
-            asked |= self.supply.take_asked();
-            let due = self.plan.due(Instant::now(), self.level(), asked);
-            self.supply.counters.chunk.store(self.plan.chunk(), Ordering::Relaxed);
-            let next = match due {
+        while !self.filler.shared.closed.load(Ordering::Acquire) {
+            asked |= self.filler.supply.take_asked();
+            let next = match self.filler.due(asked) {
                 Due::Lease { count, request } => {
                     asked = false;
                     self.lease(count, request);
@@ -57,7 +60,7 @@ impl<'a> Refiller<'a> {
                 Due::At(then) => Some(then),
                 Due::Nothing => None,
             };
-            let overdue = self.supply.wake_overdue(Instant::now());
+            let overdue = self.filler.supply.wake_overdue(Instant::now());
             match next.into_iter().chain(overdue).min() {
                 Some(then) => {
                     thread::park_timeout(then.saturating_duration_since(Instant::now()));
@@ -67,41 +70,42 @@ impl<'a> Refiller<'a> {
         }
     }
 
+    /// Leases a chunk by requests of equal size, which the daemon answers in their order. What one brings
+    /// counts even if another fails.
+    fn lease(&mut self, count: u64, request: u64) {
+        let requests = count.div_ceil(request);
+        let count = u32::try_from(count.div_ceil(requests)).unwrap_or(u32::MAX);
+        let requests = usize::try_from(requests).unwrap_or(usize::MAX);
+        // Before the requests: no ID of the answers is older.
+        let born = boot_ns();
+        let Self { client, filler } = self;
+        let tag = match &filler.shared.settings.source {
+            Source::Tag(tag) => Some(&**tag),
+            Source::Snowflake => None,
+        };
+        let (mut first, mut refused) = (true, None);
+        let done = client.ids_in_flight(tag, requests, count, |answer| match answer {
+            Ok(ids) => filler.answered(ids.runs(), born, std::mem::take(&mut first)),
+            Err(error) => refused = Some(error),
+        });
+        match done.err().or(refused) {
+            Some(error) => filler.failed(&error),
+            None => drop(filler.supply.counters.refills.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Filler<'_> {
+    fn due(&mut self, asked: bool) -> Due {
+        let due = self.plan.due(Instant::now(), self.level(), asked);
+        self.supply.counters.chunk.store(self.plan.chunk(), Ordering::Relaxed);
+        due
+    }
+
     fn level(&self) -> Level {
         let tally = self.shared.page().tickets.tally();
         let lent = self.supply.counters.lent.load(Ordering::Relaxed);
         Level { left: tally.left, lent, taken: tally.taken + tally.lost }
-    }
-
-    /// Leases a chunk, in several requests if need be. What the first ones bring counts even if a later
-    /// one fails.
-    fn lease(&mut self, count: u64, request: u64) {
-        let mut left = count;
-        while left > 0 {
-            let asked_for = left.min(request);
-            // Before the request: no ID of the answer is older.
-            let born = boot_ns();
-            match self.request(asked_for) {
-                Ok(runs) => {
-                    left -= asked_for;
-                    self.answered(&runs, born, left + asked_for == count);
-                }
-                Err(error) => return self.failed(&error),
-            }
-            if self.shared.closed.load(Ordering::Acquire) {
-                return;
-            }
-        }
-        self.supply.counters.refills.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn request(&mut self, count: u64) -> Result<Vec<Run>, Error> {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let ids = match &self.shared.settings.source {
-            Source::Tag(tag) => self.client.next_many(tag, count),
-            Source::Snowflake => self.client.snowflake_many(count),
-        };
-        ids.map(|ids| ids.runs().to_vec())
     }
 
     fn answered(&mut self, runs: &[Run], born: u64, is_first: bool) {
