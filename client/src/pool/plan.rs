@@ -119,7 +119,7 @@ impl RefillPlan {
     /// The size of the next chunk: what was used since the last lease, as a rate.
     fn next_chunk(&mut self, now: Instant, level: Level) -> u64 {
         let quota = limit(self.quota, now, u64::MAX);
-        let Some((at, taken)) = self.last else { return self.chunk.min(quota) };
+        let Some((at, taken)) = self.last else { return self.rule.min.min(quota) };
         let elapsed = now.saturating_duration_since(at).max(Duration::from_nanos(1));
         self.rate = level.taken.saturating_sub(taken) as f64 / elapsed.as_secs_f64();
         // A float beyond the range becomes the highest number.
@@ -183,3 +183,7 @@ impl RefillPlan {
 fn limit(limit: Option<Limit>, now: Instant, otherwise: u64) -> u64 {
     limit.filter(|limit| now < limit.until).map_or(otherwise, |limit| limit.count.min(otherwise))
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
