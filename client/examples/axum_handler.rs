@@ -6,6 +6,8 @@
 //! curl -X POST http://127.0.0.1:PORT/orders
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example")]
+
 use std::error::Error;
 
 use axum::extract::State;

@@ -7,6 +7,7 @@
 //! ```
 
 #![expect(unsafe_code, reason = "fork")]
+#![expect(clippy::print_stdout, reason = "an example")]
 
 use std::error::Error;
 use std::process::ExitCode;

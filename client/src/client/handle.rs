@@ -135,6 +135,17 @@ impl ClientHandle {
     }
 }
 
+impl Drop for ClientHandle {
+    /// In a child, the task's runtime and its locks are the parent's: telling it anything could wait
+    /// for a thread that does not exist here.
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(task.take());
+        }
+    }
+}
+
 /// Makes the task forget a call whose caller gives up. It lives as long as the caller waits.
 struct CallGuard<'a> {
     handle: &'a ClientHandle,

@@ -37,6 +37,11 @@ impl ProcessMark {
         }
     }
 
+    /// The number of the process.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
     /// Whether this is the mark of the running process.
     pub(crate) fn is_current(self) -> bool {
         self == Self::current()

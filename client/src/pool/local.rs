@@ -155,7 +155,7 @@ impl LocalPool {
         range.batch.store(lease.count, Relaxed);
         let end = lease.first + lease.count;
         range.real_end.store(end, Relaxed);
-        range.end.store(if self.pool.max_age.is_some() { 0 } else { end }, Relaxed);
+        range.end.store(if self.pool.ages { 0 } else { end }, Relaxed);
         range.next.store(lease.first + 1, Relaxed);
         lease.first
     }

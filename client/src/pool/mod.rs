@@ -73,7 +73,7 @@ use crate::ids::Ids;
 use crate::options::cut;
 use crate::session::ConnectionFailure;
 use crate::wire::Run;
-use shared::{PageRef, Shared, Source, boot_ns};
+use shared::{PageRef, Shared, Source};
 use supply::{Supply, Waiting};
 use tickets::Taken;
 
@@ -82,8 +82,8 @@ use tickets::Taken;
 #[derive(Debug, Clone)]
 pub struct Pool {
     page: PageRef,
-    /// Nanoseconds.
-    max_age: Option<u64>,
+    /// Whether its IDs age.
+    ages: bool,
     /// Ends the refill thread when the last clone is dropped.
     _open: Arc<Open>,
 }
@@ -112,9 +112,8 @@ impl Pool {
     }
 
     fn start(shared: Arc<Shared>) -> Self {
-        let max_age = shared.settings.max_age;
-        let max_age = max_age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
-        Self { page: PageRef::new(Arc::clone(&shared)), max_age, _open: Arc::new(Open(shared)) }
+        let ages = shared.settings.max_age.is_some();
+        Self { page: PageRef::new(Arc::clone(&shared)), ages, _open: Arc::new(Open(shared)) }
     }
 
     /// Takes the next ID if one is there. Wait-free, but for the first call in a process, which starts
@@ -132,7 +131,7 @@ impl Pool {
     fn try_slowly(&self, taken: Taken) -> Option<u64> {
         let tickets = self.page.tickets();
         let taken = match taken {
-            Taken::Nothing if self.max_age.is_some() => tickets.take_fresh(|| self.oldest()),
+            Taken::Nothing if self.ages => tickets.take_fresh(|| self.oldest()),
             Taken::Nothing => tickets.take_slowly(),
             taken => taken,
         };
@@ -143,7 +142,8 @@ impl Pool {
                 Some(id)
             }
             Taken::Nothing => {
-                self.ask();
+                // Without a thread, a caller that waits gets the error.
+                let _ = self.ask();
                 None
             }
         }
@@ -210,7 +210,9 @@ impl Pool {
             (left == 0).then_some(())
         };
         self.wait_for(Instant::now() + self.timeout(), take)?;
-        Ok(Ids::check(runs.remove(0), runs, count)?)
+        let more = runs.split_off(runs.len().min(1));
+        let first = runs.pop().unwrap_or(Run { first: 0, count: 0 });
+        Ok(Ids::check(first, more, count)?)
     }
 
     /// Makes a handle for the present thread, with a range of its own.
@@ -239,9 +241,9 @@ impl Pool {
         PoolStats {
             leased: counters.leased.load(Relaxed),
             issued: tally.taken.saturating_sub(lent + dropped),
-            held: tally.left,
+            held: tally.left + counters.backlog.load(Relaxed),
             lent,
-            lost: tally.lost + dropped,
+            lost: tally.lost + dropped + counters.outdated.load(Relaxed),
             refills: counters.refills.load(Relaxed),
             failures: counters.failures.load(Relaxed),
             waits: counters.waits.load(Relaxed),
@@ -282,12 +284,13 @@ impl Pool {
         let supply = self.supply();
         supply.counters.waits.fetch_add(1, Relaxed);
         loop {
-            self.ask();
+            let asked = self.ask();
             let waiting = supply.waiting();
             // Under the lock: what is published after this look wakes this caller.
             if let Some(taken) = take() {
                 return Ok(taken);
             }
+            asked?;
             if let Some(error) = self.give_up(&waiting, deadline) {
                 return Err(error);
             }
@@ -313,8 +316,11 @@ impl Pool {
 
     /// Asks the refill thread to look.
     #[cold]
-    fn ask(&self) {
-        self.supply().ask(|| refill::start(self.shared()));
+    fn ask(&self) -> Result<(), Error> {
+        self.supply().ask(|| refill::start(self.shared())).map_err(|source| Error::Unsupported {
+            what: "a thread that refills the pool",
+            source: Arc::new(source),
+        })
     }
 
     /// Asks if half of a chunk is used.
@@ -322,13 +328,14 @@ impl Pool {
     fn ask_if_low(&self) {
         let chunk = self.supply().counters.chunk.load(Relaxed);
         if self.page.tickets().left() <= chunk / 2 {
-            self.ask();
+            // Without a thread, a caller that finds nothing gets the error.
+            let _ = self.ask();
         }
     }
 
     /// The boot time before which an ID is too old.
     fn oldest(&self) -> u64 {
-        self.max_age.map_or(0, |age| boot_ns().saturating_sub(age))
+        self.shared().oldest()
     }
 
     fn supply(&self) -> &Supply {

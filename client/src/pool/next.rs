@@ -55,8 +55,10 @@ impl Future for Next<'_> {
             self.place = Some((place, ProcessMark::current()));
         }
         // The refill thread has to know the deadline, too.
-        pool.ask();
-        Poll::Pending
+        match pool.ask() {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
     }
 }
 

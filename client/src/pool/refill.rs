@@ -1,11 +1,12 @@
 //! The refill thread: does what the plan says, by a blocking client, and tells those that wait.
 
-use std::ops::ControlFlow;
+use std::collections::VecDeque;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::plan::{Due, Level, RefillPlan};
 use super::shared::{Shared, Source, boot_ns};
@@ -16,14 +17,10 @@ use crate::blocking::Client;
 use crate::error::Error;
 use crate::wire::Run;
 
-/// How long to wait for room when callers have not used up the records. They use them up at half a
-/// chunk at the latest, and then ask.
-const ROOM: Duration = Duration::from_millis(1);
-
-/// Starts the thread. `None` if the system has no thread left; the next caller tries again.
-pub(super) fn start(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
+/// Starts the thread.
+pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
-    thread::Builder::new().name("leaf-pool".into()).spawn(move || Refiller::new(&shared).run()).ok()
+    thread::Builder::new().name("leaf-pool".into()).spawn(move || Refiller::new(&shared).run())
 }
 
 struct Refiller<'a> {
@@ -36,6 +33,8 @@ struct Filler<'a> {
     shared: &'a Shared,
     supply: &'a Supply,
     plan: RefillPlan,
+    /// What is leased and did not find room. Callers that come to another record ask, which makes room.
+    backlog: VecDeque<Lease>,
 }
 
 impl<'a> Refiller<'a> {
@@ -43,7 +42,10 @@ impl<'a> Refiller<'a> {
         let options = shared.settings.options.clone();
         let plan = RefillPlan::new(shared.settings.rule, options.backoff_range());
         let client = Client::noting(options, &shared.descriptor);
-        Self { client, filler: Filler { shared, supply: shared.supply(), plan } }
+        Self {
+            client,
+            filler: Filler { shared, supply: shared.supply(), plan, backlog: VecDeque::new() },
+        }
     }
 
     fn run(mut self) {
@@ -51,6 +53,7 @@ impl<'a> Refiller<'a> {
         let mut asked = false;
         while !self.filler.shared.closed.load(Ordering::Acquire) {
             asked |= self.filler.supply.take_asked();
+            self.filler.fill();
             let next = match self.filler.due(asked) {
                 Due::Lease { count, request } => {
                     asked = false;
@@ -105,7 +108,8 @@ impl Filler<'_> {
     fn level(&self) -> Level {
         let tally = self.shared.page().tickets.tally();
         let lent = self.supply.counters.lent.load(Ordering::Relaxed);
-        Level { left: tally.left, lent, taken: tally.taken + tally.lost }
+        let backlog = self.supply.counters.backlog.load(Ordering::Relaxed);
+        Level { left: tally.left + backlog, lent, taken: tally.taken + tally.lost }
     }
 
     fn answered(&mut self, runs: &[Run], born: u64, is_first: bool) {
@@ -126,32 +130,41 @@ impl Filler<'_> {
             // run may be the whole chunk, so it becomes two records.
             let half = if runs.len() == 1 { count / 2 } else { 0 };
             for (first, count) in [(run.first, half), (run.first + half, count - half)] {
-                if count > 0 && self.publish(Lease { first, count, born }).is_break() {
-                    return;
+                if count > 0 {
+                    self.supply.counters.backlog.fetch_add(count, Ordering::Relaxed);
+                    self.backlog.push_back(Lease { first, count, born });
                 }
             }
         }
-        self.supply.tell(None);
+        self.fill();
     }
 
-    /// Publishes as soon as there is room. Breaks if the pool ends first.
-    fn publish(&self, lease: Lease) -> ControlFlow<()> {
-        while !self.shared.page().tickets.publish(lease) {
-            if self.shared.closed.load(Ordering::Acquire) {
-                return ControlFlow::Break(());
+    /// Publishes what there is room for, and drops what became too old meanwhile.
+    fn fill(&mut self) {
+        let counters = &self.supply.counters;
+        let oldest = self.shared.oldest();
+        let mut published = false;
+        while let Some(&lease) = self.backlog.front() {
+            if lease.born < oldest {
+                counters.outdated.fetch_add(lease.count, Ordering::Relaxed);
+            } else if self.shared.page().tickets.publish(lease) {
+                published = true;
+            } else {
+                break;
             }
-            // Those that wait can have what is published by now.
-            self.supply.tell(None);
-            thread::park_timeout(ROOM);
+            self.backlog.pop_front();
+            counters.backlog.fetch_sub(lease.count, Ordering::Relaxed);
         }
-        ControlFlow::Continue(())
+        if published {
+            self.supply.tell(None);
+        }
     }
 
     fn failed(&mut self, error: &Error) {
         self.supply.counters.failures.fetch_add(1, Ordering::Relaxed);
         let (begins, until) = self.plan.failed(Instant::now(), error, fastrand::f64());
         if begins {
-            let held = self.shared.page().tickets.left();
+            let held = self.level().left;
             self.report(&PoolEvent::OutageBegan { error: error.clone(), held });
         }
         self.supply.tell(Some(Failure { error: error.clone(), until }));

@@ -80,6 +80,12 @@ impl Shared {
         Ok(Self { page: WipedPage::new()?, settings, closed, descriptor })
     }
 
+    /// The boot time before which an ID is too old, in nanoseconds.
+    pub(super) fn oldest(&self) -> u64 {
+        let age = |age: Duration| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        self.settings.max_age.map_or(0, |max_age| boot_ns().saturating_sub(age(max_age)))
+    }
+
     pub(super) fn page(&self) -> &PoolPage {
         self.page.get()
     }

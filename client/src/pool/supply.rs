@@ -3,6 +3,7 @@
 //! uses its parent's supply, whose locks may be held for ever there.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -36,6 +37,10 @@ pub(super) struct Counters {
     pub(super) locals: AtomicU64,
     /// IDs that were given back and then lost.
     pub(super) dropped: AtomicU64,
+    /// IDs that are leased, and published as soon as there is room.
+    pub(super) backlog: AtomicU64,
+    /// IDs that became too old before there was room.
+    pub(super) outdated: AtomicU64,
     pub(super) leased: AtomicU64,
     pub(super) refills: AtomicU64,
     pub(super) failures: AtomicU64,
@@ -128,7 +133,10 @@ impl Supply {
     }
 
     /// Asks the refill thread to look. Starts it by `start` if there is none.
-    pub(super) fn ask(&self, start: impl FnOnce() -> Option<JoinHandle<()>>) {
+    ///
+    /// # Errors
+    /// That of `start`. The next caller tries again.
+    pub(super) fn ask(&self, start: impl FnOnce() -> io::Result<JoinHandle<()>>) -> io::Result<()> {
         let asked = self.asked.swap(true, Ordering::AcqRel);
         match self.thread.get() {
             Some(_) if asked => {}
@@ -137,14 +145,15 @@ impl Supply {
                 // Whoever has the lock starts the thread.
                 if let Ok(mut refiller) = self.refiller.try_lock()
                     && refiller.is_none()
-                    && let Some(handle) = start()
                 {
+                    let handle = start()?;
                     // It looks before it parks, so it needs no further word.
                     let _ = self.thread.set(handle.thread().clone());
                     *refiller = Some(handle);
                 }
             }
         }
+        Ok(())
     }
 
     /// Wakes the refill thread, if there is one.
