@@ -48,8 +48,8 @@ fn check(tickets: &Tickets, published: &[u64], taken: Vec<Vec<u64>>) {
 
 fn model(test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    // Three switches of a running thread find what needs three threads; more would take hours.
-    builder.preemption_bound = Some(3);
+    // Two switches of a running thread. More take hours, and have found nothing that two did not.
+    builder.preemption_bound = Some(2);
     builder.check(test);
 }
 
@@ -58,10 +58,10 @@ fn two_callers_and_a_refill() {
     model(|| {
         let tickets = Arc::new(Tickets::new());
         assert!(tickets.publish(lease(10, 2)));
-        let callers = [takes(&tickets, 2), takes(&tickets, 2)];
-        assert!(tickets.publish(lease(20, 2)));
+        let callers = [takes(&tickets, 2), takes(&tickets, 1)];
+        assert!(tickets.publish(lease(20, 1)));
         let taken = callers.map(|caller| caller.join().unwrap()).to_vec();
-        check(&tickets, &[10, 11, 20, 21], taken);
+        check(&tickets, &[10, 11, 20], taken);
     });
 }
 
@@ -70,7 +70,7 @@ fn two_callers_that_exhaust_a_pool_while_it_is_refilled() {
     model(|| {
         let tickets = Arc::new(Tickets::new());
         assert!(tickets.publish(lease(10, 1)));
-        let callers = [takes(&tickets, 2), takes(&tickets, 2)];
+        let callers = [takes(&tickets, 1), takes(&tickets, 1)];
         assert!(tickets.publish(lease(20, 1)));
         let mut taken = callers.map(|caller| caller.join().unwrap()).to_vec();
         assert!(tickets.publish(lease(30, 1)));
