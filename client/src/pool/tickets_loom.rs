@@ -156,3 +156,31 @@ fn an_id_taken_after_another_was_returned_is_higher() {
         first.join().unwrap();
     });
 }
+
+#[test]
+fn two_callers_that_come_to_two_records_at_once() {
+    model(|| {
+        let tickets = Arc::new(Tickets::new());
+        assert!(tickets.publish(lease(10, 1)) && tickets.publish(lease(20, 2)));
+        let callers = [takes(&tickets, 2), takes(&tickets, 1)];
+        let taken = callers.map(|caller| caller.join().unwrap()).to_vec();
+        check(&tickets, &[10, 20, 21], taken);
+    });
+}
+
+#[test]
+fn a_caller_that_sees_that_there_is_something_gets_it() {
+    model(|| {
+        let tickets = Arc::new(Tickets::new());
+        let caller = {
+            let tickets = Arc::clone(&tickets);
+            thread::spawn(move || {
+                let is_there = tickets.left() > 0;
+                let taken = take(&tickets);
+                assert!(!is_there || id(taken) == Some(10), "{taken:?}");
+            })
+        };
+        assert!(tickets.publish(lease(10, 2)));
+        caller.join().unwrap();
+    });
+}

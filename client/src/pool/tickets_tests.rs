@@ -58,6 +58,7 @@ fn callers_of_an_empty_pool_cost_nothing() {
         take(&tickets);
     }
     // One ticket past the end, which is below the next record.
+    assert_eq!(tickets.burned.load(Relaxed), 1);
     assert!(tickets.publish(lease(2, 3)));
     assert_eq!(drain(&tickets), [2, 3, 4]);
     assert_eq!(tickets.tally(), Tally { left: 0, taken: 4, lost: 0 });
