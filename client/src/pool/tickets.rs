@@ -247,8 +247,8 @@ impl Tickets {
     pub(super) fn publish(&self, lease: Lease) -> bool {
         let number = self.published.load(Relaxed);
         let Some(place) = self.ring.place(number) else { return false };
-        // It may be out of date, and so too low: then a few burned tickets get IDs, which are lost.
-        let cursor = self.cursor.0.load(Relaxed);
+        // Adds nothing, but reads the latest value: with an older one, more burned tickets would get IDs.
+        let cursor = self.cursor.0.fetch_add(0, Relaxed);
         if place.end.load(Relaxed) > cursor {
             return false;
         }
@@ -257,7 +257,7 @@ impl Tickets {
         let Some(end) = from.checked_add(lease.count) else { return false };
         self.holes.fetch_add(from - last_end, Relaxed);
         place.write(Mapping { from, end, shift: lease.first.wrapping_sub(from), born: lease.born });
-        self.published.store(number + 1, Relaxed);
+        self.published.store(number + 1, Release);
         // Last: whoever sees the end sees the number, and finds the record.
         self.end.store(end, Release);
         true
@@ -299,7 +299,7 @@ impl Tickets {
     /// Looks from the newest record to the oldest.
     fn mapping_of(&self, ticket: u64) -> Option<Mapping> {
         // If it is out of date, the ticket is burned. Each record vouches for itself.
-        let published = self.published.load(Relaxed);
+        let published = self.published.load(Acquire);
         let oldest = published.saturating_sub(RECORDS as u64);
         for number in (oldest..published).rev() {
             // A place that is being written has a record newer than those of this search.
