@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::fork::ProcessMark;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
-use crate::session::{self, Backoff, CheckedCall, ConnectionFailure, FIRST_CALL_ID};
+use crate::session::{self, Backoff, CheckedCall, ConnectionFailure, FIRST_CALL_ID, Limits};
 use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 
 /// A blocking client of leafd, with its own connection.
@@ -212,32 +212,35 @@ impl Client {
         session::worker(self.call(&CheckedCall::worker_release(worker, owner)?)?)
     }
 
-    /// Gets IDs by `requests` requests of `count` IDs each, all in flight at once, and passes on what each
-    /// brings, in the order of the requests: of segment IDs, later ones are higher. Repeats all of them on
-    /// a new connection if the old one broke before the first answer; if it broke later, the rest of the
-    /// requests bring nothing.
+    /// Gets at least `total` IDs, if nothing fails, by requests of equal size that are all in flight at
+    /// once. Passes on what each brings, in the order of the requests: of segment IDs, later ones are
+    /// higher. Unlike a call, it does not wait for a daemon that cannot be reached: it tries a new
+    /// connection once. If the connection breaks after an answer, the other requests bring nothing.
     pub(crate) fn ids_in_flight(
         &mut self,
         tag: Option<&str>,
-        requests: usize,
-        count: u32,
+        total: u64,
         mut pass: impl FnMut(Result<Ids, Error>),
     ) -> Result<(), Error> {
-        let call = match tag {
-            Some(tag) => CheckedCall::segment(tag, count)?,
-            None => CheckedCall::snowflake(count)?,
-        };
         self.leave_parents_connection();
         let deadline = Instant::now() + self.timeout;
         let (mut answers, mut next) = (BTreeMap::new(), 0);
-        let mut last = None;
         loop {
-            let mut connection = match self.connection.take() {
+            let used = self.connection.take();
+            let is_new = used.is_none();
+            let mut connection = match used {
                 Some(connection) => connection,
-                None => self.connect_again(deadline, last)?,
+                None => self.connect_once(deadline).map_err(|trouble| match trouble {
+                    ExchangeError::DeadlinePassed => self.unavailable(None),
+                    ExchangeError::Lost(failure) => failure.error(self.options.socket_path()),
+                })?,
             };
-            let requests = requests.min(connection.max_in_flight());
-            let calls = vec![call.clone(); requests];
+            let (requests, count) = split(total, connection.limits());
+            let call = match tag {
+                Some(tag) => CheckedCall::segment(tag, count)?,
+                None => CheckedCall::snowflake(count)?,
+            };
+            let calls = vec![call; requests];
             let id = self.take_call_ids(requests);
             let done =
                 connection.exchange_all(id, &calls, deadline, &mut self.out, |place, reply| {
@@ -248,27 +251,23 @@ impl Client {
                     }
                 });
             let answered = next > 0 || !answers.is_empty();
-            if answered {
-                self.backoff.answered();
-                // Behind a request without an answer, but still in order.
-                std::mem::take(&mut answers).into_values().for_each(&mut pass);
-            }
+            // Behind a request without an answer, but still in order.
+            std::mem::take(&mut answers).into_values().for_each(&mut pass);
             match done {
                 Ok(()) => {
                     self.connection = Some(connection);
                     return Ok(());
                 }
-                Err(trouble) => {
-                    self.lost();
-                    match trouble {
-                        _ if answered => return Ok(()),
-                        ExchangeError::DeadlinePassed => return Err(self.too_late(call.name())),
-                        ExchangeError::Lost(failure) if failure.is_fatal() => {
-                            return Err(failure.error(self.options.socket_path()));
-                        }
-                        ExchangeError::Lost(failure) => last = Some(failure),
-                    }
+                Err(_) if answered => return Ok(()),
+                Err(ExchangeError::DeadlinePassed) => {
+                    let name = calls.first().map_or("Segment", CheckedCall::name);
+                    return Err(self.too_late(name));
                 }
+                // The daemon may have closed a connection that was not used for long.
+                Err(ExchangeError::Lost(failure)) if is_new || failure.is_fatal() => {
+                    return Err(failure.error(self.options.socket_path()));
+                }
+                Err(ExchangeError::Lost(_)) => {}
             }
         }
     }
@@ -345,14 +344,8 @@ impl Client {
             if pause == left {
                 return Err(self.unavailable(last));
             }
-            let trouble = match self.dialer.dial(self.options.socket_path(), deadline) {
-                Ok(stream) => {
-                    let note = self.descriptor.as_ref();
-                    match BlockingConnection::greet(stream, note, deadline, &mut self.out) {
-                        Ok(connection) => return Ok(connection),
-                        Err(trouble) => trouble,
-                    }
-                }
+            let trouble = match self.connect_once(deadline) {
+                Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
             };
             self.lost();
@@ -364,6 +357,11 @@ impl Client {
                 ExchangeError::Lost(failure) => last = Some(failure),
             }
         }
+    }
+
+    fn connect_once(&mut self, deadline: Instant) -> Result<BlockingConnection, ExchangeError> {
+        let stream = self.dialer.dial(self.options.socket_path(), deadline)?;
+        BlockingConnection::greet(stream, self.descriptor.as_ref(), deadline, &mut self.out)
     }
 
     fn lost(&mut self) {
@@ -379,5 +377,31 @@ impl Client {
             ConnectionFailure::io(io::ErrorKind::TimedOut, "it did not say hello in time")
         })
         .error(self.options.socket_path())
+    }
+}
+
+/// How many requests of how many IDs bring `total` IDs, as far as the daemon allows.
+fn split(total: u64, limits: Limits) -> (usize, u32) {
+    let most = u64::from(limits.max_count);
+    let requests = usize::try_from(total.div_ceil(most)).unwrap_or(usize::MAX);
+    let requests = requests.clamp(1, limits.max_in_flight);
+    let count = total.div_ceil(u64::try_from(requests).unwrap_or(u64::MAX)).clamp(1, most);
+    (requests, u32::try_from(count).unwrap_or(limits.max_count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_have_equal_size_within_the_daemons_limits() {
+        let split =
+            |total, max_count, max_in_flight| split(total, Limits { max_in_flight, max_count });
+        assert_eq!(split(1, 100_000, 1024), (1, 1));
+        assert_eq!(split(1_000_000, 100_000, 1024), (10, 100_000));
+        assert_eq!(split(1_000_001, 100_000, 1024), (11, 90_910));
+        assert_eq!(split(1_000_000, 100_000, 3), (3, 100_000));
+        assert_eq!(split(0, 1, 1), (1, 1));
+        assert_eq!(split(u64::MAX, u32::MAX, usize::MAX), (1 << 32 | 1, u32::MAX));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::descriptor::{Descriptor, NotedDescriptor};
 use super::frame_buffer::FrameBuffer;
 use crate::error::ProtocolError;
-use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent};
+use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent, Limits};
 use crate::wire::{Reply, Response, decode_response};
 
 /// How far a socket's timeout may exceed the time left before it is set again. With this slack,
@@ -38,8 +38,7 @@ pub(super) struct BlockingConnection {
     _note: NotedDescriptor,
     stream: UnixStream,
     buffer: FrameBuffer,
-    /// The daemon's limit on requests in flight.
-    max_in_flight: usize,
+    limits: Limits,
     /// The socket's present timeouts.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
@@ -54,24 +53,25 @@ impl BlockingConnection {
         out: &mut Vec<u8>,
     ) -> Result<Self, ExchangeError> {
         let (note, buffer) = (NotedDescriptor::of(&stream, note), FrameBuffer::new());
-        let (read_timeout, write_timeout, max_in_flight) = (None, None, 1);
+        let (read_timeout, write_timeout) = (None, None);
+        let limits = Limits { max_in_flight: 1, max_count: 1 };
         let mut connection =
-            Self { _note: note, stream, buffer, max_in_flight, read_timeout, write_timeout };
+            Self { _note: note, stream, buffer, limits, read_timeout, write_timeout };
         out.clear();
         session::greet(out);
         // The daemon may have refused the connection and closed it already. Then writing fails, but
         // the reason can still be read.
         let sent = connection.send(out, deadline);
-        connection.max_in_flight = match (connection.receive(deadline), sent) {
+        connection.limits = match (connection.receive(deadline), sent) {
             (Ok(response), _) => session::welcome(response)?,
             (Err(_), Err(trouble)) | (Err(trouble), Ok(())) => return Err(trouble),
         };
         Ok(connection)
     }
 
-    /// The daemon's limit on requests in flight, at least 1.
-    pub(super) const fn max_in_flight(&self) -> usize {
-        self.max_in_flight
+    /// What the daemon allows.
+    pub(super) const fn limits(&self) -> Limits {
+        self.limits
     }
 
     /// Sends a request and waits for its answer.

@@ -46,7 +46,7 @@ impl AsyncConnection {
         // the reason can still be read.
         let sent = writer.flush_all().await;
         let max_in_flight = match (reader.response().await, sent) {
-            (Ok(response), _) => session::welcome(response)?,
+            (Ok(response), _) => session::welcome(response)?.max_in_flight,
             (Err(_), Err(error)) => return Err(error.into()),
             (Err(failure), Ok(())) => return Err(failure),
         };

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Pool;
 use super::tickets::Lease;
@@ -99,7 +99,7 @@ impl LocalPool {
     /// # Errors
     /// Those of [`Pool::next`].
     pub fn next_within(&self, timeout: Duration) -> Result<u64, Error> {
-        self.pool.wait_for(Instant::now() + crate::options::cut(timeout), || self.try_next())
+        self.pool.wait_for(crate::options::cut(timeout), || self.try_next())
     }
 
     /// The rest of [`Self::try_next`]: IDs that age, or the end of the range.

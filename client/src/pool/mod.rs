@@ -40,7 +40,8 @@
 //! about a second at the rate of the last one, between 100 and 1,000,000 IDs. While the daemon does not
 //! answer, the pool gives what it holds ([`PoolStats::held`], [`Pool::seconds_left`]); after that, calls
 //! wait until their deadline and get the error of the last attempt. An error that does not pass by itself,
-//! such as `Forbidden`, is returned at once. [`PoolBuilder::on_event`] reports each outage once.
+//! such as `Forbidden`, is returned at once. [`PoolBuilder::on_event`] reports an outage once, when it has
+//! lasted for a second or does not pass by itself.
 //!
 //! # Fork
 //!
@@ -71,7 +72,6 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::cut;
-use crate::session::ConnectionFailure;
 use crate::wire::Run;
 use shared::{PageRef, Shared, Source};
 use supply::{Supply, Waiting};
@@ -175,7 +175,7 @@ impl Pool {
     /// # Errors
     /// Those of [`Self::next`].
     pub fn next_within(&self, timeout: Duration) -> Result<u64, Error> {
-        self.wait_for(Instant::now() + cut(timeout), || self.try_next())
+        self.wait_for(cut(timeout), || self.try_next())
     }
 
     /// Takes the next ID without blocking the thread, on any runtime. Cancel-safe: a future that is
@@ -184,7 +184,7 @@ impl Pool {
     /// # Errors
     /// Those of [`Self::next`].
     pub fn next_async(&self) -> Next<'_> {
-        Next::new(self, Instant::now() + self.timeout())
+        Next::new(self, self.timeout())
     }
 
     /// As [`Self::next_async`], with another timeout of at most 24 hours.
@@ -192,7 +192,7 @@ impl Pool {
     /// # Errors
     /// Those of [`Self::next`].
     pub fn next_async_within(&self, timeout: Duration) -> Next<'_> {
-        Next::new(self, Instant::now() + cut(timeout))
+        Next::new(self, cut(timeout))
     }
 
     /// Takes `count` IDs, and waits for them at most as long as [`Self::next`] does. Those taken before
@@ -209,7 +209,7 @@ impl Pool {
             left -= self.take_runs(left, &mut runs);
             (left == 0).then_some(())
         };
-        self.wait_for(Instant::now() + self.timeout(), take)?;
+        self.wait_for(self.timeout(), take)?;
         let more = runs.split_off(runs.len().min(1));
         let first = runs.pop().unwrap_or(Run { first: 0, count: 0 });
         Ok(Ids::check(first, more, count)?)
@@ -275,9 +275,10 @@ impl Pool {
     /// Tries `take` until it succeeds, waiting for refills in between.
     fn wait_for<T>(
         &self,
-        deadline: Instant,
+        timeout: Duration,
         mut take: impl FnMut() -> Option<T>,
     ) -> Result<T, Error> {
+        let deadline = Instant::now() + timeout;
         if let Some(taken) = take() {
             return Ok(taken);
         }
@@ -291,7 +292,7 @@ impl Pool {
                 return Ok(taken);
             }
             asked?;
-            if let Some(error) = self.give_up(&waiting, deadline) {
+            if let Some(error) = self.give_up(&waiting, deadline, timeout) {
                 return Err(error);
             }
             drop(supply.wait(waiting, deadline));
@@ -299,16 +300,18 @@ impl Pool {
     }
 
     /// The error for a caller that finds nothing, if it should not wait any longer.
-    fn give_up(&self, waiting: &Waiting, deadline: Instant) -> Option<Error> {
+    fn give_up(&self, waiting: &Waiting, deadline: Instant, timeout: Duration) -> Option<Error> {
         let now = Instant::now();
         match &waiting.failure {
             Some(failure) if failure.is_final(now) || now >= deadline => {
                 Some(failure.error.clone())
             }
             None if now >= deadline => {
-                let why = "the pool got no ID in time";
-                let late = ConnectionFailure::io(std::io::ErrorKind::TimedOut, why);
-                Some(late.error(self.shared().settings.options.socket_path()))
+                let call = match &self.shared().settings.source {
+                    Source::Tag(_) => "Segment",
+                    Source::Snowflake => "Snowflake",
+                };
+                Some(Error::DeadlineExceeded { call, timeout })
             }
             _ => None,
         }

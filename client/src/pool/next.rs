@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Pool;
 use crate::error::Error;
@@ -15,14 +15,15 @@ use crate::fork::ProcessMark;
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Next<'a> {
     pool: &'a Pool,
+    timeout: Duration,
     deadline: Instant,
     /// Its place among those that wait, and in which process.
     place: Option<(u64, ProcessMark)>,
 }
 
 impl<'a> Next<'a> {
-    pub(super) const fn new(pool: &'a Pool, deadline: Instant) -> Self {
-        Self { pool, deadline, place: None }
+    pub(super) fn new(pool: &'a Pool, timeout: Duration) -> Self {
+        Self { pool, timeout, deadline: Instant::now() + timeout, place: None }
     }
 
     /// The key of its place, if it has one in this process.
@@ -45,7 +46,7 @@ impl Future for Next<'_> {
         if let Some(id) = pool.try_next() {
             return Poll::Ready(Ok(id));
         }
-        if let Some(error) = pool.give_up(&waiting, deadline) {
+        if let Some(error) = pool.give_up(&waiting, deadline, self.timeout) {
             return Poll::Ready(Err(error));
         }
         let place = waiting.wake_later(key, deadline, context.waker());

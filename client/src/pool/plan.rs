@@ -8,13 +8,13 @@ use crate::wire::ErrorCode;
 /// The most IDs that one lease takes.
 pub(super) const MAX_CHUNK: u64 = 1_000_000;
 
-/// The most IDs of one request, until the daemon says otherwise: its default `socket.max-count`.
-const REQUEST: u64 = 100_000;
+/// How long leases have to fail before that is an outage. A restart of the daemon takes less.
+const OUTAGE: Duration = Duration::from_secs(1);
 
 /// How much a chunk may grow from one lease to the next. From 100 IDs to a million it takes five.
 const GROWTH: u64 = 8;
 
-/// How long a limit that the daemon named counts. Quotas and limits may be raised at a reload.
+/// How long a limit that the daemon named counts. Quotas may be raised at a reload.
 const LIMIT_HOLDS: Duration = Duration::from_secs(60);
 
 /// The bounds of a chunk.
@@ -29,8 +29,8 @@ pub(super) struct ChunkRule {
 /// What the shell should do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Lease this many IDs, in requests of at most so many each.
-    Lease { count: u64, request: u64 },
+    /// Lease this many IDs.
+    Lease(u64),
     /// Lease then, if nothing else happens.
     At(Instant),
     /// Wait until somebody asks.
@@ -56,6 +56,8 @@ struct Trouble {
     not_before: Instant,
     /// Whether another attempt may succeed although nobody changes anything.
     passes: bool,
+    /// Whether it was reported.
+    reported: bool,
 }
 
 /// A limit that the daemon named.
@@ -71,8 +73,6 @@ pub(super) struct RefillPlan {
     rule: ChunkRule,
     backoff: (Duration, Duration),
     chunk: u64,
-    /// IDs of one request.
-    request: Option<Limit>,
     /// IDs of one chunk, because of a quota.
     quota: Option<Limit>,
     /// The last lease, and what was taken before it.
@@ -85,16 +85,7 @@ pub(super) struct RefillPlan {
 impl RefillPlan {
     pub(super) const fn new(rule: ChunkRule, backoff: (Duration, Duration)) -> Self {
         let chunk = rule.min;
-        Self {
-            rule,
-            backoff,
-            chunk,
-            request: None,
-            quota: None,
-            last: None,
-            rate: 0.0,
-            trouble: None,
-        }
+        Self { rule, backoff, chunk, quota: None, last: None, rate: 0.0, trouble: None }
     }
 
     /// What to do now. `asked`: somebody has asked since the last attempt.
@@ -113,12 +104,12 @@ impl RefillPlan {
         self.chunk = self.next_chunk(now, level);
         // Never more than two of the largest chunks, whatever local handles hold.
         let room = (2 * self.rule.max).saturating_sub(level.left + level.lent).max(self.rule.min);
-        Due::Lease { count: self.chunk.min(room), request: limit(self.request, now, REQUEST) }
+        Due::Lease(self.chunk.min(room))
     }
 
     /// The size of the next chunk: what was used since the last lease, as a rate.
     fn next_chunk(&mut self, now: Instant, level: Level) -> u64 {
-        let quota = limit(self.quota, now, u64::MAX);
+        let quota = self.quota(now);
         let Some((at, taken)) = self.last else { return self.rule.min.min(quota) };
         let elapsed = now.saturating_duration_since(at).max(Duration::from_nanos(1));
         self.rate = level.taken.saturating_sub(taken) as f64 / elapsed.as_secs_f64();
@@ -131,42 +122,53 @@ impl RefillPlan {
             .max(1)
     }
 
-    /// The daemon has leased something. Returns how long the trouble before it took, if there was any.
+    /// The daemon has leased something. Returns how long the outage was that ends, if it was reported.
     pub(super) fn leased(&mut self, now: Instant, level: Level) -> Option<Duration> {
         self.last = Some((now, level.taken));
-        self.trouble.take().map(|trouble| now.saturating_duration_since(trouble.since))
+        let ended = self.trouble.take().filter(|trouble| trouble.reported)?;
+        Some(now.saturating_duration_since(ended.since))
     }
 
-    /// A request failed. `jitter` is a random number in 0..1. Returns whether trouble begins, and until
-    /// when there will be no further attempt.
+    /// A request failed. `jitter` is a random number in 0..1. Returns whether to report an outage, and
+    /// until when there will be no further attempt.
     pub(super) fn failed(&mut self, now: Instant, error: &Error, jitter: f64) -> (bool, Instant) {
         if let Error::Refused(refusal) = error {
-            let until = now + LIMIT_HOLDS;
-            let detail = refusal.detail.max(1);
-            match refusal.code() {
+            let count = match refusal.code() {
                 // Somebody else under this quota shall get something, too.
-                ErrorCode::QuotaExceeded => {
-                    self.quota = Some(Limit { count: (detail / 4).max(1), until });
-                }
-                ErrorCode::BadCount if detail < limit(self.request, now, REQUEST) => {
-                    self.request = Some(Limit { count: detail, until });
-                    self.quota =
-                        Some(Limit { count: detail.min(limit(self.quota, now, u64::MAX)), until });
-                    return (false, now);
-                }
-                _ => {}
+                ErrorCode::QuotaExceeded => Some((refusal.detail / 4).max(1)),
+                // More at once than a quota gives in a second.
+                ErrorCode::BadCount => Some(refusal.detail.max(1)),
+                _ => None,
+            };
+            if let Some(count) = count {
+                self.quota = Some(Limit { count, until: now + LIMIT_HOLDS });
+            }
+            if refusal.code() == ErrorCode::BadCount && refusal.detail < self.chunk {
+                return (false, now);
             }
         }
         let (min, max) = self.backoff;
-        let attempts = self.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+        let (since, attempts, reported) = match &self.trouble {
+            Some(trouble) => (trouble.since, trouble.attempts, trouble.reported),
+            None => (now, 0, false),
+        };
         let pause = min.saturating_mul(1 << attempts.min(20)).min(max);
         let pause = pause.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0);
         let not_before = now + pause.max(error.retry_after().unwrap_or_default());
-        let begins = self.trouble.is_none();
-        let since = self.trouble.as_ref().map_or(now, |trouble| trouble.since);
-        let (attempts, passes) = (attempts.saturating_add(1), error.is_temporary());
-        self.trouble = Some(Trouble { since, attempts, not_before, passes });
-        (begins, not_before)
+        let passes = error.is_temporary();
+        let is_outage = !passes || now.saturating_duration_since(since) >= OUTAGE;
+        self.trouble = Some(Trouble {
+            since,
+            attempts: attempts.saturating_add(1),
+            not_before,
+            passes,
+            reported: reported || is_outage,
+        });
+        (is_outage && !reported, not_before)
+    }
+
+    fn quota(&self, now: Instant) -> u64 {
+        self.quota.filter(|limit| now < limit.until).map_or(u64::MAX, |limit| limit.count)
     }
 
     /// The size of the present chunk.
@@ -178,10 +180,6 @@ impl RefillPlan {
     pub(super) const fn rate(&self) -> f64 {
         self.rate
     }
-}
-
-fn limit(limit: Option<Limit>, now: Instant, otherwise: u64) -> u64 {
-    limit.filter(|limit| now < limit.until).map_or(otherwise, |limit| limit.count.min(otherwise))
 }
 
 #[cfg(test)]

@@ -55,9 +55,9 @@ impl<'a> Refiller<'a> {
             asked |= self.filler.supply.take_asked();
             self.filler.fill();
             let next = match self.filler.due(asked) {
-                Due::Lease { count, request } => {
+                Due::Lease(count) => {
                     asked = false;
-                    self.lease(count, request);
+                    self.lease(count);
                     continue;
                 }
                 Due::At(then) => Some(then),
@@ -73,21 +73,17 @@ impl<'a> Refiller<'a> {
         }
     }
 
-    /// Leases a chunk by requests of equal size, which the daemon answers in their order. What one brings
-    /// counts even if another fails.
-    fn lease(&mut self, count: u64, request: u64) {
-        let requests = count.div_ceil(request);
-        let count = u32::try_from(count.div_ceil(requests)).unwrap_or(u32::MAX);
-        let requests = usize::try_from(requests).unwrap_or(usize::MAX);
+    /// Leases a chunk. What one of several requests brings counts even if another fails.
+    fn lease(&mut self, count: u64) {
+        let Self { client, filler } = self;
         // Before the requests: no ID of the answers is older.
         let born = boot_ns();
-        let Self { client, filler } = self;
         let tag = match &filler.shared.settings.source {
             Source::Tag(tag) => Some(&**tag),
             Source::Snowflake => None,
         };
         let (mut first, mut refused) = (true, None);
-        let done = client.ids_in_flight(tag, requests, count, |answer| match answer {
+        let done = client.ids_in_flight(tag, count, |answer| match answer {
             Ok(ids) => filler.answered(ids.runs(), born, std::mem::take(&mut first)),
             Err(error) => refused = Some(error),
         });
@@ -162,8 +158,8 @@ impl Filler<'_> {
 
     fn failed(&mut self, error: &Error) {
         self.supply.counters.failures.fetch_add(1, Ordering::Relaxed);
-        let (begins, until) = self.plan.failed(Instant::now(), error, fastrand::f64());
-        if begins {
+        let (report, until) = self.plan.failed(Instant::now(), error, fastrand::f64());
+        if report {
             let held = self.level().left;
             self.report(&PoolEvent::OutageBegan { error: error.clone(), held });
         }

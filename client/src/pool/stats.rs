@@ -30,7 +30,8 @@ pub struct PoolStats {
     pub chunk: u64,
 }
 
-/// What happens to a pool in the background. Each outage is reported once, and so is its end.
+/// What happens to a pool in the background. An outage is reported once, when it has lasted for a second or
+/// does not pass by itself; so is its end.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum PoolEvent {

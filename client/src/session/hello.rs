@@ -17,18 +17,27 @@ pub(crate) fn greet(out: &mut Vec<u8>) {
     encode_request(&Request { id: HELLO_ID, call }, out);
 }
 
-/// Interprets the first message of a connection. Returns the daemon's limit on requests in flight,
-/// at least 1.
-pub(crate) fn welcome(response: Response) -> Result<usize, ConnectionFailure> {
+/// What the daemon allows on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Requests in flight, at least 1.
+    pub(crate) max_in_flight: usize,
+    /// IDs of one request, at least 1.
+    pub(crate) max_count: u32,
+}
+
+/// Interprets the first message of a connection.
+pub(crate) fn welcome(response: Response) -> Result<Limits, ConnectionFailure> {
     match DaemonEvent::try_from(response)? {
         DaemonEvent::Answer {
             id: HELLO_ID,
-            reply: Reply::Hello { version, max_in_flight, .. },
+            reply: Reply::Hello { version, max_in_flight, max_count },
         } => {
             if version != VERSION {
                 return Err(ProtocolError::Version(version).into());
             }
-            Ok(usize::try_from(max_in_flight.max(1)).unwrap_or(usize::MAX))
+            let max_in_flight = usize::try_from(max_in_flight.max(1)).unwrap_or(usize::MAX);
+            Ok(Limits { max_in_flight, max_count: max_count.max(1) })
         }
         DaemonEvent::Answer { id: HELLO_ID, reply: Reply::Error(error) }
         | DaemonEvent::Closing(error) => Err(ConnectionFailure::Refused(error)),
@@ -46,7 +55,7 @@ mod tests {
     use super::*;
     use crate::wire::{ErrorCode, UNSOLICITED, WireError};
 
-    fn answer(id: u64, reply: Reply) -> Result<usize, ConnectionFailure> {
+    fn answer(id: u64, reply: Reply) -> Result<Limits, ConnectionFailure> {
         welcome(Response { id, reply })
     }
 
@@ -55,9 +64,14 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_on_requests_in_flight_is_at_least_1() {
-        assert_eq!(answer(HELLO_ID, hello(VERSION, 64)).unwrap(), 64);
-        assert_eq!(answer(HELLO_ID, hello(VERSION, 0)).unwrap(), 1);
+    fn the_limits_are_at_least_1() {
+        let limits = |max_count, max_in_flight| {
+            let hello = Reply::Hello { version: VERSION, max_count, max_in_flight };
+            let limits = answer(HELLO_ID, hello).unwrap();
+            (limits.max_count, limits.max_in_flight)
+        };
+        assert_eq!(limits(1000, 64), (1000, 64));
+        assert_eq!(limits(0, 0), (1, 1));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use checked_call::CheckedCall;
 pub(crate) use event::DaemonEvent;
 pub(crate) use failure::ConnectionFailure;
-pub(crate) use hello::{FIRST_CALL_ID, greet, welcome};
+pub(crate) use hello::{FIRST_CALL_ID, Limits, greet, welcome};
 
 use std::time::Duration;
 
