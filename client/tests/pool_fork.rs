@@ -334,14 +334,15 @@ fn an_asynchronous_client_refuses_in_the_child_and_works_in_the_parent() {
     assert_eq!(runtime.block_on(client.next("orders")).unwrap(), 1);
     Child::doing(|| {
         // The parent's runtime cannot be used here. A call is refused before it needs one.
-        let mut call = pin!(client.next("orders"));
-        match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Err(Error::Forked)) => {}
-            other => panic!("{other:?}"),
+        let inherited = client.clone();
+        {
+            let mut call = pin!(inherited.next("orders"));
+            match call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(Error::Forked)) => {}
+                other => panic!("{other:?}"),
+            }
         }
-        let _ = call;
-        drop(client.clone());
-        drop(client);
+        drop(inherited);
         let fresh = Client::new(patient(&daemon));
         vec![common::runtime().block_on(fresh.next("orders")).unwrap()]
     })
