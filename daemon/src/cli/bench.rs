@@ -2,9 +2,18 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::duration;
+
+/// How the threads of `bench --pool` take IDs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PoolMode {
+    /// Let all threads share the pool, so that IDs rise in the whole process
+    Ordered,
+    /// Give each thread a handle with a range of its own
+    PerThread,
+}
 
 /// The arguments of `bench`.
 #[derive(Debug, Args)]
@@ -23,6 +32,18 @@ pub struct BenchArgs {
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
+
+    /// Measure a pool of IDs inside this process instead, beside an atomic and a plain addition
+    ///
+    /// Rounds with the pool, with AtomicU64::fetch_add and with an addition in each thread alternate.
+    #[arg(long, value_name = "MODE",
+        conflicts_with_all = ["connections", "in_flight", "count", "tags"])]
+    pub pool: Option<PoolMode>,
+
+    /// Take IDs from the pool in N threads
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "pool",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
 
     /// Request IDs of this biz tag
     #[arg(long, default_value = "bench")]
@@ -61,4 +82,34 @@ pub struct BenchArgs {
     /// Print progress on stderr every second (the default on a terminal)
     #[arg(long)]
     pub progress: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::leafctl::{Cli, LeafctlCommand};
+
+    fn parsed(words: &[&str]) -> Result<BenchArgs, clap::Error> {
+        let words = ["leafctl", "bench"].iter().chain(words);
+        let LeafctlCommand::Bench(args) = Cli::try_parse_from(words)?.command else { panic!() };
+        Ok(args)
+    }
+
+    #[test]
+    fn a_pool_has_threads_and_neither_connections_nor_requests() {
+        let args = parsed(&["--pool", "per-thread", "--threads", "4"]).unwrap();
+        assert_eq!((args.pool, args.threads), (Some(PoolMode::PerThread), 4));
+        assert_eq!(parsed(&["--pool", "ordered", "--snowflake"]).unwrap().threads, 1);
+        for option in [&["-c", "1"][..], &["-f", "1"], &["-n", "1"], &["--tags", "3"]] {
+            assert!(parsed(&[option, &["--pool", "ordered"]].concat()).is_err(), "{option:?}");
+        }
+        for wrong in [&["--threads", "2"][..], &["--pool", "fair"], &["--pool"]] {
+            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        }
+        for threads in ["0", "1025"] {
+            assert!(parsed(&["--pool", "ordered", "--threads", threads]).is_err(), "{threads}");
+        }
+    }
 }

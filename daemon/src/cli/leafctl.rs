@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use super::bench::BenchArgs;
+pub use super::bench::{BenchArgs, PoolMode};
 pub use super::status::StatusArgs;
 pub use super::top::TopArgs;
 use crate::duration;

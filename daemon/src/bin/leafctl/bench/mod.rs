@@ -1,8 +1,10 @@
-//! `leafctl bench`: measures throughput and latency of a running daemon, and checks uniqueness.
+//! `leafctl bench`: measures throughput and latency of a running daemon, or of a pool in this process
+//! that the daemon refills, and checks uniqueness.
 
 mod engine;
 mod interrupt;
 mod plan;
+mod pool;
 mod report;
 mod tags;
 mod trial;
@@ -37,7 +39,10 @@ pub(crate) fn run<W: Write>(
     let interrupts = interrupt::listen();
     let mut client = connect::prompt(daemon)?;
     let before = TagsBefore::look(&mut client, &plan.target, args.keep);
-    let done = measure(&plan, client, args, &interrupts.run, out);
+    let done = match args.pool {
+        Some(mode) => pool::measure(&plan, mode, client, args, &interrupts.run, out),
+        None => measure(&plan, client, args, &interrupts.run, out),
+    };
     let after = before.delete_others(daemon, &plan.target, &interrupts.deletion);
     after.report(&plan.target);
     done
