@@ -57,6 +57,7 @@ QUICK = {
     "access": "a_user_given_by_name_or_number",
     "audit": "postgres::an_audit_finds",
     "audit_trail": "the_audit_says_who",
+    "bench_pool": "a_bench_of_a_pool_verifies",
     "clock": "a_clock_set_back_by_3_ms",
     "completions": "bash_offers_commands",
     "configuration": "the_printed_default_configuration",

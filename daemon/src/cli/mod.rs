@@ -1,6 +1,7 @@
 //! The command lines of both programs. They are in the library, not in the programs, so that
 //! `examples/manual` can generate manual pages and completions from them.
 
+pub mod bench;
 pub mod completion;
 pub mod examples;
 pub mod leafctl;

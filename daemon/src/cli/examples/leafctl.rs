@@ -151,6 +151,14 @@ pub(super) const EXAMPLES: Examples = &[
                 "leafctl bench --snowflake --count 1000 --duration 1m --verify",
                 "Check for a minute that no ID comes twice",
             ),
+            example(
+                "leafctl bench --pool ordered --threads 2",
+                "Measure a pool that two threads of a process share",
+            ),
+            example(
+                "leafctl bench --pool per-thread --threads 8 --verify --json | jq .duplicates",
+                "Check the IDs of a pool with a handle for each thread",
+            ),
         ],
     ),
     (

@@ -85,7 +85,7 @@ struct Latency {
 
 /// What the uniqueness check found in the whole run, warm-up included.
 #[derive(Debug, Serialize)]
-struct Verification {
+pub(crate) struct Verification {
     /// IDs checked.
     verified: u64,
     /// IDs that had come before.
@@ -166,14 +166,7 @@ impl BenchReport {
             "latency      p50 {p50:.1}  p90 {p90:.1}  p99 {p99:.1}  p99.9 {p99_9:.1}  max {max:.1} µs"
         ))?;
         self.print_trouble(out)?;
-        if let Some(verification) = &self.verification {
-            out.line(format_args!(
-                "verified     {}, duplicates {}",
-                grouped(verification.verified),
-                grouped(verification.duplicates)
-            ))?;
-        }
-        Ok(())
+        self.verification.as_ref().map_or(Ok(()), |verification| verification.print(out))
     }
 }
 
@@ -248,13 +241,21 @@ impl Latency {
 }
 
 impl Verification {
-    fn new(verifier: &Verifier) -> Self {
+    pub(crate) fn new(verifier: &Verifier) -> Self {
         Self {
             verified: verifier.verified(),
             duplicates: verifier.duplicates(),
             too_old: verifier.too_old(),
             failed: verifier.examples().iter().map(|ids| [ids.first, ids.last]).collect(),
         }
+    }
+
+    pub(crate) fn print<W: Write>(&self, out: &mut Output<W>) -> Result<(), Failure> {
+        out.line(format_args!(
+            "verified     {}, duplicates {}",
+            grouped(self.verified),
+            grouped(self.duplicates)
+        ))
     }
 }
 
@@ -263,7 +264,7 @@ fn error_name(number: u16, errors: &Errors) -> String {
     if errors.name == "Other" { number.to_string() } else { errors.name.to_owned() }
 }
 
-fn rounded(value: f64, digits: i32) -> f64 {
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale
 }

@@ -79,6 +79,14 @@ impl Verifier {
         self.retire();
     }
 
+    /// Counts `count` IDs from `first` on that the caller knows to have come before. They are recorded
+    /// already, or will be.
+    pub(crate) fn add_repeated(&mut self, first: u64, count: u64) {
+        self.verified += count;
+        self.duplicates += count;
+        self.remember(first, first.saturating_add(count));
+    }
+
     fn merge(&mut self, start: u64, end: u64) {
         let (mut low, mut high) = (start, end);
         // Visits every interval that overlaps or touches, from the right. In the common case, there
@@ -149,6 +157,12 @@ impl Verifier {
     /// IDs so far below the highest that the verifier has forgotten what it saw there.
     pub(crate) fn too_old(&self) -> u64 {
         self.too_old
+    }
+
+    /// The number of intervals.
+    #[cfg(test)]
+    pub(crate) fn intervals(&self) -> usize {
+        self.seen.len()
     }
 
     /// The first ranges that failed the check.
