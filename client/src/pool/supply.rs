@@ -147,8 +147,9 @@ impl Supply {
                     && refiller.is_none()
                 {
                     let handle = start()?;
-                    // It looks before it parks, so it needs no further word.
-                    let _ = self.thread.set(handle.thread().clone());
+                    let thread = self.thread.get_or_init(|| handle.thread().clone());
+                    // A caller that asked after the thread's first look could not wake it yet.
+                    thread.unpark();
                     *refiller = Some(handle);
                 }
             }
@@ -194,4 +195,42 @@ impl Supply {
 // A panic while a lock is held leaves these values whole: each is changed in one step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn a_caller_that_asks_while_another_one_starts_the_thread_is_heard() {
+        let supply = Arc::new(Supply::default());
+        let (heard, hears) = mpsc::channel();
+        let hears = || hears.recv_timeout(Duration::from_secs(60)).expect("the thread looks");
+        let refiller = Arc::clone(&supply);
+        let start = || {
+            let thread = thread::Builder::new().spawn(move || {
+                let mut words = 0;
+                while words < 2 {
+                    let asked = refiller.take_asked();
+                    words += u32::from(asked);
+                    heard.send(asked).unwrap();
+                    if !asked {
+                        thread::park();
+                    }
+                }
+            })?;
+            // It hears the caller that starts it, and finds nothing more to do.
+            assert!(hears() && !hears());
+            // Another caller asks before anybody knows the thread.
+            supply.ask(|| unreachable!("it was started"))?;
+            Ok(thread)
+        };
+        supply.ask(start).unwrap();
+        while !hears() {}
+    }
 }
