@@ -129,8 +129,8 @@ fn never_more_than_two_chunks_are_held_however_the_ids_are_taken() {
                     for _ in 0..20 {
                         // Dropped with a rest, and made again.
                         let local = pool.local().unwrap();
-                        (0..3_001).for_each(|_| drop(local.next().unwrap()));
-                        (0..2_001).for_each(|_| drop(pool.next().unwrap()));
+                        assert!((0..3_001).all(|_| local.next().is_ok()));
+                        assert!((0..2_001).all(|_| pool.next().is_ok()));
                         pool.next_many(3_003).unwrap();
                     }
                 })

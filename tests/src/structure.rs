@@ -114,7 +114,8 @@ fn collect(module: Module, path: &Path, folder: PathBuf, files: &mut BTreeMap<Mo
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let Meta::List(list) = &attribute.meta else { return false };
-        list.path.is_ident("cfg") && list.tokens.to_string() == "test"
+        let tokens = list.tokens.to_string();
+        list.path.is_ident("cfg") && (tokens == "test" || tokens.starts_with("all (test ,"))
     })
 }
 

@@ -13,8 +13,9 @@ use std::time::Instant;
 use super::tickets::Lease;
 use crate::error::Error;
 
-/// Ranges that local handles have given back are few: each is the rest of a batch.
-const RETURNED: usize = 64;
+/// Ranges that local handles have given back and none has taken: each is the rest of a batch, and a server
+/// may end all its threads at once.
+const RETURNED: usize = 4096;
 
 /// See above.
 #[derive(Debug, Default)]
@@ -197,7 +198,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,7 +227,7 @@ mod tests {
             // It hears the caller that starts it, and finds nothing more to do.
             assert!(hears() && !hears());
             // Another caller asks before anybody knows the thread.
-            supply.ask(|| unreachable!("it was started"))?;
+            supply.ask(|| panic!("it was started"))?;
             Ok(thread)
         };
         supply.ask(start).unwrap();
