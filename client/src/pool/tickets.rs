@@ -44,8 +44,10 @@ pub(super) struct Tickets {
     /// The same in a pool whose IDs age. It is apart, so that the callers of any other pool, who go the
     /// short way, need not ask which kind theirs is.
     aging_front: Record,
-    /// 1 while a caller writes one of the two. Nobody waits for it.
-    front_busy: AtomicU64,
+    /// The end of the newest record that was ever in front; [`BUSY`] while a caller writes one of the two.
+    /// Nobody waits for it. It never falls, so no record comes to the front twice: a caller that reads the
+    /// same end before and after the rest has read one version.
+    front_newest: AtomicU64,
     /// The number of records ever published.
     published: AtomicU64,
     /// The end of the last record.
@@ -59,12 +61,16 @@ pub(super) struct Tickets {
     ring: Ring,
 }
 
+/// In place of an end, which no pool reaches.
+const BUSY: u64 = u64::MAX;
+
 #[derive(Debug)]
 #[repr(transparent)]
 struct Ring([Record; RECORDS]);
 
 /// Tickets `from..end` stand for the IDs `ticket + shift`. `end` is 0 while the record is empty or
-/// being written, and no two records of a pool have the same `end`, so it is also the version.
+/// being written. No two records of a pool have the same `end`, and each is written to a place once, so
+/// it is also the version.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Record {
@@ -201,7 +207,7 @@ impl Tickets {
                 Some(front) => (front, false),
                 None => match self.mapping_of(ticket) {
                     Some(mapping) => {
-                        self.change_front(|| self.aging_front.write(mapping));
+                        self.bring_to_front(&self.aging_front, mapping);
                         (mapping, true)
                     }
                     None => {
@@ -284,13 +290,13 @@ impl Tickets {
     fn find(&self, ticket: u64) -> Taken {
         match self.mapping_of(ticket) {
             Some(mapping) => {
-                self.change_front(|| self.front.0.write(mapping));
+                self.bring_to_front(&self.front.0, mapping);
                 Taken::IdOfNext(mapping.id(ticket))
             }
             None => {
                 self.burned.fetch_add(1, Relaxed);
                 // Callers look before they take another ticket.
-                self.change_front(|| self.front.0.end.store(0, Relaxed));
+                self.clear_front(ticket);
                 Taken::Nothing
             }
         }
@@ -311,11 +317,32 @@ impl Tickets {
         None
     }
 
-    /// Changes what callers to come see first. Skipped if another caller does so at this moment.
-    fn change_front(&self, change: impl FnOnce()) {
-        if self.front_busy.swap(1, Acquire) == 0 {
-            change();
-            self.front_busy.store(0, Release);
+    /// Shows a record to callers to come. A caller of an earlier one, which may be late, changes nothing.
+    fn bring_to_front(&self, front: &Record, mapping: Mapping) {
+        self.change_front(|newest| {
+            if mapping.end > newest {
+                front.write(mapping);
+            }
+            newest.max(mapping.end)
+        });
+    }
+
+    /// Empties the front, unless it has come to a record past this ticket by now.
+    fn clear_front(&self, ticket: u64) {
+        self.change_front(|newest| {
+            if newest <= ticket {
+                self.front.0.end.store(0, Relaxed);
+            }
+            newest
+        });
+    }
+
+    /// Changes what callers to come see first: `change` gets the newest end in front, and returns it.
+    /// Skipped if another caller does so at this moment.
+    fn change_front(&self, change: impl FnOnce(u64) -> u64) {
+        let newest = self.front_newest.swap(BUSY, Acquire);
+        if newest != BUSY {
+            self.front_newest.store(change(newest), Release);
         }
     }
 
@@ -326,7 +353,7 @@ impl Tickets {
             cursor: Apart::default(),
             front: Apart::default(),
             aging_front: Record::default(),
-            front_busy: AtomicU64::new(0),
+            front_newest: AtomicU64::new(0),
             published: AtomicU64::new(0),
             end: AtomicU64::new(0),
             holes: AtomicU64::new(0),

@@ -184,3 +184,22 @@ fn a_caller_that_sees_that_there_is_something_gets_it() {
         caller.join().unwrap();
     });
 }
+
+/// A caller that found the first record comes late, and another one of the second record after it.
+#[test]
+fn a_front_that_is_changed_while_a_caller_reads_it_shows_one_record_or_none() {
+    model(|| {
+        let tickets = Arc::new(Tickets::new());
+        assert!(tickets.publish(lease(10, 1)) && tickets.publish(lease(20, 2)));
+        let records = [0, 1].map(|ticket| tickets.mapping_of(ticket).unwrap());
+        tickets.bring_to_front(&tickets.front.0, records[1]);
+        let callers = records.map(|record| {
+            let tickets = Arc::clone(&tickets);
+            thread::spawn(move || tickets.bring_to_front(&tickets.front.0, record))
+        });
+        if let Some(read) = tickets.front.0.read_shift() {
+            assert!(records.iter().any(|record| (record.end, record.shift) == read), "{read:?}");
+        }
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+    });
+}

@@ -127,6 +127,30 @@ fn ids_up_to_the_highest_are_given() {
     assert_eq!(drain(&tickets), [u64::MAX]);
 }
 
+/// The caller that came to a record first may be stopped for a while before it says so. If the front went
+/// back to that record and forth again while another caller reads it, that caller would mix the two.
+#[test]
+fn the_front_never_goes_back_to_an_earlier_record() {
+    let tickets = Tickets::new();
+    assert!(tickets.publish(lease(10, 1)) && tickets.publish(lease(20, 2)));
+    let [early, late] = [0, 1].map(|ticket| tickets.mapping_of(ticket).unwrap());
+    for front in [&tickets.front.0, &tickets.aging_front] {
+        tickets.front_newest.store(0, Relaxed);
+        tickets.bring_to_front(front, early);
+        assert_eq!(front.read(), Some(early));
+        tickets.bring_to_front(front, late);
+        tickets.bring_to_front(front, early);
+        assert_eq!(front.read(), Some(late));
+    }
+    // A caller that found no record for its ticket comes late, too.
+    tickets.clear_front(0);
+    assert_eq!(tickets.front.0.read(), Some(late));
+    tickets.clear_front(late.end);
+    assert_eq!(tickets.front.0.read(), None);
+    tickets.bring_to_front(&tickets.front.0, late);
+    assert_eq!(tickets.front.0.read(), None, "it is used up");
+}
+
 /// Threads that take, while one publishes and often lets them find nothing.
 #[test]
 fn threads_that_race_a_refill_get_each_id_once_and_in_order() {
