@@ -93,6 +93,7 @@ QUICK = {
     "page": "the_page_shows",
     "page_events": "a_stream_tells",
     "page_foreign": "no_page_may_frame",
+    "pools": "eight_children",
     "protocol": "a_client_written_from_the_page",
     "quota": "a_refused_request_costs_no_quota",
     "reload": "new_rules_apply",

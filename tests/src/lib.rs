@@ -21,6 +21,7 @@ pub mod doctor;
 pub mod faketime;
 pub mod fixture;
 pub mod fleet;
+pub mod forked;
 pub mod host;
 pub mod http;
 mod instance;
