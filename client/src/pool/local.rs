@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fork::{ProcessMark, Wipeable, WipedPage};
 
 /// All batches of local handles together are at most this part of a chunk.
-const PART: u64 = 4;
+const PART: u64 = 16;
 
 /// What a handle holds, in a page that a fork wipes: the child's copy of a handle is empty. Only one
 /// thread uses it, so the operations are plain loads and stores.

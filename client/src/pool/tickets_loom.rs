@@ -203,3 +203,21 @@ fn a_front_that_is_changed_while_a_caller_reads_it_shows_one_record_or_none() {
         callers.into_iter().for_each(|caller| caller.join().unwrap());
     });
 }
+
+#[test]
+fn a_front_that_moves_on_is_read_as_a_whole() {
+    model(|| {
+        let tickets = Arc::new(Tickets::new());
+        assert!(tickets.publish(lease(10, 1)) && tickets.publish(lease(20, 2)));
+        let records = [0, 1].map(|ticket| tickets.mapping_of(ticket).unwrap());
+        tickets.bring_to_front(&tickets.front.0, records[0]);
+        let caller = {
+            let tickets = Arc::clone(&tickets);
+            thread::spawn(move || tickets.bring_to_front(&tickets.front.0, records[1]))
+        };
+        if let Some(read) = tickets.front.0.read_shift() {
+            assert!(records.iter().any(|record| (record.end, record.shift) == read), "{read:?}");
+        }
+        caller.join().unwrap();
+    });
+}
