@@ -133,6 +133,23 @@ fn a_body_that_nobody_wants_is_read_before_the_answer_and_the_connection_goes_on
 }
 
 #[test]
+fn a_body_that_is_too_long_by_its_head_is_refused_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("HTTP_REQUEST_TIMEOUT", "10m");
+    let daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let head = "POST /v1/tags HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
+    for rest in ["Expect: 100-continue\r\n\r\n", "\r\n{\""] {
+        let mut client = place.connect();
+        client.send_raw(format!("{head}Content-Length: 1000000\r\n{rest}").as_bytes());
+        // The first line, so nothing invites the body before.
+        let line = client.wait_for("\r\n");
+        assert!(line.starts_with("HTTP/1.1 413 "), "{line}");
+    }
+    daemon.stop();
+}
+
+#[test]
 fn nothing_after_a_chunked_body_is_taken_for_a_request() {
     let folder = tempfile::tempdir().unwrap();
     let home = home(folder.path());
