@@ -87,6 +87,8 @@ families! {
         "How long requests waited that memory could not answer at once"
     QUOTA_REFUSALS: Counter "leafd_quota_refusals" ["quota"]
         "Requests and connections that were over a quota"
+    HTTP_REFUSED: Counter "leafd_http_refused" ["reason"]
+        "Requests that the HTTP server refused for their token, or while all connections were busy"
     STORE: Info "leafd_store" ["store"]
         "Where ranges come from"
     STORE_UP: Gauge "leafd_store_up" []

@@ -169,6 +169,7 @@ impl ConnectionExchange {
         };
         let limits = self.server.limits();
         if self.place == PlaceKind::Reserve && found.is_some_and(|(route, _)| !route.in_reserve) {
+            self.server.busy.add(1);
             return busy(limits.max_connections).into();
         }
         if let Err(problem) = check(request, &limits.hosts) {
