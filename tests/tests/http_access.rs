@@ -97,6 +97,24 @@ fn with_rules_only_one_with_http_grants_callers_by_tcp_anything() {
         let mut probe = place.connect().with_headers("Host: kubelet.example\r\n");
         probe.get(path).expect(200);
     }
+    // SECURITY.md, http.md and the manifests say so.
+    for open in [
+        "/metrics",
+        "/openapi.json",
+        "/v1/decode/1",
+        "/decodeSnowflakeId?snowflakeId=1",
+        "/",
+        "/cache",
+        "/db",
+        "/page.css",
+        "/page.js",
+    ] {
+        let answer = place.get(open);
+        assert_eq!(answer.status, 200, "{open}: {answer:?}");
+    }
+    for closed in ["/api/snowflake/get/x", "/v1/events", "/v1/workers"] {
+        place.get(closed).expect_error(403, "Forbidden");
+    }
     let socket = home.http_socket();
     let user = OtherUser::new(UNKNOWN, UNKNOWN);
     assert_eq!(may(as_user(&user, &socket)), [200, 200, 200, 200, 200]);
