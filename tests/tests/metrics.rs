@@ -155,6 +155,22 @@ fn what_http_refuses_before_the_service_is_counted_too() {
 }
 
 #[test]
+fn http_connections_that_say_nothing_are_counted_beside_their_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("HTTP_MAX_CONNECTIONS", "100");
+    let _daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let silent: Vec<_> = (0..20).map(|_| place.connect()).collect();
+    let metric = |name| scrape(place.address()).value(name, &[]);
+    // The scrape has a connection as well.
+    wait_until(&home, "the silent ones", || metric("leafd_http_connections") == 21.0);
+    wait_until(&home, "no session", || metric("leafd_connections") == 0.0);
+    drop(silent);
+    wait_until(&home, "they have gone", || metric("leafd_http_connections") == 1.0);
+    assert_eq!(metric("leafd_http_max_connections"), 100.0);
+}
+
+#[test]
 fn every_error_number_has_a_count_from_the_start_on() {
     let folder = tempfile::tempdir().unwrap();
     let daemon = start(folder.path());

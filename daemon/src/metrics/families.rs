@@ -74,7 +74,11 @@ families! {
     STARTS: Counter "leafd_starts" []
         "Starts on this state directory, counted over restarts"
     CONNECTIONS: Gauge "leafd_connections" []
-        "Open connections, of all transports"
+        "Sessions of callers, of all transports"
+    HTTP_CONNECTIONS: Gauge "leafd_http_connections" []
+        "Open HTTP connections, silent and slow ones included"
+    HTTP_MAX_CONNECTIONS: Gauge "leafd_http_max_connections" []
+        "HTTP connections beyond which slow and idle ones make room"
     REQUESTS: Counter "leafd_requests" ["call", "outcome", "code"]
         "Answered requests by call and outcome: ok, or the name and number of the error"
     ERRORS: Counter "leafd_errors" ["name", "code"]

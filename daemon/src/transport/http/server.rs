@@ -127,7 +127,10 @@ impl HttpServer {
 
     /// What the server has counted, for the metrics.
     pub(super) fn figures(&self) -> HttpFigures {
+        let (usual, reserve) = self.roster.count();
         HttpFigures {
+            connections: (usual + reserve) as u64,
+            max_connections: self.limits().max_connections as u64,
             refused: [
                 ("token", self.wrong_tokens.unknown.get()),
                 ("throttled", self.wrong_tokens.throttled.get()),
