@@ -122,6 +122,27 @@ fn with_rules_only_one_with_http_grants_callers_by_tcp_anything() {
 }
 
 #[test]
+fn the_start_names_a_request_that_works_under_the_rules() {
+    let id = "name = 'web', http = true";
+    for (rules, hint) in [
+        ("[]", "/api/segment/get/orders"),
+        ("[{ users = ['*'] }]", "/livez"),
+        (&format!("[{{ {id} }}]"), "/api/segment/get/orders"),
+        (&format!("[{{ {id}, tags = ['bills'] }}]"), "/api/snowflake/get/x"),
+        (&format!("[{{ {id}, tags = ['bills'], snowflake = false }}]"), "/livez"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path(), rules);
+        let daemon = home.start();
+        let place = HttpPlace::of(&home);
+        let expected = format!("try: curl http://{}{hint}", place.address());
+        assert!(home.log().wait_for("try: curl").contains(&expected), "{rules}: {}", home.log());
+        place.get(hint).expect(200);
+        daemon.stop();
+    }
+}
+
+#[test]
 fn a_rule_with_http_grants_its_tags_and_a_token_what_its_own_rule_grants() {
     let folder = tempfile::tempdir().unwrap();
     let file = token_file(folder.path(), "token", TOKEN);

@@ -150,7 +150,11 @@ pub(super) fn raw_refusal(status: u16) -> Vec<u8> {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let detail = match status {
         StatusCode::URI_TOO_LONG => "the path is too long",
-        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the headers are too long or too many",
+        // hyper tells these apart no further.
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+            "the path or the headers are too long, there are too many headers, or Content-Length is too \
+             large"
+        }
         _ => "this is not an HTTP request that leafd can read",
     };
     HttpProblem::new(status, detail).to_bytes()
