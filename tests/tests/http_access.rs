@@ -97,10 +97,49 @@ fn with_rules_only_one_with_http_grants_callers_by_tcp_anything() {
         let mut probe = place.connect().with_headers("Host: kubelet.example\r\n");
         probe.get(path).expect(200);
     }
+    // SECURITY.md, http.md and the manifests say so.
+    for open in [
+        "/metrics",
+        "/openapi.json",
+        "/v1/decode/1",
+        "/decodeSnowflakeId?snowflakeId=1",
+        "/",
+        "/cache",
+        "/db",
+        "/page.css",
+        "/page.js",
+    ] {
+        let answer = place.get(open);
+        assert_eq!(answer.status, 200, "{open}: {answer:?}");
+    }
+    for closed in ["/api/snowflake/get/x", "/v1/events", "/v1/workers"] {
+        place.get(closed).expect_error(403, "Forbidden");
+    }
     let socket = home.http_socket();
     let user = OtherUser::new(UNKNOWN, UNKNOWN);
     assert_eq!(may(as_user(&user, &socket)), [200, 200, 200, 200, 200]);
     daemon.stop();
+}
+
+#[test]
+fn the_start_names_a_request_that_works_under_the_rules() {
+    let id = "name = 'web', http = true";
+    for (rules, hint) in [
+        ("[]", "/api/segment/get/orders"),
+        ("[{ users = ['*'] }]", "/livez"),
+        (&format!("[{{ {id} }}]"), "/api/segment/get/orders"),
+        (&format!("[{{ {id}, tags = ['bills'] }}]"), "/api/snowflake/get/x"),
+        (&format!("[{{ {id}, tags = ['bills'], snowflake = false }}]"), "/livez"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let home = home(folder.path(), rules);
+        let daemon = home.start();
+        let place = HttpPlace::of(&home);
+        let expected = format!("try: curl http://{}{hint}", place.address());
+        assert!(home.log().wait_for("try: curl").contains(&expected), "{rules}: {}", home.log());
+        place.get(hint).expect(200);
+        daemon.stop();
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::http::{HttpClient, HttpPlace};
+use leafd_tests::scrape::scrape;
 
 const GET: &[u8] = b"GET /api/segment/get/orders HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -217,6 +218,9 @@ fn probes_and_scrapes_are_answered_while_every_connection_waits_for_an_id() {
         assert!(answer.text().contains("http.max-connections"), "{path}: {}", answer.text());
     }
     home.log().wait_for("all HTTP connections are busy; serving new ones only probes");
+    // At least the three above: the silent callers may have been too many for the reserve.
+    let busy = scrape(place.address()).value("leafd_http_refused_total", &[("reason", "busy")]);
+    assert!(busy >= 3.0, "{busy}");
     home.repair_store();
     for client in &mut waiting {
         client.receive().unwrap().expect(200);

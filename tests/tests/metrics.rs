@@ -8,6 +8,7 @@ use leafd::metrics::{FAMILIES, FamilyKind};
 use leafd_tests::binaries::workspace;
 use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::{Daemon, Home};
+use leafd_tests::http::HttpPlace;
 use leafd_tests::scrape::{OPEN_METRICS, address, get, scrape, scrape_as};
 use leafd_tests::watch::Bystanders;
 
@@ -127,6 +128,46 @@ fn requests_are_counted_by_call_and_outcome_whether_they_waited_or_not() {
         assert!(writes >= 1.0, "{file}");
     }
     assert_eq!(scrape.value("leafd_starts_total", &[]), 1.0);
+}
+
+#[test]
+fn what_http_refuses_before_the_service_is_counted_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let _daemon = home.start();
+    let place = HttpPlace::of(&home);
+    for path in ["/v1/segment/orders?count=0", "/v1/snowflake?count=1001"] {
+        place.send("POST", path, "").expect_error(400, "BadCount");
+    }
+    for _ in 0..100 {
+        let _ = place.connect().with_token("wrong").get("/v1/status");
+    }
+    let scrape = scrape(address(&home, 1));
+    let errors = [("name", "BadCount"), ("code", "200")];
+    assert_eq!(scrape.value("leafd_errors_total", &errors), 2.0);
+    for call in ["segment", "snowflake"] {
+        let requests = [("call", call), ("code", "200")];
+        assert_eq!(scrape.value("leafd_requests_total", &requests), 1.0, "{call}");
+    }
+    let refused = |reason| scrape.value("leafd_http_refused_total", &[("reason", reason)]);
+    assert!(refused("token") >= 1.0 && refused("throttled") >= 1.0);
+    assert_eq!((refused("token") + refused("throttled"), refused("busy")), (100.0, 0.0));
+}
+
+#[test]
+fn http_connections_that_say_nothing_are_counted_beside_their_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path()).with("HTTP_MAX_CONNECTIONS", "100");
+    let _daemon = home.start();
+    let place = HttpPlace::of(&home);
+    let silent: Vec<_> = (0..20).map(|_| place.connect()).collect();
+    let metric = |name| scrape(place.address()).value(name, &[]);
+    // The scrape has a connection as well.
+    wait_until(&home, "the silent ones", || metric("leafd_http_connections") == 21.0);
+    wait_until(&home, "no session", || metric("leafd_connections") == 0.0);
+    drop(silent);
+    wait_until(&home, "they have gone", || metric("leafd_http_connections") == 1.0);
+    assert_eq!(metric("leafd_http_max_connections"), 100.0);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use super::failure::Failure;
+use crate::access::principal::{HttpOrigin, Principal};
+use crate::access::rules::{AccessRules, Grant};
 use crate::config::Config;
 use crate::transport::http::transport::{HttpSockets, listen_at};
 use crate::transport::inherited::{HTTP, HTTP_LOCAL, Inherited};
@@ -55,11 +57,15 @@ fn warn_of_other(key: &str, configured: &dyn std::fmt::Display) {
 pub(super) struct HttpPlaces {
     tcp: Option<std::net::SocketAddr>,
     unix: Option<std::path::PathBuf>,
+    /// What whoever reads the log can ask for by TCP.
+    hint: &'static str,
 }
 
 impl HttpPlaces {
-    pub(super) fn of(sockets: &HttpSockets) -> Self {
+    pub(super) fn of(sockets: &HttpSockets, config: &Config, access: &AccessRules) -> Self {
+        let hint = hint(config, &access.grant(&Principal::Http(HttpOrigin::Unknown)));
         Self {
+            hint,
             tcp: sockets.tcp.as_ref().and_then(|tcp| tcp.local_addr().ok()),
             unix: sockets.unix.as_ref().and_then(|unix| unix.path.clone()),
         }
@@ -77,10 +83,7 @@ impl HttpPlaces {
             tracing::info!(socket = %unix.display(), "serving HTTP");
         }
         if let Some(address) = self.tcp {
-            let path = match (config.makes_tags(), config.snowflake.enabled) {
-                (false, true) => "/api/snowflake/get/x",
-                _ => "/api/segment/get/orders",
-            };
+            let path = self.hint;
             tracing::info!(listen = %address, "serving HTTP; try: curl http://{address}{path}");
             if config.access.rules.is_empty() {
                 let who = match address.ip().is_loopback() {
@@ -93,5 +96,18 @@ impl HttpPlaces {
                 );
             }
         }
+    }
+}
+
+/// A path that works for callers with this `grant`: an ID, or else a probe.
+fn hint(config: &Config, grant: &Grant) -> &'static str {
+    if grant.connect().is_err() {
+        "/livez"
+    } else if config.makes_tags() && grant.tag("orders").is_ok() {
+        "/api/segment/get/orders"
+    } else if config.snowflake.enabled && grant.snowflake().is_ok() {
+        "/api/snowflake/get/x"
+    } else {
+        "/livez"
     }
 }

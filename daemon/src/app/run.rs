@@ -49,9 +49,9 @@ pub(super) async fn run(
         Err(failure) => Err(failure),
     };
     let (daemon, http) = built.inspect_err(|_| socket.remove())?;
+    let http_places = HttpPlaces::of(&http, config, &policy.access);
     let service = Arc::new(serve_from(&daemon, environment, policy));
     let socket_path = socket.path.clone();
-    let http_places = HttpPlaces::of(&http);
     let transports = serve(socket, http, config, &service, &daemon)?;
     let reloader = Reloader::new(path, loaded, log, &service, &daemon.segments, &transports);
     let probe = transports.probe();

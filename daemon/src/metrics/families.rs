@@ -74,7 +74,11 @@ families! {
     STARTS: Counter "leafd_starts" []
         "Starts on this state directory, counted over restarts"
     CONNECTIONS: Gauge "leafd_connections" []
-        "Open connections, of all transports"
+        "Sessions of callers, of all transports"
+    HTTP_CONNECTIONS: Gauge "leafd_http_connections" []
+        "Open HTTP connections, silent and slow ones included"
+    HTTP_MAX_CONNECTIONS: Gauge "leafd_http_max_connections" []
+        "HTTP connections beyond which slow and idle ones make room"
     REQUESTS: Counter "leafd_requests" ["call", "outcome", "code"]
         "Answered requests by call and outcome: ok, or the name and number of the error"
     ERRORS: Counter "leafd_errors" ["name", "code"]
@@ -87,6 +91,8 @@ families! {
         "How long requests waited that memory could not answer at once"
     QUOTA_REFUSALS: Counter "leafd_quota_refusals" ["quota"]
         "Requests and connections that were over a quota"
+    HTTP_REFUSED: Counter "leafd_http_refused" ["reason"]
+        "Requests that the HTTP server refused for their token, or while all connections were busy"
     STORE: Info "leafd_store" ["store"]
         "Where ranges come from"
     STORE_UP: Gauge "leafd_store_up" []

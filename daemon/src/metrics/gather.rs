@@ -13,7 +13,7 @@ use super::history::RateHistory;
 use super::keeper::RateKeeper;
 use super::overview::TagOverview;
 use super::render::{Exposition, ExpositionFormat};
-use super::samples;
+use super::samples::{self, HttpFigures};
 use crate::environment::Environment;
 use crate::lock::lock;
 use crate::segment::service::Segments;
@@ -60,8 +60,12 @@ impl Metrics {
         Self { sources, history, started_ms, last: tokio::sync::Mutex::default() }
     }
 
-    /// The text of a scrape.
-    pub(crate) async fn render(&self, format: ExpositionFormat) -> Bytes {
+    /// The text of a scrape. The transport that hands it out tells its own figures by `http`.
+    pub(crate) async fn render(
+        &self,
+        format: ExpositionFormat,
+        http: impl FnOnce() -> HttpFigures + Send,
+    ) -> Bytes {
         let mut last = self.last.lock().await;
         let environment = &self.sources.environment;
         let began = environment.now();
@@ -74,6 +78,7 @@ impl Metrics {
         let mut exposition = Exposition::default();
         samples::add_daemon(&mut exposition, self.started_ms, self.sources.starts);
         samples::add_service(&mut exposition, &self.sources.service);
+        samples::add_http(&mut exposition, &http());
         samples::add_tags(&mut exposition, &self.tags().await);
         samples::add_leases(&mut exposition, &self.sources.segments);
         samples::add_writes(&mut exposition, &self.sources.writes);

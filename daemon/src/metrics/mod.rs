@@ -15,3 +15,4 @@ pub use families::{FAMILIES, Family, FamilyKind};
 pub(crate) use gather::{Metrics, MetricsSources};
 pub(crate) use keeper::RateKeeper;
 pub(crate) use render::ExpositionFormat;
+pub(crate) use samples::HttpFigures;

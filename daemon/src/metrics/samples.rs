@@ -48,6 +48,17 @@ impl Exposition {
     }
 }
 
+/// What the HTTP server has counted.
+#[derive(Debug)]
+pub(crate) struct HttpFigures {
+    /// Open connections, those in the reserve included.
+    pub(crate) connections: u64,
+    /// The limit of the usual ones.
+    pub(crate) max_connections: u64,
+    /// What it refused by itself, by the label `reason`.
+    pub(crate) refused: [(&'static str, u64); 3],
+}
+
 /// Milliseconds as seconds.
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
@@ -102,6 +113,14 @@ pub(super) fn add_service(out: &mut Exposition, service: &Service) {
     ] {
         let count = SampleValue::Whole(count.get());
         out.labelled(&list::QUOTA_REFUSALS, [quota.into()], count);
+    }
+}
+
+pub(super) fn add_http(out: &mut Exposition, http: &HttpFigures) {
+    out.whole(&list::HTTP_CONNECTIONS, http.connections);
+    out.whole(&list::HTTP_MAX_CONNECTIONS, http.max_connections);
+    for (reason, count) in http.refused {
+        out.labelled(&list::HTTP_REFUSED, [reason.into()], SampleValue::Whole(count));
     }
 }
 

@@ -104,7 +104,7 @@ impl Service {
         self.policy.get().policy.tokens.rule_of(shown)
     }
 
-    /// Open connections, of all transports.
+    /// Sessions, of all transports.
     pub(crate) fn connections(&self) -> u64 {
         self.ledger.connections() as u64
     }

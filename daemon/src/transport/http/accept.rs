@@ -90,7 +90,10 @@ pub(super) async fn accept(
                 "all HTTP connections are busy; serving new ones only probes (http.max-connections)"
             );
         }
-        let Some(place) = place else { continue };
+        let Some(place) = place else {
+            server.busy.add(1);
+            continue;
+        };
         let caller = HttpCaller::new(Arc::clone(&server.service), principal);
         let (key, kind, serving) = (place.key, place.kind, Arc::clone(&server));
         let task = connections.spawn_on(

@@ -137,13 +137,14 @@ impl ConnectionExchange {
     }
 
     async fn read(&self, body: Incoming) -> Result<Bytes, HttpProblem> {
+        // Before hyper polls it: the first poll sends `100 Continue` to a client that expects it.
+        if body.size_hint().lower() > MAX_BODY as u64 {
+            return Err(too_long());
+        }
         let limit = self.server.limits().request_timeout;
         match timeout(limit, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let text = format!("the body is longer than {MAX_BODY} bytes");
-                Err(HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, text))
-            }
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
             Ok(Err(error)) => Err(HttpProblem::new(
                 StatusCode::BAD_REQUEST,
                 format!("the body is broken: {error}"),
@@ -168,6 +169,7 @@ impl ConnectionExchange {
         };
         let limits = self.server.limits();
         if self.place == PlaceKind::Reserve && found.is_some_and(|(route, _)| !route.in_reserve) {
+            self.server.busy.add(1);
             return busy(limits.max_connections).into();
         }
         if let Err(problem) = check(request, &limits.hosts) {
@@ -227,6 +229,11 @@ impl ConnectionExchange {
         self.state.turn(phase);
         response
     }
+}
+
+fn too_long() -> HttpProblem {
+    let text = format!("the body is longer than {MAX_BODY} bytes");
+    HttpProblem::new(StatusCode::PAYLOAD_TOO_LARGE, text)
 }
 
 /// The answer to all but probes and scrapes while every usual connection is busy.

@@ -35,7 +35,7 @@ fn metrics(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let server = request.server.clone();
     HttpAnswer::Later(
         async move {
-            let body = server.metrics.render(format).await;
+            let body = server.metrics.render(format, || server.figures()).await;
             let mut response = with_body(StatusCode::OK, format.content_type(), body);
             response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
             response

@@ -34,7 +34,10 @@ impl HttpProblem {
     /// One of the service.
     pub(super) fn of(error: WireError) -> Self {
         let status = status_of(error.code());
-        let retry_after_ms = Some(error.retry_after_ms).filter(|ms| *ms > 0);
+        // The socket's clients get a time with 307 as well. Here, many callers and proxies retry
+        // whatever has one.
+        let lasts = status == StatusCode::INTERNAL_SERVER_ERROR;
+        let retry_after_ms = Some(error.retry_after_ms).filter(|ms| *ms > 0 && !lasts);
         let detail = error.message.clone();
         Self { status, detail, error: Some(error), allow: None, retry_after_ms, close: false }
     }
@@ -147,7 +150,11 @@ pub(super) fn raw_refusal(status: u16) -> Vec<u8> {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     let detail = match status {
         StatusCode::URI_TOO_LONG => "the path is too long",
-        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => "the headers are too long or too many",
+        // hyper tells these apart no further.
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+            "the path or the headers are too long, there are too many headers, or Content-Length is too \
+             large"
+        }
         _ => "this is not an HTTP request that leafd can read",
     };
     HttpProblem::new(status, detail).to_bytes()
@@ -211,6 +218,18 @@ mod tests {
             assert_eq!(headers["cache-control"], "no-store");
             assert_eq!(headers["content-type"], CONTENT_TYPE_PROBLEM);
             assert!(response.status().as_u16() >= 400, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_lasts_until_an_operator_acts_has_no_time() {
+        for code in [ErrorCode::TimeExhausted, ErrorCode::BadRow] {
+            let error = || WireError::new(code, "x").with_retry_after_ms(1000);
+            let (found, head) = document(HttpProblem::of(error()));
+            assert_eq!((&found["status"], found.get("retry_after_ms")), (&json!(500), None));
+            assert!(!head.contains("Retry-After"), "{head}");
+            let response = HttpProblem::of(error()).into_response();
+            assert!(!response.headers().contains_key(RETRY_AFTER), "{code:?}");
         }
     }
 

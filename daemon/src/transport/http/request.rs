@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::HeaderMap;
 use hyper::{StatusCode, Uri};
-use leaf_client::wire::Call;
+use leaf_client::wire::{Call, WireError};
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -14,6 +14,7 @@ use super::limits::HttpLimits;
 use super::problem::HttpProblem;
 use super::query::{HttpQuery, segment};
 use super::server::HttpServer;
+use crate::tally::CallKind;
 
 /// A request that passed the guard, with its whole body.
 pub(super) struct HttpRequest<'a> {
@@ -32,6 +33,12 @@ impl<'a> HttpRequest<'a> {
     /// Makes a call for the caller of this request.
     pub(super) fn ask(&mut self, call: &Call<'_>) -> CallOutcome {
         self.caller.ask(call, self.now)
+    }
+
+    /// The answer to a `call` that the service does not get to see, counted as if it had.
+    pub(super) fn refuse(&self, call: CallKind, error: WireError) -> HttpProblem {
+        self.server.service.counts.refused(call, error.code());
+        HttpProblem::of(error)
     }
 
     /// What stands in the place of `{…}` in the path.

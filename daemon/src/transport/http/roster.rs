@@ -251,9 +251,10 @@ impl Roster {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
-        lock(&self.0).usual.len()
+    /// Open connections: usual ones, and those in the reserve.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let entries = lock(&self.0);
+        (entries.usual.len(), entries.reserve.len())
     }
 }
 
@@ -389,9 +390,9 @@ mod tests {
         assert!(news.await.unwrap_err().is_cancelled());
         let (third, _) = open(HttpPhase::Work, 7);
         assert!(idles.await.unwrap_err().is_cancelled());
-        assert_eq!((opener.0.count(), third.kind), (4, PlaceKind::Usual));
+        assert_eq!((opener.0.count(), third.kind), ((4, 0), PlaceKind::Usual));
         let (beyond, _) = open(HttpPhase::Head, 8);
-        assert_eq!((opener.0.count(), beyond.kind), (4, PlaceKind::Reserve));
+        assert_eq!((opener.0.count(), beyond.kind), ((4, 1), PlaceKind::Reserve));
         assert!(!works.is_finished());
     }
 

@@ -14,8 +14,9 @@ use super::roster::Roster;
 use super::watchers::Watchers;
 use super::wrong_tokens::WrongTokens;
 use crate::environment::Environment;
-use crate::metrics::Metrics;
+use crate::metrics::{HttpFigures, Metrics};
 use crate::service::Service;
+use crate::tally::Count;
 use crate::transport::lifecycle::ThreadProbe;
 
 /// How long the thread of the Unix socket may take to answer a probe.
@@ -27,6 +28,8 @@ pub(super) struct HttpServer {
     pub(super) clock: HttpClock,
     pub(super) roster: Roster,
     pub(super) wrong_tokens: WrongTokens,
+    /// Requests and connections that found all connections busy.
+    pub(super) busy: Count,
     pub(super) watchers: Watchers,
     /// Cancelled when leafd stops: answers that go on and on end then.
     pub(super) stopping: CancellationToken,
@@ -106,6 +109,7 @@ impl HttpServer {
             clock: HttpClock { environment, started },
             roster: Roster::default(),
             wrong_tokens: WrongTokens::new(started),
+            busy: Count::default(),
             watchers: Watchers::default(),
             stopping: CancellationToken::new(),
             is_stopping: AtomicBool::new(false),
@@ -119,6 +123,20 @@ impl HttpServer {
 
     pub(super) fn limits(&self) -> Arc<HttpLimits> {
         Arc::clone(&self.limits.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the server has counted, for the metrics.
+    pub(super) fn figures(&self) -> HttpFigures {
+        let (usual, reserve) = self.roster.count();
+        HttpFigures {
+            connections: (usual + reserve) as u64,
+            max_connections: self.limits().max_connections as u64,
+            refused: [
+                ("token", self.wrong_tokens.unknown.get()),
+                ("throttled", self.wrong_tokens.throttled.get()),
+                ("busy", self.busy.get()),
+            ],
+        }
     }
 
     /// Makes the connections end.

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::problem::HttpProblem;
 use crate::access::bucket::{Bucket, RateLimit};
 use crate::lock::lock;
+use crate::tally::Count;
 use crate::transport::throttle::LogThrottle;
 
 /// Wrong tokens in a second that get 401.
@@ -21,11 +22,15 @@ pub(super) struct WrongTokens {
     started: Instant,
     tried: Bucket,
     log: Mutex<LogThrottle>,
+    /// Requests that got 401, and 429.
+    pub(super) unknown: Count,
+    pub(super) throttled: Count,
 }
 
 impl WrongTokens {
     pub(super) fn new(started: Instant) -> Self {
-        Self { started, tried: Bucket::default(), log: Mutex::default() }
+        let (unknown, throttled) = (Count::default(), Count::default());
+        Self { started, tried: Bucket::default(), log: Mutex::default(), unknown, throttled }
     }
 
     /// The answer to a request with a wrong token.
@@ -34,20 +39,22 @@ impl WrongTokens {
             tracing::warn!("refusing HTTP requests whose tokens are not in http.tokens");
         }
         let since = now.saturating_duration_since(self.started);
-        let Some(rate) = RateLimit::new(PER_SECOND) else { return unknown() };
+        let Some(rate) = RateLimit::new(PER_SECOND) else { return self.unknown() };
         if self.tried.check(1, rate, since).is_err() {
+            self.throttled.add(1);
             let text = "too many wrong tokens";
             let refused = HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, text);
             return refused.retry_after_ms(1000).closing();
         }
         self.tried.spend(1, rate, since);
-        unknown()
+        self.unknown()
     }
-}
 
-fn unknown() -> HttpProblem {
-    let text = "the header Authorization has no token that leafd knows (http.tokens)";
-    HttpProblem::new(StatusCode::UNAUTHORIZED, text).closing()
+    fn unknown(&self) -> HttpProblem {
+        self.unknown.add(1);
+        let text = "the header Authorization has no token that leafd knows (http.tokens)";
+        HttpProblem::new(StatusCode::UNAUTHORIZED, text).closing()
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +75,8 @@ mod tests {
         let known = first.iter().filter(|status| **status == 401).count();
         assert!((1..=20).contains(&known), "{known}");
         assert_eq!(first.last(), Some(&429));
+        let counted = (wrong.unknown.get(), wrong.throttled.get());
+        assert_eq!(counted, (known as u64, 1000 - known as u64));
         assert_eq!(status(5000), 401);
     }
 }

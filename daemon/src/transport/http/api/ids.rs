@@ -12,6 +12,7 @@ use super::super::query::{HttpQuery, number};
 use super::super::request::HttpRequest;
 use super::members::IdText;
 use crate::duration;
+use crate::tally::CallKind;
 
 /// The parameters of both calls.
 const KNOWN: [&str; 3] = ["count", "timeout", "as"];
@@ -22,7 +23,8 @@ struct IdsDocument {
 }
 
 pub(super) fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    let asked = wanted(request).and_then(|asked| Ok((asked, request.parameter()?)));
+    let asked =
+        wanted(request, CallKind::Segment).and_then(|asked| Ok((asked, request.parameter()?)));
     match asked {
         Ok(((count, timeout_ms), tag)) => {
             when_replied(request.ask(&Call::Segment { tag: &tag, count, timeout_ms }), ids)
@@ -32,7 +34,7 @@ pub(super) fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
 }
 
 pub(super) fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    match wanted(request) {
+    match wanted(request, CallKind::Snowflake) {
         Ok((count, timeout_ms)) => {
             when_replied(request.ask(&Call::Snowflake { count, timeout_ms }), ids)
         }
@@ -41,23 +43,23 @@ pub(super) fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
 }
 
 /// How many IDs the request asks for, and how long it may wait, in ms.
-fn wanted(request: &HttpRequest<'_>) -> Result<(u32, u32), HttpProblem> {
+fn wanted(request: &HttpRequest<'_>, call: CallKind) -> Result<(u32, u32), HttpProblem> {
     request.no_document()?;
     let query = request.query(&KNOWN)?;
     if let Some(form) = query.text("as").filter(|form| *form != "decimal") {
         let text = format!("leafd has no form {form:?} of an ID; there is decimal");
         return Err(HttpProblem::new(StatusCode::BAD_REQUEST, text));
     }
-    Ok((count(&query)?, timeout_ms(&query)?))
+    let count = count(&query).map_err(|error| request.refuse(call, error))?;
+    Ok((count, timeout_ms(&query)?))
 }
 
-fn count(query: &HttpQuery<'_>) -> Result<u32, HttpProblem> {
+fn count(query: &HttpQuery<'_>) -> Result<u32, WireError> {
     let Some(text) = query.text("count") else { return Ok(1) };
     let count = number("count", text).ok().filter(|count| (1..=MAX_IDS).contains(count));
     count.ok_or_else(|| {
         let text = format!("count {text:?} is not between 1 and {MAX_IDS}");
-        let error = WireError::new(ErrorCode::BadCount, text);
-        HttpProblem::of(error.with_detail(u64::from(MAX_IDS)))
+        WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(MAX_IDS))
     })
 }
 
