@@ -22,7 +22,7 @@ use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 /// call that got no answer, which may skip IDs but never repeats one. A call fails only if its
 /// timeout passes, the daemon refuses it, or the peer breaks the protocol.
 ///
-/// After a `fork`, the child's copy of a client connects anew at its first call. The parent's
+/// After a `fork`, the child's copy of a client opens a new connection at its first call. The parent's
 /// connection stays as it is: the child only closes its copy of the descriptor.
 #[derive(Debug)]
 pub struct Client {

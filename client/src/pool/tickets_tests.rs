@@ -73,6 +73,7 @@ fn many_are_taken_across_records_and_no_more_than_there_are() {
     assert_eq!(runs, [(10, 3, 7), (100, 1, 7)]);
     assert_eq!(tickets.take_many(9, |run| runs.push((run.first, run.count, run.born))), 1);
     assert_eq!(tickets.take_many(9, |_| panic!("there is nothing")), 0);
+    assert_eq!(tickets.burned.load(Relaxed), 0);
     assert_eq!(tickets.tally(), Tally { left: 0, taken: 5, lost: 0 });
 }
 

@@ -304,7 +304,7 @@ mod tests {
         let script = script(&signals, vec![Some(3), None, Some(1)]);
         script.waiting.set(Err(ErrorCode::Forbidden));
         let mut caller = Caller::new(&script, &mut noted, &signals, TIMEOUT);
-        // The script is through after the third call; the rest of the batch waits in vain.
+        // The script is through after the third call; the rest of the batch is never taken.
         assert_eq!(caller.take_batch(3), 2);
         let kinds: Vec<_> =
             caller.errors.kinds().map(|(_, name, kind)| (name, kind.count)).collect();
