@@ -11,7 +11,7 @@ use super::tickets::Lease;
 use crate::error::Error;
 use crate::fork::{ProcessMark, Wipeable, WipedPage};
 
-/// All batches of local handles together are at most this part of a chunk.
+/// A batch is this part of a chunk, divided by the number of local handles.
 const PART: u64 = 16;
 
 /// What a handle holds, in a page that a fork wipes: the child's copy of a handle is empty. Only one
@@ -123,30 +123,40 @@ impl LocalPool {
             self.counted_in.set(ProcessMark::current());
             supply.counters.locals.fetch_add(1, Relaxed);
         }
-        let oldest = self.pool.oldest();
         // A range that another handle gave back is older than those of the pool.
         while let Some(lease) = supply.take_returned() {
-            if lease.born >= oldest {
+            if lease.born >= self.pool.oldest() {
                 return Some(self.begin(lease));
             }
             supply.lose(lease.count);
         }
-        let handles = supply.counters.locals.load(Relaxed).max(1);
-        let chunk = supply.counters.chunk.load(Relaxed);
-        let batch = (chunk / (PART * handles)).max(1);
         let mut mine = None;
-        self.pool.page.tickets().take_many(batch, |lease| {
+        let outdated = self.pool.take_leases(self.batch(), |lease| {
             supply.counters.lent.fetch_add(lease.count, Relaxed);
-            if lease.born < oldest {
-                supply.lose(lease.count);
-            } else if mine.is_none() {
+            if mine.is_none() {
                 mine = Some(lease);
             } else {
                 supply.give_back(lease);
             }
         });
+        // The next record may be too old as well. Taking one ID drops those that are.
+        let id = match mine {
+            Some(lease) => Some(self.begin(lease)),
+            None if outdated => self.pool.take_fresh(),
+            None => None,
+        };
         self.pool.ask_if_low();
-        mine.map(|lease| self.begin(lease))
+        id
+    }
+
+    /// How many IDs to take from the pool. Handles that took much and use little leave others less: all
+    /// together hold at most half of the largest chunk, so that the pool keeps its promise.
+    fn batch(&self) -> u64 {
+        let counters = &self.pool.supply().counters;
+        let handles = counters.locals.load(Relaxed).max(1);
+        let room = self.pool.shared().settings.rule.max / 2;
+        let room = room.saturating_sub(counters.lent.load(Relaxed));
+        (counters.chunk.load(Relaxed) / (PART * handles)).min(room).max(1)
     }
 
     fn begin(&self, lease: Lease) -> u64 {

@@ -75,7 +75,7 @@ use crate::options::cut;
 use crate::wire::Run;
 use shared::{PageRef, Shared, Source};
 use supply::{Supply, Waiting};
-use tickets::Taken;
+use tickets::{Lease, Taken};
 
 /// A pool of IDs of one tag, or of snowflake IDs. Cloning is cheap; all clones share. See the
 /// [module](self) for what it promises.
@@ -253,23 +253,50 @@ impl Pool {
 
     /// Takes up to `count` IDs as runs. Returns how many.
     fn take_runs(&self, count: u64, runs: &mut Vec<Run>) -> u64 {
-        let oldest = self.oldest();
         let mut taken = 0;
+        let mut add = |first, count| {
+            taken += count;
+            // A record has fewer IDs than an answer.
+            runs.push(Run { first, count: u32::try_from(count).unwrap_or(u32::MAX) });
+            taken
+        };
+        let mut left = count;
+        while left > 0 {
+            let outdated =
+                self.take_leases(left, |lease| left = count - add(lease.first, lease.count));
+            // The next record may be too old as well. Taking one ID drops those that are.
+            let next = if outdated && left > 0 { self.take_fresh() } else { None };
+            let Some(id) = next else { break };
+            left = count - add(id, 1);
+        }
+        self.ask_if_low();
+        taken
+    }
+
+    /// Takes up to `count` IDs, and passes on those that are not too old. Returns whether some were.
+    fn take_leases(&self, count: u64, mut pass: impl FnMut(Lease)) -> bool {
+        let mut outdated = false;
         self.page.tickets().take_many(count, |lease| {
-            if lease.born < oldest {
+            // Asked after the tickets were taken, as each caller of one ID does.
+            if self.ages && lease.born < self.oldest() {
+                outdated = true;
                 // Counted as lent and lost at once.
                 let supply = self.supply();
                 supply.counters.lent.fetch_add(lease.count, Relaxed);
                 supply.lose(lease.count);
-                return;
+            } else {
+                pass(lease);
             }
-            taken += lease.count;
-            // A record has fewer IDs than an answer.
-            let count = u32::try_from(lease.count).unwrap_or(u32::MAX);
-            runs.push(Run { first: lease.first, count });
         });
-        self.ask_if_low();
-        taken
+        outdated
+    }
+
+    /// Takes an ID that is not too old, and drops what is.
+    fn take_fresh(&self) -> Option<u64> {
+        match self.page.tickets().take_fresh(|| self.oldest()) {
+            Taken::Id(id) | Taken::IdOfNext(id) => Some(id),
+            Taken::Nothing => None,
+        }
     }
 
     /// Tries `take` until it succeeds, waiting for refills in between.
