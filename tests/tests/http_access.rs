@@ -196,6 +196,13 @@ fn the_audit_names_the_address_of_a_caller_by_tcp_and_the_user_of_one_on_the_uni
         delete(&local, Some(TOKEN)),
     ];
     assert_eq!(asked, [403, 404, 404, 404]);
+    // What HTTP refuses by itself leaves no line, as monitor.md says.
+    assert_eq!(delete(&place, Some("wrong")), 401);
+    let foreign =
+        place.connect().with_headers("Host: localhost\r\nOrigin: http://evil.example\r\n");
+    for (mut client, status) in [(foreign, 403), (place.connect().with_token(TOKEN), 400)] {
+        assert_eq!(client.send("POST", "/v1/tags", "[]").status, status);
+    }
     let ended = daemon.stop();
     let lines = ended.log().lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let lines: Vec<_> = lines.filter(|line| line["target"] == "audit").collect();

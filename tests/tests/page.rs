@@ -30,6 +30,24 @@ fn cell(tag: &str, label: &str, condition: &str) -> String {
     )
 }
 
+/// Asks for IDs of a tag, one at a time, until the flag is set.
+fn load(
+    home: &Home,
+    tag: &'static str,
+    pause: std::time::Duration,
+) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, options) = (Arc::clone(&stop), home.options());
+    let load = std::thread::spawn(move || {
+        let mut client = leaf_client::blocking::Client::new(options);
+        while !stopped.load(Ordering::Relaxed) {
+            client.next(tag).unwrap();
+            std::thread::sleep(pause);
+        }
+    });
+    (stop, load)
+}
+
 #[test]
 fn the_page_shows_ids_as_they_move_and_decodes_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -44,16 +62,7 @@ fn the_page_shows_ids_as_they_move_and_decodes_one() {
     let shows = cell("orders", "Position", &format!("text === '{position}'"));
     browser.wait_for("the position", &shows);
     // Under load, it moves while somebody looks.
-    let stop = Arc::new(AtomicBool::new(false));
-    let load = std::thread::spawn({
-        let (stop, options) = (Arc::clone(&stop), home.options());
-        move || {
-            let mut client = leaf_client::blocking::Client::new(options);
-            while !stop.load(Ordering::Relaxed) {
-                client.next("orders").unwrap();
-            }
-        }
-    });
+    let (stop, load) = load(&home, "orders", std::time::Duration::ZERO);
     let moved = cell("orders", "Position", &format!("Number(text) > {position}"));
     browser.wait_for("the position moves", &moved);
     let before: u64 =
@@ -127,6 +136,11 @@ fn ten_thousand_tags_are_searched_sorted_and_paged() {
     let ids: u32 = 100;
     daemon.client().next_many("tag-04321", ids).unwrap();
 
+    // On pages far behind the first one, a tag runs out first, and the leases of another fail.
+    let (stop, load) = load(&home, "tag-04321", std::time::Duration::from_millis(10));
+    home.sql("UPDATE leaf_alloc SET step = -1 WHERE biz_tag = 'tag-07777'");
+    let _ = daemon.client().next_many("tag-07777", 100_000);
+
     let browser = Browser::start();
     browser.open(&url(&home, "/"));
     let count = |text: &str| {
@@ -141,6 +155,14 @@ fn ten_thousand_tags_are_searched_sorted_and_paged() {
     browser.wait_for("the first tag", &first("tag-00000"));
     browser.run("document.querySelector('#next').click(); return 1");
     browser.wait_for("the second page", &first("tag-00050"));
+    let failing = "return document.querySelector('#failing').textContent === '1 tag failing'";
+    browser.wait_for("a tag that fails is counted", failing);
+    browser.run("document.querySelector('#failing').click(); return 1");
+    browser.wait_for("it comes first", &first("tag-07777"));
+    let lowest = "return document.querySelector('#lowest').textContent.includes('tag-04321')";
+    browser.wait_for("the tag that runs out first is named", lowest);
+    browser.run("document.querySelector('#lowest').click(); return 1");
+    browser.wait_for("it comes first as well", &first("tag-04321"));
     browser.run(
         "document.querySelector('#sort').value = 'issued'; \
          const direction = document.querySelector('#direction'); direction.value = 'true'; \
@@ -159,6 +181,8 @@ fn ten_thousand_tags_are_searched_sorted_and_paged() {
         "return document.querySelector('#search').value === 'AG-0999x'",
     );
     browser.wait_for("its outcome", &count("0 tags, page 1 of 1"));
+    stop.store(true, Ordering::Relaxed);
+    load.join().unwrap();
     // leafd goes on issuing at once.
     assert_eq!(daemon.client().next_many("tag-00000", 1).unwrap().len(), 1);
 }
@@ -217,8 +241,14 @@ fn it_is_legible_from_320_to_2560_pixels_by_keyboard_and_for_axe_in_dark_and_lig
 fn tab_reaches_everything(browser: &Browser) {
     browser.run("document.activeElement.blur(); return 1");
     // With one page of tags, the buttons that turn it are disabled.
-    let expected =
-        ["Skip to the tags", "decode-id", "Decode", "search", "sort", "direction", "limit"];
+    let worst = browser.run(
+        "return [...document.querySelectorAll('.worst button')].filter(b => !b.hidden).map(b => b.id)",
+    );
+    let worst: Vec<String> = serde_json::from_value(worst).unwrap();
+    assert!(worst.contains(&"failing".to_owned()), "{worst:?}");
+    let usual = ["decode-id", "Decode", "search", "sort", "direction", "limit"];
+    let worst = worst.iter().map(String::as_str);
+    let expected = ["Skip to the tags"].into_iter().chain(worst).chain(usual);
     for control in expected {
         browser.keys(TAB);
         let at = browser.run(

@@ -70,6 +70,35 @@ fn a_stream_tells_the_status_and_the_tags_as_they_change_and_ends_with_leafd() {
 }
 
 #[test]
+fn a_view_names_the_worst_of_all_tags_whatever_it_searches_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = home(folder.path());
+    let daemon = home.start();
+    let place = HttpPlace::of(&home);
+    for tag in ["bills", "orders"] {
+        let _ = place.leaf_id(tag);
+    }
+    home.sql("UPDATE leaf_alloc SET step = -1 WHERE biz_tag = 'orders'");
+    let mut client = daemon.client();
+    // More than half of the range, so that leafd leases another, which fails.
+    client.next_many("orders", 900).unwrap();
+    let mut stream = open(&place, "?search=bills&limit=1");
+    loop {
+        // Otherwise the tag counts as unused after some seconds.
+        let _ = client.next("orders");
+        let view = next_event(&mut stream, "view");
+        fits("View", &view);
+        assert_eq!(view["matching"], 1);
+        if view["failing"] == 1 && view["lowest"]["tag"] == "orders" {
+            break;
+        }
+    }
+    let mut sorted = open(&place, "?sort=failing&descending=true");
+    assert_eq!(next_event(&mut sorted, "view")["tags"][0]["tag"], "orders");
+    daemon.stop();
+}
+
+#[test]
 fn streams_are_bounded_and_whoever_comes_later_gets_one_view() {
     const STREAMS: usize = 16;
     let folder = tempfile::tempdir().unwrap();

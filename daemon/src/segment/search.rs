@@ -7,8 +7,10 @@ use std::sync::Arc;
 use leaf_client::wire::TagStatus;
 
 use super::list::Walk;
+use super::messages::TagFigures;
 use super::service::Segments;
 use super::tag::Tag;
+use crate::ids::BizTag;
 
 /// The order of what a search finds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) enum TagOrder {
     SecondsLeft,
     Issued,
     Waiting,
+    /// 1 for a tag whose leases fail, else 0.
+    Failing,
 }
 
 /// What to find.
@@ -48,6 +52,27 @@ pub(crate) struct FoundTags {
     /// How many tags match, on this page or not.
     pub(crate) matching: u64,
     pub(crate) tags: Vec<FoundTag>,
+    pub(crate) worst: WorstTags,
+}
+
+/// What needs a look among all tags that this host has used, whether they match or not.
+#[derive(Debug, Default)]
+pub(crate) struct WorstTags {
+    /// The tag that runs out first, and in how many seconds; `None` if nobody asks.
+    pub(crate) lowest: Option<(u64, BizTag)>,
+    /// How many tags there are whose leases fail.
+    pub(crate) failing: u64,
+}
+
+impl WorstTags {
+    fn add(&mut self, tag: &TagFigures<'_>) {
+        self.failing += u64::from(tag.is_failing);
+        if let Some(left) = tag.seconds_left
+            && self.lowest.as_ref().is_none_or(|(lowest, _)| left < *lowest)
+        {
+            self.lowest = Some((left, tag.name.clone()));
+        }
+    }
 }
 
 /// The first tags by their keys, of which the lowest comes first.
@@ -89,10 +114,11 @@ impl Segments {
     /// Finds tags that this host has used.
     pub(crate) async fn search(&self, search: &TagSearch) -> FoundTags {
         let mut first = FirstTags { most: search.skip + search.limit, tags: BTreeMap::new() };
-        let (mut walk, mut matching) = (Walk::default(), 0);
+        let (mut walk, mut matching, mut worst) = (Walk::default(), 0, WorstTags::default());
         while let Some(tags) = walk.next(self) {
-            for tag in tags.into_iter().filter(|tag| search.matches(tag.name().as_str())) {
-                if let Some(value) = self.value_of(&tag, search.order) {
+            for tag in tags {
+                let Some(value) = self.value_of(&tag, search.order, &mut worst) else { continue };
+                if search.matches(tag.name().as_str()) {
                     matching += 1;
                     first.add(search.key(value, matching), tag);
                 }
@@ -104,23 +130,31 @@ impl Segments {
             status: self.status_of(tag.name(), None),
             per_1000_s: tag.lock().buffer.per_1000_s(self.now()),
         });
-        FoundTags { matching, tags: tags.collect() }
+        FoundTags { matching, tags: tags.collect(), worst }
     }
 
-    /// What a tag is ordered by; `None` if this host knows only its name.
+    /// What a tag is ordered by; `None` if this host knows only its name. Takes the tag into `worst`.
     #[expect(clippy::option_option, reason = "a known tag may have no value")]
-    fn value_of(&self, tag: &Arc<Tag>, order: TagOrder) -> Option<Option<u64>> {
+    fn value_of(
+        &self,
+        tag: &Arc<Tag>,
+        order: TagOrder,
+        worst: &mut WorstTags,
+    ) -> Option<Option<u64>> {
         let (state, now) = (tag.lock(), self.now());
         let counts = state.buffer.counts();
         if counts.gone || counts.high_water_mark == 0 {
             return None;
         }
+        let figures = state.buffer.figures(tag.name(), now);
+        worst.add(&figures);
         Some(match order {
             TagOrder::Name => None,
             TagOrder::Rate => Some(state.buffer.per_1000_s(now)),
-            TagOrder::SecondsLeft => state.buffer.seconds_left(now),
+            TagOrder::SecondsLeft => figures.seconds_left,
             TagOrder::Issued => Some(counts.issued),
             TagOrder::Waiting => Some(counts.waiting),
+            TagOrder::Failing => Some(u64::from(figures.is_failing)),
         })
     }
 }

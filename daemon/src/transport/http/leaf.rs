@@ -14,6 +14,7 @@ use super::query::{HttpQuery, number};
 use super::request::HttpRequest;
 use super::route::{Handler, Route};
 use crate::rfc3339::rfc3339;
+use crate::tally::CallKind;
 
 /// What Java Leaf says about an ID that it cannot decode: "an error occurred".
 const NOT_DECODED: &str = "snowflake Id反解析发生异常!";
@@ -32,7 +33,7 @@ pub(super) static ROUTES: &[Route] = &[
 
 fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let as_leaf = request.limits.leaf_errors;
-    let tag = match request.parameter() {
+    let tag = match request.tag(CallKind::Segment) {
         Ok(tag) => tag,
         Err(problem) => return failure(problem, as_leaf).into(),
     };

@@ -17,7 +17,7 @@ impl<'a> HttpQuery<'a> {
     /// Reads a query. `known` are the parameters of the route.
     ///
     /// # Errors
-    /// When a parameter is unknown, comes twice, or is not UTF-8.
+    /// When a parameter is unknown, comes twice, or is not UTF-8 in percent-encoding.
     pub(super) fn parse(
         text: Option<&'a str>,
         known: &[&'static str],
@@ -42,7 +42,7 @@ impl<'a> HttpQuery<'a> {
     /// is missing.
     ///
     /// # Errors
-    /// When it comes twice, or is not UTF-8.
+    /// When it comes twice, or is not UTF-8 in percent-encoding.
     pub(super) fn find(
         text: Option<&'a str>,
         name: &str,
@@ -83,32 +83,34 @@ pub(super) fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, 
     parsed.ok_or_else(|| bad(format!("{what} {text:?} is not a whole number, or is too large")))
 }
 
-/// Decodes a segment of a path, in which `+` stands for itself.
+/// Decodes a segment of a path, in which `+` stands for itself. A `%` without two hexadecimal digits is
+/// refused, not taken literally: whoever forgets to encode a tag would make another one.
 ///
 /// # Errors
-/// When the bytes are not UTF-8.
-pub(super) fn segment(text: &str) -> Result<Cow<'_, str>, HttpProblem> {
-    if !text.contains('%') {
-        return Ok(Cow::Borrowed(text));
-    }
-    percent_decode_str(text).decode_utf8().map_err(|_| not_utf8(text))
+/// Says that it is not percent-encoding, or that the bytes are not UTF-8.
+pub(super) fn segment(text: &str) -> Result<Cow<'_, str>, String> {
+    let begins_with_digits = |after: &str| {
+        matches!(after.as_bytes(), [high, low, ..]
+            if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+    };
+    let is_encoded = text.split('%').skip(1).all(begins_with_digits);
+    let decoded = is_encoded.then(|| percent_decode_str(text).decode_utf8().ok()).flatten();
+    decoded.ok_or_else(|| {
+        format!("{text:?} is not UTF-8 in percent-encoding, in which %25 is a percent sign")
+    })
 }
 
 /// Decodes a name or a value of a query, in which `+` stands for a space.
 fn decoded(text: &str) -> Result<Cow<'_, str>, HttpProblem> {
     if !text.contains('+') {
-        return segment(text);
+        return segment(text).map_err(bad);
     }
     let spaced = text.replace('+', " ");
-    let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|_| not_utf8(text))?;
+    let decoded = segment(&spaced).map_err(bad)?;
     Ok(Cow::Owned(decoded.into_owned()))
 }
 
-fn not_utf8(text: &str) -> HttpProblem {
-    bad(format!("{text:?} is not UTF-8 in percent-encoding"))
-}
-
-fn bad(text: String) -> HttpProblem {
+pub(super) fn bad(text: String) -> HttpProblem {
     HttpProblem::new(StatusCode::BAD_REQUEST, text)
 }
 
@@ -124,7 +126,7 @@ mod tests {
             (query.text("b"), query.text("c"), query.text("d")),
             (Some("x/y z"), Some(""), None)
         );
-        for wrong in ["e=1", "a=1&a=1", "a=%ff", "%ff=1", "a=%c3"] {
+        for wrong in ["e=1", "a=1&a=1", "a=%ff", "%ff=1", "a=%c3", "a=%zz", "a=+%"] {
             assert!(HttpQuery::parse(Some(wrong), &["a"]).is_err(), "{wrong}");
         }
         assert!(HttpQuery::parse(None, &[]).is_ok());
@@ -154,7 +156,9 @@ mod tests {
     #[test]
     fn a_plus_in_a_path_is_a_plus() {
         assert_eq!(segment("a+b%2Bc%20d").unwrap(), "a+b+c d");
-        assert!(segment("%c3").is_err());
-        assert_eq!(segment("%zz%").unwrap(), "%zz%");
+        assert_eq!(segment("%25zz%2525").unwrap(), "%zz%25");
+        for wrong in ["%c3", "%zz", "%", "%2", "a%", "%%41", "%2%35", "%+1", "%4ü"] {
+            assert!(segment(wrong).is_err(), "{wrong}");
+        }
     }
 }

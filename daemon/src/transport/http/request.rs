@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use hyper::header::HeaderMap;
 use hyper::{StatusCode, Uri};
-use leaf_client::wire::{Call, WireError};
+use leaf_client::wire::{Call, ErrorCode, WireError};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::caller::{CallOutcome, HttpCaller};
 use super::limits::HttpLimits;
 use super::problem::HttpProblem;
-use super::query::{HttpQuery, segment};
+use super::query::{HttpQuery, bad, segment};
 use super::server::HttpServer;
 use crate::tally::CallKind;
 
@@ -44,9 +44,18 @@ impl<'a> HttpRequest<'a> {
     /// What stands in the place of `{…}` in the path.
     ///
     /// # Errors
-    /// When it is not UTF-8.
+    /// When it is not UTF-8 in percent-encoding.
     pub(super) fn parameter(&self) -> Result<Cow<'a, str>, HttpProblem> {
-        segment(self.parameter)
+        segment(self.parameter).map_err(bad)
+    }
+
+    /// The tag in the path, for `call`.
+    ///
+    /// # Errors
+    /// `BadTag` when it is not UTF-8 in percent-encoding.
+    pub(super) fn tag(&self, call: CallKind) -> Result<Cow<'a, str>, HttpProblem> {
+        let bad_tag = |why| self.refuse(call, WireError::new(ErrorCode::BadTag, why));
+        segment(self.parameter).map_err(bad_tag)
     }
 
     /// The JSON document in the body.

@@ -53,6 +53,15 @@ struct ViewDocument<'a> {
     /// How many tags match the search, on this page or not.
     matching: u64,
     tags: Vec<WatchedTag<'a>>,
+    lowest: Option<LowestTag<'a>>,
+    failing: u64,
+}
+
+/// The tag that runs out first, of all.
+#[derive(Debug, Serialize)]
+struct LowestTag<'a> {
+    tag: &'a str,
+    seconds_left: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,8 +108,9 @@ fn search_of(request: &HttpRequest<'_>) -> Result<TagSearch, HttpProblem> {
         "seconds-left" => TagOrder::SecondsLeft,
         "issued" => TagOrder::Issued,
         "waiting" => TagOrder::Waiting,
+        "failing" => TagOrder::Failing,
         other => {
-            let text = "is none of name, rate, seconds-left, issued, waiting";
+            let text = "is none of name, rate, seconds-left, issued, waiting, failing";
             return Err(bad(format!("sort {other:?} {text}")));
         }
     };
@@ -191,6 +201,8 @@ impl EventStream {
                 Err(_) => self.send(": leafd is there\n\n".to_owned()).await?,
             }
         };
+        let worst = &found.worst;
+        let lowest = worst.lowest.as_ref();
         let document = ViewDocument {
             unix_ms: self.server.service.environment.unix_ms(),
             layout_end_unix_ms: self.server.layout.end_ms(),
@@ -198,6 +210,8 @@ impl EventStream {
             status: StatusDocument::of(&status),
             matching: found.matching,
             tags: found.tags.iter().map(WatchedTag::of).collect(),
+            lowest: lowest.map(|(left, tag)| LowestTag { tag: tag.as_str(), seconds_left: *left }),
+            failing: worst.failing,
         };
         self.send(event("view", &json(&document))).await
     }

@@ -23,8 +23,8 @@ struct IdsDocument {
 }
 
 pub(super) fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    let asked =
-        wanted(request, CallKind::Segment).and_then(|asked| Ok((asked, request.parameter()?)));
+    let asked = wanted(request, CallKind::Segment)
+        .and_then(|asked| Ok((asked, request.tag(CallKind::Segment)?)));
     match asked {
         Ok(((count, timeout_ms), tag)) => {
             when_replied(request.ask(&Call::Segment { tag: &tag, count, timeout_ms }), ids)

@@ -11,6 +11,7 @@ use super::super::body::HttpBody;
 use super::super::problem::HttpProblem;
 use super::super::request::HttpRequest;
 use super::members::{IdText, SpanDocument};
+use crate::tally::CallKind;
 
 #[derive(Debug, Serialize)]
 struct TagsDocument<'a> {
@@ -88,7 +89,7 @@ pub(super) fn list(request: &mut HttpRequest<'_>) -> HttpAnswer {
 }
 
 pub(super) fn show(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    match request.query(&[]).and_then(|_| request.parameter()) {
+    match request.query(&[]).and_then(|_| request.tag(CallKind::TagShow)) {
         Ok(tag) => when_replied(request.ask(&Call::TagShow { tag: &tag }), one),
         Err(problem) => problem.into(),
     }
@@ -120,7 +121,7 @@ pub(super) fn create(request: &mut HttpRequest<'_>) -> HttpAnswer {
 pub(super) fn set_step(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let asked = request.query(&[]).and_then(|_| {
         let changed = request.document::<ChangedTag>()?;
-        Ok((request.parameter()?, changed))
+        Ok((request.tag(CallKind::TagSetStep)?, changed))
     });
     match asked {
         Ok((tag, ChangedTag { step })) => {
@@ -133,7 +134,7 @@ pub(super) fn set_step(request: &mut HttpRequest<'_>) -> HttpAnswer {
 pub(super) fn delete(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let asked = request.query(&[]).and_then(|_| {
         request.no_document()?;
-        request.parameter()
+        request.tag(CallKind::TagDelete)
     });
     match asked {
         Ok(tag) => when_replied(request.ask(&Call::TagDelete { tag: &tag }), one),

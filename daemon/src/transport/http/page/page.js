@@ -247,6 +247,16 @@ function showTags(view) {
   byId("no-tags").hidden = view.tags.length > 0;
 }
 
+// What a page of ten thousand tags may not show: the worst of all. Each is a button that brings it up.
+function showWorst({ lowest, failing }) {
+  byId("lowest").hidden = lowest === null;
+  byId("failing").hidden = failing === 0;
+  // U+2068 and U+2069 isolate a name that is written from right to left.
+  const lasts = lowest && `Lowest: \u2068${lowest.tag}\u2069 lasts ${duration(lowest.seconds_left)}`;
+  setText(byId("lowest"), lasts ?? "");
+  setText(byId("failing"), failing === 1 ? "1 tag failing" : `${group(failing)} tags failing`);
+}
+
 // ---- Fleet ----
 
 const FLEET_CELLS = [
@@ -319,6 +329,7 @@ function onEvent(name, data) {
     showSnowflake(data);
     showForecasts(data);
     showTags(data);
+    showWorst(data);
     isUp();
   } else if (name === "workers") {
     showFleet(data);
@@ -431,6 +442,17 @@ function readFragment() {
   const page = Number(known.get("page") ?? 1);
   search.page = Number.isInteger(page) && page >= 1 && (page - 1) * Number(search.limit) <= DEEPEST ? page : 1;
 }
+
+function showFirst(sort, descending) {
+  byId("search").value = "";
+  byId("sort").value = sort;
+  byId("direction").value = descending;
+  readForm();
+  byId("tags").focus();
+}
+
+byId("lowest").addEventListener("click", () => showFirst("seconds-left", "false"));
+byId("failing").addEventListener("click", () => showFirst("failing", "true"));
 
 let typing = 0;
 byId("search").addEventListener("input", () => {
