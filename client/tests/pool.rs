@@ -50,6 +50,15 @@ fn quiet_stats(pool: &Pool) -> PoolStats {
     last
 }
 
+/// Ends the loops of other threads, also when the test fails: a scope waits for them.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn ids_rise_in_a_thread_and_between_threads_and_come_once() {
     let daemon = daemon();
@@ -115,6 +124,7 @@ fn never_more_than_two_chunks_are_held_however_the_ids_are_taken() {
     let pool = Pool::tag("orders").options(patient(&daemon)).max_chunk(5_000).build().unwrap();
     let done = AtomicBool::new(false);
     let most = thread::scope(|scope| {
+        let _end = SetOnDrop(&done);
         let watcher = scope.spawn(|| {
             let mut most = 0;
             while !done.load(Ordering::Relaxed) {

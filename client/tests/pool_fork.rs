@@ -94,6 +94,15 @@ fn assert_distinct(lists: &[Vec<u64>]) {
     assert_eq!(all.len(), lists.iter().map(Vec::len).sum::<usize>(), "an ID came twice");
 }
 
+/// Ends the loops of other threads, also when the test fails: a scope waits for them.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_child_starts_with_an_empty_pool_and_the_parent_keeps_its_ids_and_its_connection() {
     let daemon = daemon();
@@ -169,9 +178,14 @@ fn a_fork_of_a_fork_repeats_no_id() {
 fn forks_while_other_threads_take_and_refill_repeat_no_id() {
     const FORKS: usize = 150;
     let daemon = daemon();
-    let pool = Pool::tag("orders").options(patient(&daemon)).max_chunk(500).build().unwrap();
+    let pool = Pool::tag("orders")
+        .options(patient(&daemon).timeout(Duration::from_secs(120)))
+        .max_chunk(500)
+        .build()
+        .unwrap();
     let done = AtomicBool::new(false);
     let lists = thread::scope(|scope| {
+        let _end = SetOnDrop(&done);
         let takers: Vec<_> = (0..3)
             .map(|number| {
                 let (pool, done) = (pool.clone(), &done);

@@ -34,6 +34,15 @@ fn next_in_the_end(pool: &Pool) -> u64 {
     }
 }
 
+/// Ends the loops of other threads, also when the test fails: a scope waits for them.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn eight_children_of_a_preforking_server_repeat_no_id() {
     const CHILDREN: u64 = 8;
@@ -48,6 +57,7 @@ fn eight_children_of_a_preforking_server_repeat_no_id() {
     mine.push(local.next().unwrap());
     let stop = AtomicBool::new(false);
     let others = thread::scope(|scope| {
+        let _end = SetOnDrop(&stop);
         // Another thread of the parent takes while the parent forks.
         let taker = scope.spawn(|| {
             let mut ids = IdRuns::default();
@@ -99,6 +109,7 @@ fn kills_and_restarts_of_leafd_fail_no_call_of_a_pool_and_repeat_no_id() {
     let (seen, failed) = (UniqueIds::default(), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _end = SetOnDrop(&stop);
         let takers: Vec<_> = (0..3)
             .map(|number| {
                 let (pool, stop, failed) = (pool.clone(), &stop, &failed);
