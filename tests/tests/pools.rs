@@ -55,7 +55,7 @@ fn eight_children_of_a_preforking_server_repeat_no_id() {
     (0..1000).for_each(|_| mine.push(pool.next().unwrap()));
     let local = pool.local().unwrap();
     mine.push(local.next().unwrap());
-    let stop = AtomicBool::new(false);
+    let (stop, taken) = (AtomicBool::new(false), AtomicU64::new(0));
     let others = thread::scope(|scope| {
         let _end = SetOnDrop(&stop);
         // Another thread of the parent takes while the parent forks.
@@ -63,12 +63,18 @@ fn eight_children_of_a_preforking_server_repeat_no_id() {
             let mut ids = IdRuns::default();
             while !stop.load(Ordering::Relaxed) {
                 ids.push(pool.next().unwrap());
+                taken.store(ids.count(), Ordering::Relaxed);
                 if ids.count() % 1000 == 0 {
                     thread::sleep(Duration::from_millis(1));
                 }
             }
             ids
         });
+        // Not while it starts: the standard library holds a lock then, and no thread starts in a child
+        // that inherits it.
+        while taken.load(Ordering::Relaxed) < 1000 {
+            thread::sleep(Duration::from_millis(1));
+        }
         let children: Vec<Forked> = (0..CHILDREN)
             .map(|number| {
                 Forked::doing(|| {
