@@ -89,7 +89,10 @@ impl Terminal {
         let side = self.side();
         let modes = modes(&side);
         let mut child = Command::new("setsid");
-        child.arg("--ctty").arg(command.get_program()).args(command.get_args());
+        // Whoever started the tests may ignore SIGINT, as a shell does for what it runs in the
+        // background. Programs inherit that, and Ctrl-C would not end them.
+        child.args(["--ctty", "env", "--default-signal"]);
+        child.arg(command.get_program()).args(command.get_args());
         child.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
         for name in LOOK {
             child.env_remove(name);
