@@ -12,6 +12,7 @@ use std::io::{PipeReader, Read, Write, pipe};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -93,6 +94,15 @@ fn assert_distinct(lists: &[Vec<u64>]) {
     assert_eq!(all.len(), lists.iter().map(Vec::len).sum::<usize>(), "an ID came twice");
 }
 
+/// Ends the loops of other threads, also when the test fails: a scope waits for them.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_child_starts_with_an_empty_pool_and_the_parent_keeps_its_ids_and_its_connection() {
     let daemon = daemon();
@@ -162,6 +172,59 @@ fn a_fork_of_a_fork_repeats_no_id() {
         ids
     });
     assert_distinct(&[mine, child.join(), take(&pool, 50)]);
+}
+
+#[test]
+fn forks_while_other_threads_take_and_refill_repeat_no_id() {
+    const FORKS: usize = 150;
+    let daemon = daemon();
+    let pool = Pool::tag("orders")
+        .options(patient(&daemon).timeout(Duration::from_secs(120)))
+        .max_chunk(500)
+        .build()
+        .unwrap();
+    let done = AtomicBool::new(false);
+    let lists = thread::scope(|scope| {
+        let _end = SetOnDrop(&done);
+        let takers: Vec<_> = (0..3)
+            .map(|number| {
+                let (pool, done) = (pool.clone(), &done);
+                scope.spawn(move || {
+                    let local = pool.local().unwrap();
+                    let mut mine = Vec::new();
+                    while !done.load(Ordering::Relaxed) {
+                        if number == 0 {
+                            mine.push(local.next().unwrap());
+                        } else {
+                            mine.push(pool.next().unwrap());
+                        }
+                        if mine.len() % 64 == 0 {
+                            thread::sleep(Duration::from_micros(100));
+                        }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        let local = pool.local().unwrap();
+        let mut lists = Vec::new();
+        let mut mine = Vec::new();
+        for _ in 0..FORKS {
+            mine.push(local.next().unwrap());
+            let child = Child::doing(|| {
+                let mut ids = take(&pool, 30);
+                ids.extend((0..30).map(|_| local.next().unwrap()));
+                ids
+            });
+            lists.push(child.join());
+        }
+        lists.push(mine);
+        done.store(true, Ordering::Relaxed);
+        lists.extend(takers.into_iter().map(|taker| taker.join().unwrap()));
+        lists
+    });
+    assert_distinct(&lists);
+    assert!(lists.iter().map(Vec::len).sum::<usize>() > FORKS * 60);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::connection::{BlockingConnection, ExchangeError};
 use super::descriptor::Descriptor;
-use super::dial::Dialer;
+use super::dial::dial;
 use crate::error::Error;
 use crate::fork::ProcessMark;
 use crate::ids::Ids;
@@ -28,7 +28,6 @@ use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
 pub struct Client {
     options: Options,
     timeout: Duration,
-    dialer: Dialer,
     connection: Option<BlockingConnection>,
     /// The process in which the connection was made.
     process: ProcessMark,
@@ -46,7 +45,6 @@ impl Client {
     pub fn new(options: Options) -> Self {
         Self {
             timeout: options.call_timeout(),
-            dialer: Dialer::default(),
             connection: None,
             process: ProcessMark::current(),
             descriptor: None,
@@ -315,16 +313,13 @@ impl Client {
         }
     }
 
-    /// In the child of a fork: closes this copy of the connection, and forgets an attempt to connect
-    /// whose thread does not exist here.
+    /// In the child of a fork: closes this copy of the connection.
     fn leave_parents_connection(&mut self) {
         let process = ProcessMark::current();
         if self.process != process {
             self.process = process;
             self.connection = None;
             self.backoff = Backoff::new(self.options.backoff_range());
-            // Never dropped: its lock may be held for ever by a thread of the parent.
-            std::mem::forget(std::mem::take(&mut self.dialer));
         }
     }
 
@@ -360,7 +355,7 @@ impl Client {
     }
 
     fn connect_once(&mut self, deadline: Instant) -> Result<BlockingConnection, ExchangeError> {
-        let stream = self.dialer.dial(self.options.socket_path(), deadline)?;
+        let stream = dial(self.options.socket_path(), deadline)?;
         BlockingConnection::greet(stream, self.descriptor.as_ref(), deadline, &mut self.out)
     }
 

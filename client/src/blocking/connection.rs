@@ -210,7 +210,7 @@ impl OpenRequests {
 }
 
 /// The time until `deadline`. Never zero, because a socket rejects a timeout of zero.
-fn time_left(deadline: Instant) -> Result<Duration, ExchangeError> {
+pub(super) fn time_left(deadline: Instant) -> Result<Duration, ExchangeError> {
     match deadline.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(ExchangeError::DeadlinePassed),
         left => Ok(left),

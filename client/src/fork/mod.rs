@@ -5,9 +5,13 @@
 //! connections, therefore carries the number of its process, or lies in a page that is wiped.
 
 mod page;
+#[cfg(feature = "blocking")]
+mod thread;
 
 #[cfg(feature = "blocking")]
 pub(crate) use page::{Wipeable, WipedPage};
+#[cfg(feature = "blocking")]
+pub(crate) use thread::start_thread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

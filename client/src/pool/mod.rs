@@ -46,11 +46,10 @@
 //! # Fork
 //!
 //! A child's pool is empty. At its first use it gets a connection and a thread of its own.
-//! The parent's connection stays as it is. Do not fork at the moment in which another thread of the process
-//! starts or ends: Rust's standard library holds a lock then, so in that child no thread starts, and calls
-//! fail at their deadline. Pools need Linux 4.14 or later: [`PoolBuilder::build`] fails
-//! where the kernel cannot wipe memory in a child. Do not call `fork` in a signal handler that returns
-//! into a call of a pool, and do not restore a snapshot of a process (CRIU, SnapStart) more than once.
+//! The parent's connection stays as it is. This holds whatever other threads of the process do at the
+//! moment of the fork. Pools need Linux 4.14 or later: [`PoolBuilder::build`] fails where the kernel
+//! cannot wipe memory in a child. Do not call `fork` in a signal handler that returns into a call of a
+//! pool, and do not restore a snapshot of a process (CRIU, SnapStart) more than once.
 
 mod builder;
 mod local;

@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Instant;
 
 use super::plan::{Due, Level, RefillPlan};
@@ -15,12 +15,13 @@ use super::supply::{Failure, Supply};
 use super::tickets::Lease;
 use crate::blocking::Client;
 use crate::error::Error;
+use crate::fork::start_thread;
 use crate::wire::Run;
 
 /// Starts the thread.
-pub(super) fn start(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+pub(super) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let shared = Arc::clone(shared);
-    thread::Builder::new().name("leaf-pool".into()).spawn(move || Refiller::new(&shared).run())
+    start_thread(c"leaf-pool", move || Refiller::new(&shared).run())
 }
 
 struct Refiller<'a> {
@@ -51,8 +52,13 @@ impl<'a> Refiller<'a> {
     fn run(mut self) {
         // Set once a caller has asked, until the next attempt.
         let mut asked = false;
-        while !self.filler.shared.closed.load(Ordering::Acquire) {
+        self.filler.supply.refilled_here();
+        loop {
             asked |= self.filler.supply.take_asked();
+            // After the flag: whoever closes the pool asks too.
+            if self.filler.shared.closed.load(Ordering::Acquire) {
+                return;
+            }
             self.filler.fill();
             let next = match self.filler.due(asked) {
                 Due::Lease(count) => {

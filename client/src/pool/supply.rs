@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
-use std::thread::{JoinHandle, Thread};
+use std::thread::{self, Thread};
 use std::time::Instant;
 
 use super::tickets::Lease;
@@ -23,7 +23,9 @@ pub(super) struct Supply {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     returned: Mutex<Vec<Lease>>,
-    refiller: Mutex<Option<JoinHandle<()>>>,
+    /// Whether the refill thread was started, or is about to be.
+    started: AtomicBool,
+    /// The refill thread, once it runs.
     thread: OnceLock<Thread>,
     asked: AtomicBool,
     pub(super) counters: Counters,
@@ -137,32 +139,30 @@ impl Supply {
     ///
     /// # Errors
     /// That of `start`. The next caller tries again.
-    pub(super) fn ask(&self, start: impl FnOnce() -> io::Result<JoinHandle<()>>) -> io::Result<()> {
-        let asked = self.asked.swap(true, Ordering::AcqRel);
-        match self.thread.get() {
-            Some(_) if asked => {}
-            Some(thread) => thread.unpark(),
-            None => {
-                // Whoever has the lock starts the thread.
-                if let Ok(mut refiller) = self.refiller.try_lock()
-                    && refiller.is_none()
-                {
-                    let handle = start()?;
-                    let thread = self.thread.get_or_init(|| handle.thread().clone());
-                    // A caller that asked after the thread's first look could not wake it yet.
-                    thread.unpark();
-                    *refiller = Some(handle);
-                }
-            }
+    pub(super) fn ask(&self, start: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if self.wake_refiller() || self.started.swap(true, Ordering::AcqRel) {
+            return Ok(());
         }
-        Ok(())
+        start().inspect_err(|_| self.started.store(false, Ordering::Release))
     }
 
-    /// Wakes the refill thread, if there is one.
-    pub(super) fn wake_refiller(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
+    /// Wakes the refill thread, unless it has yet to look since the last call. Returns whether it runs.
+    pub(super) fn wake_refiller(&self) -> bool {
+        // The thread tells who it is and then takes this flag: if it has missed the flag, it is known here.
+        let asked = self.asked.swap(true, Ordering::AcqRel);
+        match self.thread.get() {
+            Some(_) if asked => true,
+            Some(thread) => {
+                thread.unpark();
+                true
+            }
+            None => false,
         }
+    }
+
+    /// Tells that the current thread is the refill thread.
+    pub(super) fn refilled_here(&self) {
+        self.thread.get_or_init(thread::current);
     }
 
     /// Whether somebody has asked since the last call.
@@ -213,7 +213,10 @@ mod tests {
         let hears = || hears.recv_timeout(Duration::from_secs(60)).expect("the thread looks");
         let refiller = Arc::clone(&supply);
         let start = || {
-            let thread = thread::Builder::new().spawn(move || {
+            // Another caller asks before anybody knows the thread.
+            supply.ask(|| panic!("it was started"))?;
+            thread::Builder::new().spawn(move || {
+                refiller.refilled_here();
                 let mut words = 0;
                 while words < 2 {
                     let asked = refiller.take_asked();
@@ -224,13 +227,26 @@ mod tests {
                     }
                 }
             })?;
-            // It hears the caller that starts it, and finds nothing more to do.
-            assert!(hears() && !hears());
-            // Another caller asks before anybody knows the thread.
-            supply.ask(|| panic!("it was started"))?;
-            Ok(thread)
+            Ok(())
         };
         supply.ask(start).unwrap();
+        // It hears the callers, and finds nothing more to do.
+        assert!(hears() && !hears());
+        supply.ask(|| panic!("it runs")).unwrap();
         while !hears() {}
+    }
+
+    #[test]
+    fn a_thread_that_could_not_start_is_started_for_the_next_caller() {
+        let supply = Supply::default();
+        let full = || Err(io::Error::from(io::ErrorKind::OutOfMemory));
+        assert!(supply.ask(full).is_err());
+        let mut started = false;
+        let start = || {
+            started = true;
+            Ok(())
+        };
+        supply.ask(start).unwrap();
+        assert!(started);
     }
 }
