@@ -1,4 +1,4 @@
-//! A thread that works until it is told to stop.
+//! Threads that work until they are told to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,5 +47,16 @@ impl<T: Send + 'static> Background<T> {
     pub(crate) fn try_finish(self) -> std::thread::Result<T> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join()
+    }
+}
+
+/// Tells the threads of a scope to stop when it is dropped, also when the test fails: the scope waits for
+/// them.
+#[derive(Debug)]
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -55,7 +55,7 @@ pub mod watch;
 pub mod workers;
 pub mod zookeeper;
 
-pub use background::Background;
+pub use background::{Background, SetOnDrop};
 pub use caller::Caller;
 pub use daemon::Daemon;
 pub use database::Database;

@@ -12,7 +12,7 @@ use leafd_tests::database::Kind;
 use leafd_tests::forked::{Forked, IdRuns};
 use leafd_tests::long::short_or_long;
 use leafd_tests::other_user::open_to_all;
-use leafd_tests::{Database, PATIENCE, UniqueIds};
+use leafd_tests::{Database, PATIENCE, SetOnDrop, UniqueIds};
 use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 
 fn pool(home: &Home) -> Pool {
@@ -34,15 +34,6 @@ fn next_in_the_end(pool: &Pool) -> u64 {
     }
 }
 
-/// Ends the loops of other threads, also when the test fails: a scope waits for them.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn eight_children_of_a_preforking_server_repeat_no_id() {
     const CHILDREN: u64 = 8;
@@ -55,7 +46,7 @@ fn eight_children_of_a_preforking_server_repeat_no_id() {
     (0..1000).for_each(|_| mine.push(pool.next().unwrap()));
     let local = pool.local().unwrap();
     mine.push(local.next().unwrap());
-    let (stop, taken) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
     let others = thread::scope(|scope| {
         let _end = SetOnDrop(&stop);
         // Another thread of the parent takes while the parent forks.
@@ -63,18 +54,12 @@ fn eight_children_of_a_preforking_server_repeat_no_id() {
             let mut ids = IdRuns::default();
             while !stop.load(Ordering::Relaxed) {
                 ids.push(pool.next().unwrap());
-                taken.store(ids.count(), Ordering::Relaxed);
                 if ids.count() % 1000 == 0 {
                     thread::sleep(Duration::from_millis(1));
                 }
             }
             ids
         });
-        // Not while it starts: the standard library holds a lock then, and no thread starts in a child
-        // that inherits it.
-        while taken.load(Ordering::Relaxed) < 1000 {
-            thread::sleep(Duration::from_millis(1));
-        }
         let children: Vec<Forked> = (0..CHILDREN)
             .map(|number| {
                 Forked::doing(|| {
