@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::PATIENCE;
 use crate::daemon::Home;
+use crate::log::Log;
 use crate::openapi;
 
 /// Where a daemon serves HTTP.
@@ -26,7 +27,13 @@ impl HttpPlace {
     /// The port of the daemon that was started last in this folder, as its log says.
     #[must_use]
     pub fn of(home: &Home) -> Self {
-        let log = home.log().wait_for("serving HTTP; try: ");
+        Self::in_log(&home.log(), 1)
+    }
+
+    /// The port of the daemon with this log, after it has started this many times.
+    #[must_use]
+    pub fn in_log(log: &Log<'_>, starts: usize) -> Self {
+        let log = log.wait_times("serving HTTP; try: ", starts);
         let line =
             log.lines().rfind(|line| line.contains("serving HTTP; try: ")).expect("the line");
         let (_, url) = line.split_once("http://").expect("an address in the line");

@@ -32,6 +32,17 @@ pub fn objects(path: &Path) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// A manifest's file with its lines for HTTP in force, in `folder`.
+#[must_use]
+pub fn with_http(name: &str, folder: &Path) -> PathBuf {
+    let output =
+        Command::new(path("with-http")).arg(path(name)).output().expect("with-http starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = folder.join(name);
+    std::fs::write(&file, output.stdout).expect("the manifest");
+    file
+}
+
 /// The object with this kind and name.
 #[must_use]
 pub fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {

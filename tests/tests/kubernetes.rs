@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
-use leafd_tests::manifest::{SECRETS, SHIPPED, check, containers, find, objects, path, pods};
+use leafd_tests::manifest::{
+    SECRETS, SHIPPED, check, containers, find, objects, path, pods, with_http,
+};
 use leafd_tests::manual;
 use serde_json::{Value, json};
 
@@ -198,4 +200,55 @@ fn variables_of_leafds_containers_are_keys_of_its_configuration() {
     set.retain(|name| name.starts_with("LEAFD_"));
     assert!(set.contains("LEAFD_WORKER_IDENTITY"), "{set:?}");
     assert!(set.is_subset(&keys), "{set:?}");
+}
+
+#[test]
+fn with_http_in_force_variable_port_probes_and_annotations_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in SHIPPED {
+        let before = objects(&path(name));
+        let objects = objects(&with_http(name, folder.path()));
+        // Not the text: nothing else became part of the manifest.
+        assert_eq!(before.len(), objects.len(), "{name}");
+        let object = objects.iter().find(|object| {
+            let pod = &object["spec"]["template"]["spec"];
+            containers(pod).iter().any(|container| container["name"] == "leafd")
+        });
+        let template = &object.unwrap()["spec"]["template"];
+        let notes = &template["metadata"]["annotations"];
+        assert_eq!(notes["prometheus.io/scrape"], "true", "{name}");
+        let all = containers(&template["spec"]);
+        let leafd = all.iter().find(|container| container["name"] == "leafd").unwrap();
+        let find = |list: &str, name: &str| {
+            let list = leafd[list].as_array().unwrap();
+            list.iter().find(|one| one["name"] == name).unwrap().clone()
+        };
+        let listen = find("env", "LEAFD_HTTP_LISTEN")["value"].as_str().unwrap().to_owned();
+        let port = find("ports", "leafd-http")["containerPort"].to_string();
+        assert_eq!(listen, format!("0.0.0.0:{port}"), "{name}");
+        assert_eq!(notes["prometheus.io/port"], port.as_str(), "{name}");
+        let mut asked = BTreeSet::new();
+        for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+            let get = &leafd[probe]["httpGet"];
+            if !get.is_null() {
+                assert_eq!(get["port"], "leafd-http", "{name}: {probe}");
+                assert!(leafd[probe]["exec"].is_null(), "{name}: {probe}");
+                asked.insert(get["path"].as_str().unwrap().to_owned());
+            }
+        }
+        assert_eq!(asked, ["/livez", "/readyz"].map(str::to_owned).into(), "{name}");
+    }
+}
+
+#[test]
+fn with_http_refuses_what_is_no_manifest() {
+    let with_http = |arguments: &[&str]| {
+        std::process::Command::new(path("with-http")).args(arguments).output().unwrap()
+    };
+    for arguments in [&[][..], &["no-such.yaml"], &["a.yaml", "b.yaml"]] {
+        let output = with_http(arguments);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}");
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(words.starts_with("usage: kubernetes/with-http MANIFEST"), "{words}");
+    }
 }

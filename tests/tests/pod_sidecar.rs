@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use leafd_tests::database::Kind;
-use leafd_tests::manifest::{containers, objects, path, pods};
+use leafd_tests::manifest::{containers, objects, path, pods, with_http};
 use leafd_tests::pod::{Application, NameServer, Pod, Podman, apart, servers};
 use leafd_tests::{Database, Ensemble};
 use serde_json::{Value, json};
@@ -24,14 +24,31 @@ impl Sidecar {
     /// Runs the manifest with the addresses of the tests' servers, and waits for the startup probe, as
     /// Kubernetes does before it starts the application.
     fn play() -> Self {
+        Self::play_file(&path("sidecar.yaml"), |_| ())
+    }
+
+    /// The same, with HTTP.
+    fn play_with_http() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = with_http("sidecar.yaml", folder.path());
+        Self::play_file(&file, servers::serve_http_on_any_port)
+    }
+
+    fn play_file(file: &Path, change: fn(&mut [Value])) -> Self {
         let podman = Podman::shared(Path::new(env!("CARGO_BIN_EXE_pod_application")));
         let database = Database::with_tag(Kind::MariaDb, "orders", 1000);
         let ensemble = Ensemble::shared();
         let chroot = ensemble.fresh_path();
-        let mut objects = apart(&objects(&path("sidecar.yaml")));
+        let mut objects = apart(&objects(file));
+        change(&mut objects);
         servers::set(&mut objects, &database, &(ensemble.connect_string() + &chroot));
         let pod = Pod::play(podman, &objects);
-        pod.wait_probe("leafd", &container(&objects, "leafd")["startupProbe"]);
+        let probe = &container(&objects, "leafd")["startupProbe"];
+        if probe["httpGet"].is_null() {
+            pod.wait_probe("leafd", probe);
+        } else {
+            pod.wait_http_probe("leafd", probe, &pod.http("leafd", 1));
+        }
         Self { pod, objects, tree: chroot + "/snowflake/leaf", _database: database }
     }
 
@@ -128,4 +145,21 @@ fn a_sidecar_that_is_stopped_ends_with_0_and_releases_its_worker_id() {
     assert_eq!(tree.children(&free).len(), 1, "{}", sidecar.pod.log("leafd"));
     let (code, _, errors) = sidecar.pod.exec("orders", &["leafctl", "health"]);
     assert_eq!(code, Some(69), "{errors}");
+}
+
+#[test]
+fn a_sidecar_with_http_answers_probes_prometheus_and_callers_of_java_leaf() {
+    let sidecar = Sidecar::play_with_http();
+    // Ready, so it has a worker ID.
+    let place = sidecar.pod.http("leafd", 1);
+    let snowflake: u64 = place.get("/api/snowflake/get/orders").expect(200).text().parse().unwrap();
+    assert!(snowflake > 0 && place.leaf_id("orders") > 0);
+    assert!(place.get("/metrics").expect(200).text().contains("leafd_build_info"));
+    sidecar.application().goes_on("the application gets IDs over the socket");
+    sidecar.pod.kill("leafd");
+    let liveness = &container(&sidecar.objects, "leafd")["livenessProbe"];
+    sidecar.application().goes_on("IDs after a kill");
+    let place = sidecar.pod.http("leafd", 2);
+    sidecar.pod.wait_http_probe("leafd", liveness, &place);
+    assert!(place.leaf_id("orders") > 0);
 }

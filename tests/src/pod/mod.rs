@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::http::HttpPlace;
 use crate::log::Log;
 
 pub use application::Application;
@@ -91,7 +92,21 @@ impl Pod {
         out
     }
 
-    /// Waits until a probe succeeds. `probe` is its description in the manifest.
+    /// Where a container serves HTTP after it has started this many times, as its log says.
+    #[must_use]
+    pub fn http(&self, container: &str, starts: usize) -> HttpPlace {
+        HttpPlace::in_log(&self.log(container), starts)
+    }
+
+    /// Waits until a probe by HTTP succeeds. `probe` is its description in the manifest.
+    pub fn wait_http_probe(&self, container: &str, probe: &Value, place: &HttpPlace) {
+        let path = probe["httpGet"]["path"].as_str().expect("a path");
+        self.wait_until(container, path, || {
+            place.try_connect().is_ok_and(|mut client| client.get(path).status == 200)
+        });
+    }
+
+    /// Waits until a probe that is a command succeeds. `probe` is its description in the manifest.
     pub fn wait_probe(&self, container: &str, probe: &Value) {
         let command = probe["exec"]["command"].as_array().expect("a command");
         let command: Vec<_> = command.iter().filter_map(Value::as_str).collect();

@@ -25,3 +25,24 @@ pub fn set(objects: &mut [Value], database: &Database, zookeeper: &str) {
         }
     }
 }
+
+/// Lets leafd serve HTTP on any port of loopback, since all pods share this host's ports.
+pub fn serve_http_on_any_port(objects: &mut [Value]) {
+    let lists = ["/spec/template/spec/initContainers", "/spec/template/spec/containers"];
+    let mut changed = 0;
+    for object in objects {
+        for list in lists {
+            let containers = object.pointer_mut(list).and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                let variables = container["env"].as_array_mut();
+                for variable in variables.into_iter().flatten() {
+                    if variable["name"] == "LEAFD_HTTP_LISTEN" {
+                        variable["value"] = json!("127.0.0.1:0");
+                        changed += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(changed, 1, "one container serves HTTP");
+}
