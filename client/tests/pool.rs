@@ -150,7 +150,9 @@ fn never_more_than_two_chunks_are_held_however_the_ids_are_taken() {
         done.store(true, Ordering::Relaxed);
         watcher.join().unwrap()
     });
-    assert!(most <= 10_000, "{most}");
+    // The watcher reads one counter after the other, so what is on its way to one of the three handles may
+    // count twice: at most a sixteenth of a chunk each.
+    assert!(most <= 10_000 + 3 * 5_000 / 16, "{most}");
 }
 
 #[test]

@@ -130,15 +130,17 @@ impl LocalPool {
             }
             supply.lose(lease.count);
         }
-        let mut mine = None;
-        let outdated = self.pool.take_leases(self.batch(), |lease| {
-            supply.counters.lent.fetch_add(lease.count, Relaxed);
+        let (mut mine, mut taken) = (None, 0);
+        let reserved = self.reserve();
+        let outdated = self.pool.take_leases(reserved, |lease| {
+            taken += lease.count;
             if mine.is_none() {
                 mine = Some(lease);
             } else {
                 supply.give_back(lease);
             }
         });
+        supply.counters.lent.fetch_sub(reserved - taken, Relaxed);
         // The next record may be too old as well. Taking one ID drops those that are.
         let id = match mine {
             Some(lease) => Some(self.begin(lease)),
@@ -149,14 +151,19 @@ impl LocalPool {
         id
     }
 
-    /// How many IDs to take from the pool. Handles that took much and use little leave others less: all
-    /// together hold at most half of the largest chunk, so that the pool keeps its promise.
-    fn batch(&self) -> u64 {
+    /// Counts as lent what this handle may take from the pool, and returns how many IDs that is. Handles
+    /// that took much and use little leave others less: all together hold at most half of the largest
+    /// chunk, so that the pool keeps its promise. Before they are taken: two handles must not both take
+    /// the last of it, and the refill thread must not miss IDs that are on their way.
+    fn reserve(&self) -> u64 {
         let counters = &self.pool.supply().counters;
         let handles = counters.locals.load(Relaxed).max(1);
-        let room = self.pool.shared().settings.rule.max / 2;
-        let room = room.saturating_sub(counters.lent.load(Relaxed));
-        (counters.chunk.load(Relaxed) / (PART * handles)).min(room).max(1)
+        let wanted = (counters.chunk.load(Relaxed) / (PART * handles)).max(1);
+        let lent = counters.lent.fetch_add(wanted, Relaxed);
+        let room = (self.pool.shared().settings.rule.max / 2).saturating_sub(lent);
+        let reserved = wanted.min(room).max(1);
+        counters.lent.fetch_sub(wanted - reserved, Relaxed);
+        reserved
     }
 
     fn begin(&self, lease: Lease) -> u64 {
