@@ -241,6 +241,22 @@ fn with_http_in_force_variable_port_probes_and_annotations_agree() {
 }
 
 #[test]
+fn with_http_keeps_what_an_operator_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, changed) = (folder.path().join("of=mine.yaml"), folder.path().join("http.yaml"));
+    let text = std::fs::read_to_string(path("sidecar.yaml")).unwrap();
+    std::fs::write(&file, text.replace("8736", "9000")).unwrap();
+    let output = std::process::Command::new(path("with-http")).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    std::fs::write(&changed, output.stdout).unwrap();
+    let (_, pod) = pods(&objects(&changed)).remove(0);
+    let leafd = &containers(&pod)[0];
+    let has = |list: &str, one: Value| leafd[list].as_array().unwrap().contains(&one);
+    assert!(has("env", json!({"name": "LEAFD_HTTP_LISTEN", "value": "0.0.0.0:9000"})), "{leafd}");
+    assert!(has("ports", json!({"name": "leafd-http", "containerPort": 9000})), "{leafd}");
+}
+
+#[test]
 fn with_http_refuses_what_is_no_manifest() {
     let with_http = |arguments: &[&str]| {
         std::process::Command::new(path("with-http")).args(arguments).output().unwrap()
@@ -251,4 +267,9 @@ fn with_http_refuses_what_is_no_manifest() {
         let words = String::from_utf8(output.stderr).unwrap();
         assert!(words.starts_with("usage: kubernetes/with-http MANIFEST"), "{words}");
     }
+    let readme = path("../README.md");
+    let output = with_http(&[readme.to_str().unwrap()]);
+    let words = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("no comments for HTTP"), "{words}");
 }
