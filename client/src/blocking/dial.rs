@@ -3,7 +3,7 @@
 //! wait for at most the socket's send timeout.
 
 use std::io;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{self, UnixStream};
 use std::path::Path;
 use std::time::Instant;
 
@@ -15,6 +15,11 @@ use super::connection::{ExchangeError, time_left};
 
 /// Connects. The stream's write timeout is still what was left before the deadline.
 pub(super) fn dial(path: &Path, deadline: Instant) -> Result<UnixStream, ExchangeError> {
+    // Its checks, and its messages. An empty path would be an abstract name that anybody may have.
+    net::SocketAddr::from_pathname(path)?;
+    if path.as_os_str().is_empty() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is empty").into());
+    }
     let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
     let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(io::Error::from)?;
@@ -94,9 +99,19 @@ mod tests {
     #[test]
     fn a_path_that_no_socket_can_have_is_an_error() {
         let deadline = Instant::now() + Duration::from_secs(60);
-        for path in ["/nowhere/at/all", "", &"x".repeat(200), "a\0b"] {
-            let refused = dial(Path::new(path), deadline);
-            assert!(matches!(refused, Err(ExchangeError::Lost(_))), "{path:?}: {refused:?}");
+        for (path, words) in [
+            ("/nowhere/at/all", "No such file or directory"),
+            ("", "the path is empty"),
+            (&"x".repeat(108), "path must be shorter than SUN_LEN"),
+            ("a\0b", "null bytes"),
+        ] {
+            match dial(Path::new(path), deadline) {
+                Err(ExchangeError::Lost(failure)) => {
+                    let told = format!("{failure:?}");
+                    assert!(told.contains(words), "{path:?}: {told}");
+                }
+                other => panic!("{path:?}: {other:?}"),
+            }
         }
     }
 }

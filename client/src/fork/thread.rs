@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
-/// What `std::thread` gives a thread.
+/// What `std::thread` gives a thread by default.
 const STACK_BYTES: usize = 2 * 1024 * 1024;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -96,8 +96,18 @@ mod tests {
     #[test]
     fn a_thread_starts_in_a_child_that_was_forked_while_others_start_and_end() {
         use std::sync::atomic::{AtomicBool, Ordering};
+        /// Ends the other threads, also when the test fails: the scope waits for them.
+        struct SetOnDrop<'a>(&'a AtomicBool);
+
+        impl Drop for SetOnDrop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _end = SetOnDrop(&done);
             for _ in 0..2 {
                 scope.spawn(|| {
                     while !done.load(Ordering::Relaxed) {
@@ -113,7 +123,6 @@ mod tests {
                         receiver.recv_timeout(Duration::from_secs(60)).unwrap_or(u64::MAX)
                     })
             });
-            done.store(true, Ordering::Relaxed);
             assert!(forks);
         });
     }

@@ -73,7 +73,8 @@ impl PoolBuilder {
         self
     }
 
-    /// Calls `listener` for each outage and for its end, from the refill thread, which waits for it.
+    /// Calls `listener` for each outage and for its end, from the refill thread, which waits for it. Only
+    /// the kernel knows the name of that thread, `leaf-pool`.
     pub fn on_event(mut self, listener: impl Fn(&PoolEvent) + Send + Sync + 'static) -> Self {
         self.0.listener = Some(Arc::new(listener));
         self

@@ -47,7 +47,8 @@
 //!
 //! A child's pool is empty. At its first use it gets a connection and a thread of its own.
 //! The parent's connection stays as it is. This holds whatever other threads of the process do at the
-//! moment of the fork. Pools need Linux 4.14 or later: [`PoolBuilder::build`] fails where the kernel
+//! moment of the fork, if that is the C library's `fork` and the allocator works in its children, as
+//! glibc's does. Pools need Linux 4.14 or later: [`PoolBuilder::build`] fails where the kernel
 //! cannot wipe memory in a child. Do not call `fork` in a signal handler that returns into a call of a
 //! pool, and do not restore a snapshot of a process (CRIU, SnapStart) more than once.
 

@@ -57,7 +57,13 @@ impl Future for Next<'_> {
         }
         // The refill thread has to know the deadline, too.
         match pool.ask() {
-            Ok(()) => Poll::Pending,
+            Ok(()) => {
+                // Another caller may be starting the thread, and may fail: nobody would wake this one.
+                if !supply.is_refilled() {
+                    context.waker().wake_by_ref();
+                }
+                Poll::Pending
+            }
             Err(error) => Poll::Ready(Err(error)),
         }
     }

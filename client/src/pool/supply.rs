@@ -160,6 +160,11 @@ impl Supply {
         }
     }
 
+    /// Whether the refill thread runs.
+    pub(super) fn is_refilled(&self) -> bool {
+        self.thread.get().is_some()
+    }
+
     /// Tells that the current thread is the refill thread.
     pub(super) fn refilled_here(&self) {
         self.thread.get_or_init(thread::current);
