@@ -42,6 +42,7 @@ impl ProcessMark {
     }
 
     /// The number of the process.
+    #[cfg(feature = "blocking")]
     pub(crate) const fn number(self) -> u64 {
         self.0
     }

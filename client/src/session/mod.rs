@@ -13,7 +13,9 @@ pub(crate) use backoff::Backoff;
 pub(crate) use checked_call::CheckedCall;
 pub(crate) use event::DaemonEvent;
 pub(crate) use failure::ConnectionFailure;
-pub(crate) use hello::{FIRST_CALL_ID, Limits, greet, welcome};
+#[cfg(feature = "blocking")]
+pub(crate) use hello::Limits;
+pub(crate) use hello::{FIRST_CALL_ID, greet, welcome};
 
 use std::time::Duration;
 
