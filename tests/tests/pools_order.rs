@@ -1,42 +1,19 @@
-//! The order of a pool's IDs, and that nobody waits in vain, with all ways to take them side by side on a
-//! real leafd, while chunks run out, IDs become too old, and leafd is killed.
+//! Threads take IDs from one pool in every way at once, from a real leafd, while chunks run out, IDs become
+//! too old, and leafd is killed. IDs rise in the order of the calls, and every call returns one.
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use leaf_client::pool::{Pool, PoolBuilder};
 use leafd_tests::daemon::Home;
 use leafd_tests::long::short_or_long;
 use leafd_tests::{PATIENCE, SetOnDrop, UniqueIds};
+use tokio::runtime::Builder;
 
 /// How long each kind of pool is used.
 fn span() -> Duration {
     Duration::from_secs(short_or_long(3, 60))
-}
-
-/// Wakes a thread that waits for a future.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 /// The highest ID that any ordered call has returned.
@@ -75,7 +52,9 @@ fn use_in_every_way(pool: &Pool, seen: &UniqueIds, mut meanwhile: impl FnMut()) 
         let takers = [
             scope.spawn(|| until_done(Box::new(|| one(&|| pool.next().unwrap())))),
             scope.spawn(|| {
-                until_done(Box::new(|| one(&|| block_on(pool.next_async()).unwrap())));
+                let runtime = Builder::new_current_thread().build().unwrap();
+                let next = || runtime.block_on(pool.next_async()).unwrap();
+                until_done(Box::new(|| one(&next)));
             }),
             scope.spawn(|| {
                 until_done(Box::new(|| {
