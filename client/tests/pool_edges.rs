@@ -101,7 +101,12 @@ fn answers_in_another_order_than_the_requests_change_no_order() {
     daemon.answer_in_reverse(4);
     let builder = Pool::tag("orders").options(patient(&daemon)).min_chunk(400).max_chunk(400);
     let pool = builder.build().unwrap();
-    let ids: Vec<u64> = (0..4_000).map(|_| pool.next().unwrap()).collect();
+    // A pool in a hurry would ask for more than four requests bring.
+    let slowly = || {
+        thread::sleep(Duration::from_micros(700));
+        pool.next().unwrap()
+    };
+    let ids: Vec<u64> = std::iter::repeat_with(slowly).take(2_000).collect();
     assert!(ids.is_sorted_by(|one, next| one < next));
     assert_eq!(daemon.peak_in_flight(), 4);
 }

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fork::{ProcessMark, Wipeable, WipedPage};
 
 /// A batch is this part of a chunk, divided by the number of local handles.
-const PART: u64 = 16;
+const PART: u64 = 8;
 
 /// What a handle holds, in a page that a fork wipes: the child's copy of a handle is empty. Only one
 /// thread uses it, so the operations are plain loads and stores.

@@ -37,7 +37,8 @@
 //! # Refills
 //!
 //! The pool leases in the background, by a thread of its own, once half of a chunk is used. A chunk lasts
-//! about a second at the rate of the last one, between 100 and 1,000,000 IDs. While the daemon does not
+//! about a second at the rate of the last one, between 100 and 1,000,000 IDs. If even the largest lasts for less
+//! than a quarter of that time, the pool leases up to two at once. While the daemon does not
 //! answer, the pool gives what it holds ([`PoolStats::held`], [`Pool::seconds_left`]); after that, calls
 //! wait until their deadline and get the error of the last attempt. An error that does not pass by itself,
 //! such as `Forbidden`, is returned at once. [`PoolBuilder::on_event`] reports an outage once, when it has

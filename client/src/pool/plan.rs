@@ -5,8 +5,12 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::wire::ErrorCode;
 
-/// The most IDs that one lease takes.
+/// The most IDs of a chunk.
 pub(super) const MAX_CHUNK: u64 = 1_000_000;
+
+/// A pool that uses this many of the largest chunks in the time that one should last is in a hurry. It leases
+/// whatever it may hold: a lease costs the same whatever its size, so it then comes less often.
+const HURRY: f64 = 4.0;
 
 /// How long leases have to fail before that is an outage. A restart of the daemon takes less.
 const OUTAGE: Duration = Duration::from_secs(1);
@@ -73,7 +77,9 @@ pub(super) struct RefillPlan {
     rule: ChunkRule,
     backoff: (Duration, Duration),
     chunk: u64,
-    /// IDs of one chunk, because of a quota.
+    /// The size of the last lease that was due.
+    asked_for: u64,
+    /// IDs of one lease, because of a quota.
     quota: Option<Limit>,
     /// The last lease, and what was taken before it.
     last: Option<(Instant, u64)>,
@@ -84,8 +90,8 @@ pub(super) struct RefillPlan {
 
 impl RefillPlan {
     pub(super) const fn new(rule: ChunkRule, backoff: (Duration, Duration)) -> Self {
-        let chunk = rule.min;
-        Self { rule, backoff, chunk, quota: None, last: None, rate: 0.0, trouble: None }
+        let (chunk, asked_for) = (rule.min, 0);
+        Self { rule, backoff, chunk, asked_for, quota: None, last: None, rate: 0.0, trouble: None }
     }
 
     /// What to do now. `asked`: somebody has asked since the last attempt.
@@ -104,7 +110,15 @@ impl RefillPlan {
         self.chunk = self.next_chunk(now, level);
         // Never more than two of the largest chunks, whatever local handles hold.
         let room = (2 * self.rule.max).saturating_sub(level.left + level.lent).max(self.rule.min);
-        Due::Lease(self.chunk.min(room))
+        let wanted = if self.in_a_hurry() { room } else { self.chunk.min(room) };
+        self.asked_for = wanted.min(self.quota(now)).max(1);
+        Due::Lease(self.asked_for)
+    }
+
+    /// Whether even the largest chunk is used up far too soon.
+    fn in_a_hurry(&self) -> bool {
+        let used_meanwhile = self.rate * self.rule.lasts.as_secs_f64();
+        self.chunk == self.rule.max && used_meanwhile > HURRY * self.rule.max as f64
     }
 
     /// The size of the next chunk: what was used since the last lease, as a rate.
@@ -143,7 +157,7 @@ impl RefillPlan {
             if let Some(count) = count {
                 self.quota = Some(Limit { count, until: now + LIMIT_HOLDS });
             }
-            if refusal.code() == ErrorCode::BadCount && refusal.detail < self.chunk {
+            if refusal.code() == ErrorCode::BadCount && count < Some(self.asked_for) {
                 return (false, now);
             }
         }

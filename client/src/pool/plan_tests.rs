@@ -77,13 +77,41 @@ fn the_fastest_user_gets_the_largest_chunk_after_five_leases() {
     let mut bench = Bench::new(RULE);
     let sizes: Vec<u64> = (0..6)
         .map(|_| {
-            let size = bench.lease();
-            let left = bench.level.left;
-            bench.use_up(left, MS);
-            size
+            bench.lease();
+            bench.use_up(bench.level.left, MS);
+            bench.plan.chunk()
         })
         .collect();
     assert_eq!(sizes, [100, 800, 6_400, 51_200, 409_600, MAX_CHUNK]);
+}
+
+#[test]
+fn a_user_that_is_far_too_fast_for_the_largest_chunk_leases_whatever_the_pool_may_hold() {
+    let mut bench = Bench::new(RULE);
+    for _ in 0..6 {
+        bench.lease();
+        bench.use_up(bench.level.left, MS);
+    }
+    assert_eq!(bench.lease(), 2 * MAX_CHUNK);
+    bench.use_up(3 * MAX_CHUNK / 2, MS);
+    assert_eq!(bench.lease(), 3 * MAX_CHUNK / 2);
+    // Four chunks a second are not too fast.
+    bench.use_up(3 * MAX_CHUNK / 2, 375 * MS);
+    assert_eq!(bench.lease(), MAX_CHUNK);
+}
+
+#[test]
+fn a_limit_between_one_chunk_and_two_is_learned_at_once() {
+    let mut bench = Bench::new(ChunkRule { max: 1_000, ..RULE });
+    for _ in 0..3 {
+        bench.lease();
+        bench.use_up(bench.level.left, MS);
+    }
+    assert_eq!(bench.due(), Due::Lease(2_000));
+    assert_eq!(bench.refused(ErrorCode::BadCount, 1_500), (false, Duration::ZERO));
+    assert_eq!(bench.due(), Due::Lease(1_500));
+    // The same limit again is trouble: there is nothing left to learn.
+    assert!(bench.refused(ErrorCode::BadCount, 1_500).1 > Duration::ZERO);
 }
 
 #[test]
@@ -123,6 +151,16 @@ fn a_limit_that_is_no_lower_is_trouble_and_not_tried_at_once_again() {
     bench.due();
     let (reported, pause) = bench.refused(ErrorCode::BadCount, 100_000);
     assert!(reported && pause > Duration::ZERO);
+}
+
+#[test]
+fn a_limit_of_nothing_is_tried_with_pauses() {
+    let mut bench = Bench::new(RULE);
+    bench.due();
+    // No leafd says so.
+    assert_eq!(bench.refused(ErrorCode::BadCount, 0), (false, Duration::ZERO));
+    assert_eq!(bench.due(), Due::Lease(1));
+    assert!(bench.refused(ErrorCode::BadCount, 0).1 > Duration::ZERO);
 }
 
 #[test]
@@ -209,7 +247,7 @@ proptest! {
                 }
                 _ => {
                     if let Due::Lease(count) = bench.due() {
-                        prop_assert!(count >= 1 && count <= rule.max);
+                        prop_assert!(count >= 1 && count <= 2 * rule.max);
                         // With local handles that hold everything, one small chunk comes on top.
                         let held = bench.level.left + bench.level.lent;
                         prop_assert!(held + count <= (2 * rule.max).max(held + rule.min));

@@ -126,16 +126,14 @@ impl Filler<'_> {
             }
         }
         for run in runs {
-            let count = u64::from(run.count);
-            self.supply.counters.leased.fetch_add(count, Ordering::Relaxed);
-            // A caller that comes to a record looks whether half of the chunk is used. An answer of one
-            // run may be the whole chunk, so it becomes two records.
-            let half = if runs.len() == 1 { count / 2 } else { 0 };
-            for (first, count) in [(run.first, half), (run.first + half, count - half)] {
-                if count > 0 {
-                    self.supply.counters.backlog.fetch_add(count, Ordering::Relaxed);
-                    self.backlog.push_back(Lease { first, count, born });
-                }
+            let (mut first, mut left) = (run.first, u64::from(run.count));
+            self.supply.counters.leased.fetch_add(left, Ordering::Relaxed);
+            self.supply.counters.backlog.fetch_add(left, Ordering::Relaxed);
+            let size = record_size(left, self.plan.chunk());
+            while left > 0 {
+                let count = left.min(size);
+                self.backlog.push_back(Lease { first, count, born });
+                (first, left) = (first + count, left - count);
             }
         }
         self.fill();
@@ -147,15 +145,17 @@ impl Filler<'_> {
         let oldest = self.shared.oldest();
         let mut published = false;
         while let Some(&lease) = self.backlog.front() {
+            // Before publishing, so that statistics never count an ID twice.
+            counters.backlog.fetch_sub(lease.count, Ordering::Relaxed);
             if lease.born < oldest {
                 counters.outdated.fetch_add(lease.count, Ordering::Relaxed);
             } else if self.shared.page().tickets.publish(lease) {
                 published = true;
             } else {
+                counters.backlog.fetch_add(lease.count, Ordering::Relaxed);
                 break;
             }
             self.backlog.pop_front();
-            counters.backlog.fetch_sub(lease.count, Ordering::Relaxed);
         }
         if published {
             self.supply.tell(None);
@@ -177,5 +177,37 @@ impl Filler<'_> {
         if let Some(listener) = &self.shared.settings.listener {
             let _ = catch_unwind(AssertUnwindSafe(|| listener(event)));
         }
+    }
+}
+
+/// Into records of which size to cut a run of `count` IDs. A caller that comes to a record looks whether half
+/// of the chunk is used, so one has to begin in time: none is longer than half of a chunk, and all are about
+/// the same, since a short one at the end would be used up before anybody notices.
+const fn record_size(count: u64, chunk: u64) -> u64 {
+    match count.div_ceil(chunk.div_ceil(2)) {
+        0 => 1,
+        records => count.div_ceil(records),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_lease_brings_a_record_begins_between_a_quarter_and_half_of_a_chunk_before_the_end()
+     {
+        for chunk in [2, 3, 100, 1_000, 9_999, 1_000_000] {
+            for count in (1..=2 * chunk).step_by(usize::try_from(chunk / 50).unwrap().max(1)) {
+                let size = record_size(count, chunk);
+                assert!((1..=chunk.div_ceil(2)).contains(&size), "{count} of {chunk}: {size}");
+                let last = (count - 1) % size + 1;
+                assert!(
+                    count < chunk / 2 || last + count.div_ceil(size) > chunk / 4,
+                    "{count}: {last}"
+                );
+            }
+        }
+        assert_eq!([record_size(0, 100), record_size(1, 1), record_size(7, 1)], [1, 1, 1]);
     }
 }
