@@ -9,6 +9,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io::{PipeReader, Read, Write, pipe};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::pin;
@@ -18,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::patient;
-use leaf_client::pool::Pool;
+use leaf_client::pool::{Pool, PoolStats};
 use leaf_client::testing::{FakeDaemon, Fault};
 use leaf_client::{Client, Error, blocking};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -139,7 +140,7 @@ fn a_child_closes_its_copy_of_the_connection_and_no_other_descriptor() {
     let daemon = daemon();
     let pool = pool(&daemon);
     take(&pool, 1);
-    let (mut kept, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (mut kept, mut other) = UnixStream::pair().unwrap();
     let child = Child::doing(|| {
         let before = sockets();
         take(&pool, 1);
@@ -317,17 +318,68 @@ fn a_blocking_client_goes_on_in_both_processes_each_by_its_own_connection() {
     assert_eq!(daemon.connections(), 4);
 }
 
+/// A listener that nobody accepts from: with a full backlog, connecting hangs.
+struct FullListener {
+    folder: std::path::PathBuf,
+    _listener: UnixListener,
+    _waiting: UnixStream,
+}
+
+impl FullListener {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("leaf-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("full.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        // SAFETY: it only changes how many connections may wait.
+        unsafe { nix::libc::listen(std::os::fd::AsRawFd::as_raw_fd(&listener), 0) };
+        let waiting = UnixStream::connect(&path).unwrap();
+        Self { folder, _listener: listener, _waiting: waiting }
+    }
+
+    fn options(&self) -> leaf_client::Options {
+        leaf_client::Options::at(self.folder.join("full.sock"))
+    }
+}
+
+impl Drop for FullListener {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn a_child_closes_the_socket_by_which_its_parent_was_connecting() {
+    let full = FullListener::new("fork-connecting");
+    let pool = Pool::tag("orders").options(full.options()).build().unwrap();
+    // The parent is a child itself: only there no other test opens or closes a socket.
+    let counts = Child::doing(|| {
+        let idle = sockets();
+        pool.next_within(Duration::ZERO).unwrap_err();
+        wait_until("the refill thread connects", || sockets() > idle);
+        let counts = Child::doing(|| {
+            let before = sockets();
+            // The child's first use closes it. Its own thread then opens another.
+            assert_eq!(pool.stats(), PoolStats::default());
+            let error = pool.next_within(Duration::ZERO).unwrap_err();
+            assert!(matches!(error, Error::DeadlineExceeded { .. }), "{error}");
+            wait_until("the child's thread connects", || sockets() == before);
+            thread::sleep(Duration::from_millis(20));
+            [before, sockets()].map(|count| u64::try_from(count).unwrap()).into()
+        })
+        .join();
+        assert!(sockets() > idle, "the parent's own is still there");
+        counts
+    })
+    .join();
+    assert_eq!(counts.len(), 2);
+    assert_eq!(counts.first(), counts.last());
+}
+
 #[test]
 fn a_blocking_client_that_was_connecting_connects_anew_in_the_child() {
-    // A listener that nobody accepts from: with a full backlog, connecting hangs.
-    let folder = std::env::temp_dir().join(format!("leaf-fork-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("full.sock");
-    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    // SAFETY: it only changes how many connections may wait.
-    unsafe { nix::libc::listen(std::os::fd::AsRawFd::as_raw_fd(&listener), 0) };
-    let _waiting = std::os::unix::net::UnixStream::connect(&path).unwrap();
-    let options = leaf_client::Options::at(&path).timeout(Duration::from_millis(100));
+    let full = FullListener::new("fork");
+    let options = full.options().timeout(Duration::from_millis(100));
     let mut client = blocking::Client::new(options);
     client.next("orders").unwrap_err();
     Child::doing(|| {
@@ -337,7 +389,6 @@ fn a_blocking_client_that_was_connecting_connects_anew_in_the_child() {
         Vec::new()
     })
     .join();
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -355,8 +355,8 @@ impl Client {
     }
 
     fn connect_once(&mut self, deadline: Instant) -> Result<BlockingConnection, ExchangeError> {
-        let stream = dial(self.options.socket_path(), deadline)?;
-        BlockingConnection::greet(stream, self.descriptor.as_ref(), deadline, &mut self.out)
+        let dialed = dial(self.options.socket_path(), self.descriptor.as_ref(), deadline)?;
+        BlockingConnection::greet(dialed, deadline, &mut self.out)
     }
 
     fn lost(&mut self) {

@@ -3,10 +3,9 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::descriptor::{Descriptor, NotedDescriptor};
+use super::descriptor::NotedDescriptor;
 use super::frame_buffer::FrameBuffer;
 use crate::error::ProtocolError;
 use crate::session::{self, CheckedCall, ConnectionFailure, DRAIN, DaemonEvent, Limits};
@@ -45,18 +44,16 @@ pub(super) struct BlockingConnection {
 }
 
 impl BlockingConnection {
-    /// Says hello. Notes the stream's descriptor in `note`, if there is one. `out` is scratch memory.
+    /// Says hello. `out` is scratch memory.
     pub(super) fn greet(
-        stream: UnixStream,
-        note: Option<&Arc<Descriptor>>,
+        dialed: (NotedDescriptor, UnixStream),
         deadline: Instant,
         out: &mut Vec<u8>,
     ) -> Result<Self, ExchangeError> {
-        let (note, buffer) = (NotedDescriptor::of(&stream, note), FrameBuffer::new());
-        let (read_timeout, write_timeout) = (None, None);
+        let (buffer, read_timeout, write_timeout) = (FrameBuffer::new(), None, None);
         let limits = Limits { max_in_flight: 1, max_count: 1 };
         let mut connection =
-            Self { _note: note, stream, buffer, limits, read_timeout, write_timeout };
+            Self { _note: dialed.0, stream: dialed.1, buffer, limits, read_timeout, write_timeout };
         out.clear();
         session::greet(out);
         // The daemon may have refused the connection and closed it already. Then writing fails, but

@@ -2,7 +2,6 @@
 //! that belongs to another thread of its parent.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,10 +46,11 @@ fn process() -> u64 {
 pub(super) struct NotedDescriptor(Option<Arc<Descriptor>>);
 
 impl NotedDescriptor {
-    pub(super) fn of(stream: &UnixStream, place: Option<&Arc<Descriptor>>) -> Self {
+    pub(super) fn of(socket: &impl AsFd, place: Option<&Arc<Descriptor>>) -> Self {
+        let socket = socket.as_fd();
         if let Some(place) = place
-            && let Ok(stat) = rustix::fs::fstat(stream.as_fd())
-            && let Ok(descriptor) = u32::try_from(stream.as_raw_fd())
+            && let Ok(stat) = rustix::fs::fstat(socket)
+            && let Ok(descriptor) = u32::try_from(socket.as_raw_fd())
         {
             place.socket.store(stat.st_ino, Ordering::Relaxed);
             place.noted.store(process() << 32 | u64::from(descriptor), Ordering::Release);
@@ -87,6 +87,7 @@ fn is_socket(mode: u32) -> bool {
 mod tests {
     use super::*;
     use crate::testing_fork::in_child;
+    use std::os::unix::net::UnixStream;
 
     /// Whether the descriptor is the one that was noted, still open.
     fn is_open(descriptor: i32, inode: u64) -> bool {

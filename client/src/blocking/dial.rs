@@ -5,6 +5,7 @@
 use std::io;
 use std::os::unix::net::{self, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::io::Errno;
@@ -12,9 +13,15 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::connection::{ExchangeError, time_left};
+use super::descriptor::{Descriptor, NotedDescriptor};
 
-/// Connects. The stream's write timeout is still what was left before the deadline.
-pub(super) fn dial(path: &Path, deadline: Instant) -> Result<UnixStream, ExchangeError> {
+/// Connects, and notes the descriptor in `place` before that: a fork may come while this waits. The stream's
+/// write timeout is still what was left before the deadline.
+pub(super) fn dial(
+    path: &Path,
+    place: Option<&Arc<Descriptor>>,
+    deadline: Instant,
+) -> Result<(NotedDescriptor, UnixStream), ExchangeError> {
     // Its checks, and its messages. An empty path would be an abstract name that anybody may have.
     net::SocketAddr::from_pathname(path)?;
     if path.as_os_str().is_empty() {
@@ -23,11 +30,13 @@ pub(super) fn dial(path: &Path, deadline: Instant) -> Result<UnixStream, Exchang
     let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
     let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(io::Error::from)?;
+    // Dropped before the socket, whatever happens.
+    let note = NotedDescriptor::of(&socket, place);
     loop {
         let left = time_left(deadline)?;
         set_socket_timeout(&socket, Timeout::Send, Some(left)).map_err(io::Error::from)?;
         match connect(&socket, &address) {
-            Ok(()) => return Ok(socket.into()),
+            Ok(()) => return Ok((note, socket.into())),
             // The timeout, which may come a moment before the deadline, or a signal.
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(io::Error::from(error).into()),
@@ -68,7 +77,7 @@ mod tests {
     fn full_listener(path: &Path) -> (UnixListener, UnixStream) {
         let listener = UnixListener::bind(path).unwrap();
         rustix::net::listen(&listener, 0).unwrap();
-        let first = dial(path, Instant::now() + Duration::from_secs(60)).unwrap();
+        let (_, first) = dial(path, None, Instant::now() + Duration::from_secs(60)).unwrap();
         (listener, first)
     }
 
@@ -77,7 +86,7 @@ mod tests {
         let folder = Folder::new("dial-full");
         let _full = full_listener(&folder.socket());
         let deadline = Instant::now() + Duration::from_millis(50);
-        let refused = dial(&folder.socket(), deadline);
+        let refused = dial(&folder.socket(), None, deadline);
         assert!(matches!(refused, Err(ExchangeError::DeadlinePassed)), "{refused:?}");
         assert!(Instant::now() >= deadline);
     }
@@ -89,7 +98,7 @@ mod tests {
         thread::scope(|scope| {
             let deadline = Instant::now() + Duration::from_secs(60);
             let path = folder.socket();
-            let dialing = scope.spawn(move || dial(&path, deadline));
+            let dialing = scope.spawn(move || dial(&path, None, deadline));
             thread::sleep(Duration::from_millis(20));
             listener.accept().unwrap();
             dialing.join().unwrap().unwrap();
@@ -105,7 +114,7 @@ mod tests {
             (&"x".repeat(108), "path must be shorter than SUN_LEN"),
             ("a\0b", "null bytes"),
         ] {
-            match dial(Path::new(path), deadline) {
+            match dial(Path::new(path), None, deadline) {
                 Err(ExchangeError::Lost(failure)) => {
                     let told = format!("{failure:?}");
                     assert!(told.contains(words), "{path:?}: {told}");
