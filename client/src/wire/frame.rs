@@ -49,6 +49,21 @@ pub fn split_frame(buf: &[u8], limit: usize) -> Result<Option<Split<'_>>, FrameE
     Ok(rest.split_at_checked(len))
 }
 
+/// The bytes where a request for IDs of a tag has its name, for a look ahead: `body` is not checked, and
+/// may turn out not to decode. `None` for other calls.
+#[inline]
+#[must_use]
+pub fn peek_tag(body: &[u8]) -> Option<&[u8]> {
+    // After the request's ID: the call and the length of the name.
+    let (head, rest) = body.get(8..)?.split_first_chunk::<12>()?;
+    let (call, len) = head.split_first_chunk::<4>()?;
+    let len = u64::from_le_bytes(*len.first_chunk()?);
+    if *call != 1u32.to_le_bytes() {
+        return None;
+    }
+    rest.get(..usize::try_from(len).ok()?)
+}
+
 /// The answer to a request that does not decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestError {

@@ -66,6 +66,15 @@ fn every_request_has_the_bytes_of_its_vector() {
         let (body, rest) = split_frame(&golden, MAX_REQUEST_LEN).unwrap().unwrap();
         assert_eq!(decode_request(body).unwrap(), request);
         assert!(rest.is_empty());
+        let tag = match request.call {
+            Call::Segment { tag, .. } => Some(tag.as_bytes()),
+            _ => None,
+        };
+        assert_eq!(peek_tag(body), tag);
+        // Whatever is cut off, it neither panics nor reads beyond the end.
+        for len in 0..body.len() {
+            assert!(peek_tag(&body[..len]).is_none_or(|peeked| Some(peeked) == tag));
+        }
     }
 }
 

@@ -14,7 +14,7 @@ mod message;
 pub use error::{ErrorCode, WireError};
 pub use frame::{
     FrameError, HEADER_LEN, RequestError, ResponseError, Split, decode_request, decode_response,
-    encode_request, encode_response, split_frame,
+    encode_request, encode_response, peek_tag, split_frame,
 };
 pub use limits::{
     MAGIC, MAX_ADDRESS_CHARS, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS, MAX_REQUEST_LEN,
