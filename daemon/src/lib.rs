@@ -20,6 +20,7 @@ mod log;
 mod manager;
 pub mod metrics;
 mod patience;
+mod prefetch;
 pub mod readiness;
 pub mod rfc3339;
 mod safety;

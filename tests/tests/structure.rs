@@ -22,7 +22,7 @@ const FLOORS: [&[&str]; 14] = [
     &["store"],
     &["state", "input"],
     &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339", "actor"],
-    &["duration", "backoff", "frame", "lock", "stdout", "tally"],
+    &["duration", "backoff", "frame", "lock", "prefetch", "stdout", "tally"],
 ];
 
 fn floor(room: &str) -> usize {

@@ -62,12 +62,17 @@ enum PersistState {
     Closed,
 }
 
-/// The buffer of one tag.
+/// The buffer of one tag. What [`Self::take`] needs comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct TagBuffer {
-    rules: BufferRules,
+    issued: u64,
+    /// Once `ready` is down to this, the fast path asks for the buffer to be polled.
+    alarm: u64,
     /// May be issued.
     ready: RangeQueue,
+    waiting: WaitingRequests,
+    rules: BufferRules,
     /// Becomes `ready` once the record that is being written is on disk.
     granting: RangeQueue,
     /// Leased, and left according to the disk.
@@ -76,9 +81,6 @@ pub(crate) struct TagBuffer {
     leases: VecDeque<Range>,
     /// The highest end of a range that this host has seen.
     high_water_mark: u64,
-    /// Once `ready` is down to this, the fast path asks for the buffer to be polled.
-    alarm: u64,
-    issued: u64,
     rate: IssueRate,
     last_size: u64,
     /// Somebody has asked since the start, or is expected to: keep IDs ready and a range leased.
@@ -96,12 +98,15 @@ pub(crate) struct TagBuffer {
     lease_backoff: Backoff,
     persist: PersistState,
     persist_backoff: Backoff,
-    waiting: WaitingRequests,
     /// Refusals that [`Self::poll_done`] has yet to return.
     refused: VecDeque<(Ticket, Refusal)>,
 }
 
 impl TagBuffer {
+    /// How many bytes [`Self::take`] needs, from the first.
+    #[cfg(test)]
+    pub(crate) const HOT_BYTES: usize = std::mem::offset_of!(Self, waiting) + size_of::<u64>();
+
     /// A tag of which nothing is known. `seed` feeds the jitter of its back-off.
     pub(crate) fn new(rules: BufferRules, seed: u64) -> Self {
         Self {
@@ -149,7 +154,7 @@ impl TagBuffer {
     /// now have something to do. On `None`, call [`Self::request`].
     #[inline]
     pub(crate) fn take(&mut self, count: u32) -> Option<(u64, bool)> {
-        if !self.waiting.is_empty() {
+        if self.waiting.demand() > 0 {
             return None;
         }
         let first = self.ready.take_run(u64::from(count))?;

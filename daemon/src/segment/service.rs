@@ -16,7 +16,7 @@ use super::buffer::TagBuffer;
 use super::health::StoreHealth;
 use super::lease_tally::LeaseTally;
 use super::messages::{BufferRecord, BufferRules};
-use super::table::TagTable;
+use super::table::{NameHash, NameHasher, TagTable};
 use super::tag::Tag;
 use crate::environment::Environment;
 use crate::ids::{BizTag, RangeQueue};
@@ -61,6 +61,7 @@ pub(super) struct SegmentsShared {
     pub(super) store: Arc<dyn Store>,
     pub(super) writer: Writer,
     pub(super) tags: Mutex<TagTable<Tag>>,
+    hasher: NameHasher,
     /// Tags with a record to write.
     pub(super) dirty: Mutex<Vec<Arc<Tag>>>,
     pub(super) dirty_signal: Notify,
@@ -188,6 +189,34 @@ impl Segments {
         Some(first)
     }
 
+    /// The hash of a name, for [`Self::take_of`] and [`Self::prefetch`].
+    #[inline]
+    pub(crate) fn hash(&self, name: &[u8]) -> NameHash {
+        self.0.hasher.hash(name)
+    }
+
+    /// As [`Self::take`], for a tag that the caller does not keep. `None` as well if memory has no tag of
+    /// this name, or if another thread has locked the tag: nobody waits for a tag with the table in hand.
+    pub(crate) fn take_of(&self, hash: NameHash, name: &str, count: u32) -> Option<u64> {
+        let table = lock(&self.0.tags);
+        let tag = table.get_hashed(hash, name)?;
+        let (first, more_to_do) = tag.try_lock()?.buffer.take(count)?;
+        if more_to_do {
+            let tag = Arc::clone(tag);
+            drop(table);
+            self.attend(&tag);
+        }
+        Some(first)
+    }
+
+    /// Has the processor fetch tags that requests will name in a moment, all at the same time.
+    pub(crate) fn prefetch(&self, hashes: &[NameHash]) {
+        let table = lock(&self.0.tags);
+        for tag in hashes.iter().filter_map(|hash| table.guess(*hash)) {
+            tag.prefetch();
+        }
+    }
+
     /// The tag of this name, if memory has it.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Tag>> {
         lock(&self.0.tags).get(name).cloned()
@@ -260,8 +289,10 @@ impl SegmentsShared {
         let first_leases = (leases / 3).max(1);
         let next_leases = leases - first_leases;
         let (started, seed) = (environment.now(), environment.seed());
+        let hasher = NameHasher::default();
         Self {
-            tags: Mutex::new(TagTable::new(settings.max_tags, first_leases)),
+            tags: Mutex::new(TagTable::new(settings.max_tags, first_leases, hasher.clone())),
+            hasher,
             settings,
             environment,
             store,

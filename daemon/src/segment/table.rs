@@ -8,9 +8,12 @@
 mod lookups;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use foldhash::quality::RandomState;
+use hashbrown::HashTable;
 use tokio::sync::Semaphore;
 
 use self::lookups::Lookups;
@@ -18,7 +21,22 @@ use crate::ids::BizTag;
 
 /// A fast hash, since every request may look up a name. Its key is random, so a caller that chooses
 /// the names can at most slow down requests of its own host.
-type Map<T> = HashMap<BizTag, T, foldhash::quality::RandomState>;
+type Map<T> = HashMap<BizTag, T, RandomState>;
+
+/// Hashes names for the tags of one table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NameHasher(RandomState);
+
+/// The hash of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameHash(u64);
+
+impl NameHasher {
+    #[inline]
+    pub(crate) fn hash(&self, name: &[u8]) -> NameHash {
+        NameHash(self.0.hash_one(name))
+    }
+}
 
 /// A user that asks for names. The table only compares them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,6 +47,8 @@ pub(super) type Lane = Arc<Semaphore>;
 
 /// What the table needs from a tag or a lookup.
 pub(super) trait TableEntry {
+    fn name(&self) -> &BizTag;
+
     /// Gives the entry up if it is a lookup that nobody waits for and that is not in flight.
     /// Returns whether it did.
     fn evict(&self) -> bool;
@@ -53,7 +73,10 @@ pub(super) enum TableFull {
 #[derive(Debug)]
 pub(super) struct TagTable<T> {
     max_tags: usize,
-    tags: Map<Arc<T>>,
+    hasher: NameHasher,
+    /// Small slots, of which many fit into the processor's cache. The hash decides nearly always, so a
+    /// search reads no other tag than the one that it finds.
+    tags: HashTable<(NameHash, Arc<T>)>,
     lookups: Lookups<T>,
     /// The high-water marks of removed tags, at most `max_tags`.
     marks: Map<u64>,
@@ -65,10 +88,11 @@ pub(super) struct TagTable<T> {
 
 impl<T: TableEntry> TagTable<T> {
     /// `lane_permits` is the number of permits in the lane of each asker.
-    pub(super) fn new(max_tags: usize, lane_permits: usize) -> Self {
+    pub(super) fn new(max_tags: usize, lane_permits: usize, hasher: NameHasher) -> Self {
         Self {
             max_tags,
-            tags: Map::default(),
+            hasher,
+            tags: HashTable::new(),
             lookups: Lookups::new(lane_permits),
             marks: Map::default(),
             order: BTreeSet::new(),
@@ -78,7 +102,29 @@ impl<T: TableEntry> TagTable<T> {
 
     #[inline]
     pub(super) fn get(&self, name: &str) -> Option<&Arc<T>> {
-        self.tags.get(name)
+        self.get_hashed(self.hasher.hash(name.as_bytes()), name)
+    }
+
+    /// As [`Self::get`], with the hash of `name`.
+    #[inline]
+    pub(super) fn get_hashed(&self, hash: NameHash, name: &str) -> Option<&Arc<T>> {
+        let is_it = |slot: &(NameHash, Arc<T>)| slot.0 == hash && slot.1.name().as_str() == name;
+        Some(&self.tags.find(hash.0, is_it)?.1)
+    }
+
+    /// The tag whose name most likely has this hash, without a look at the tag.
+    #[inline]
+    pub(super) fn guess(&self, hash: NameHash) -> Option<&T> {
+        Some(&*self.tags.find(hash.0, |slot| slot.0 == hash)?.1)
+    }
+
+    /// Removes the tag of this name.
+    fn remove(&mut self, name: &BizTag) {
+        let hash = self.hasher.hash(name.as_str().as_bytes());
+        let is_it = |slot: &(NameHash, Arc<T>)| slot.0 == hash && slot.1.name() == name;
+        if let Ok(slot) = self.tags.find_entry(hash.0, is_it) {
+            slot.remove();
+        }
     }
 
     /// The tag of this name, or its lookup.
@@ -97,7 +143,7 @@ impl<T: TableEntry> TagTable<T> {
     }
 
     pub(super) fn tags(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.tags.values()
+        self.tags.iter().map(|slot| &slot.1)
     }
 
     pub(super) fn lookups(&self) -> impl Iterator<Item = &Arc<T>> {
@@ -108,8 +154,10 @@ impl<T: TableEntry> TagTable<T> {
     pub(super) fn insert(&mut self, name: BizTag, entry: Arc<T>) {
         self.marks.remove(&name);
         self.lookups.remove(&name);
-        self.order.insert(name.clone());
-        self.tags.insert(name, entry);
+        let hash = self.hasher.hash(name.as_str().as_bytes());
+        self.remove(&name);
+        self.order.insert(name);
+        self.tags.insert_unique(hash.0, (hash, entry), |slot| slot.0.0);
     }
 
     /// Whether one more tag would be too many.
@@ -134,7 +182,7 @@ impl<T: TableEntry> TagTable<T> {
         asker: Asker,
         make: impl FnOnce(u64, Lane) -> T,
     ) -> Result<Arc<T>, TableFull> {
-        if let Some(tag) = self.tags.get(name) {
+        if let Some(tag) = self.get(name.as_str()) {
             return Ok(Arc::clone(tag));
         }
         if let Some(lookup) = self.lookups.join(name, asker) {
@@ -158,13 +206,13 @@ impl<T: TableEntry> TagTable<T> {
     fn sweep(&mut self) {
         self.removed = 0;
         let (marks, max_tags) = (&mut self.marks, self.max_tags);
-        self.tags.retain(|name, entry| {
+        self.tags.retain(|(_, entry)| {
             if marks.len() >= max_tags {
                 return true;
             }
             match entry.retire() {
                 Some(mark) => {
-                    marks.insert(name.clone(), mark);
+                    marks.insert(entry.name().clone(), mark);
                     false
                 }
                 None => true,
@@ -178,8 +226,8 @@ impl<T: TableEntry> TagTable<T> {
             if self.marks.len() >= self.max_tags {
                 return;
             }
-            if let Some(mark) = self.tags.get(name).and_then(|entry| entry.retire()) {
-                self.tags.remove(name);
+            if let Some(mark) = self.get(name.as_str()).and_then(|entry| entry.retire()) {
+                self.remove(name);
                 self.marks.insert(name.clone(), mark);
             }
         }
@@ -193,7 +241,7 @@ impl<T: TableEntry> TagTable<T> {
 
     /// Forgets the name of an evicted lookup, unless it is also that of a tag or a mark.
     fn drop_unused_name(&mut self, name: &BizTag) {
-        if !self.tags.contains_key(name) && !self.marks.contains_key(name) {
+        if self.get(name.as_str()).is_none() && !self.marks.contains_key(name) {
             self.order.remove(name);
         }
     }

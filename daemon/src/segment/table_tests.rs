@@ -4,8 +4,8 @@ use super::lookups::{EVICTION_TRIES, MOST_LOOKUPS};
 use super::*;
 
 /// In use until its test says otherwise.
-#[derive(Default)]
 struct Fake {
+    name: BizTag,
     idle: Cell<bool>,
     mark: Cell<u64>,
     gone: Cell<bool>,
@@ -13,6 +13,10 @@ struct Fake {
 }
 
 impl TableEntry for Fake {
+    fn name(&self) -> &BizTag {
+        &self.name
+    }
+
     fn evict(&self) -> bool {
         self.idle.get()
     }
@@ -33,16 +37,17 @@ fn name(text: &str) -> BizTag {
     BizTag::new(text).unwrap()
 }
 
-fn fake(mark: u64, _: Lane) -> Fake {
-    Fake { mark: Cell::new(mark), ..Fake::default() }
+fn fake(text: &str, mark: u64) -> Fake {
+    let (idle, gone, hastened) = (Cell::default(), Cell::default(), Cell::default());
+    Fake { name: name(text), idle, mark: Cell::new(mark), gone, hastened }
 }
 
 fn table(max_tags: usize) -> TagTable<Fake> {
-    TagTable::new(max_tags, 1)
+    TagTable::new(max_tags, 1, NameHasher::default())
 }
 
 fn ask(table: &mut TagTable<Fake>, text: &str, asker: Asker) -> Result<Arc<Fake>, TableFull> {
-    table.find_or_look_up(&name(text), asker, fake)
+    table.find_or_look_up(&name(text), asker, |mark, _| fake(text, mark))
 }
 
 fn evict_one_of(table: &mut TagTable<Fake>, asker: Asker) -> bool {
@@ -56,6 +61,23 @@ fn add_tag(table: &mut TagTable<Fake>, text: &str, mark: u64) -> Arc<Fake> {
     tag.mark.set(mark);
     table.insert(name(text), Arc::clone(&tag));
     tag
+}
+
+#[test]
+fn a_tag_is_found_by_its_whole_name_and_a_guess_looks_at_the_hash_alone() {
+    let mut table = table(1000);
+    let tags: Vec<_> =
+        (1..=500).map(|nth| add_tag(&mut table, &format!("tag {nth}"), nth)).collect();
+    for tag in &tags {
+        let hash = table.hasher.hash(tag.name.as_str().as_bytes());
+        assert!(Arc::ptr_eq(table.get(tag.name.as_str()).unwrap(), tag));
+        assert!(std::ptr::eq(table.guess(hash).unwrap(), &raw const **tag));
+        // As if two names had one hash.
+        assert!(table.get_hashed(hash, "another").is_none());
+    }
+    let again = add_tag(&mut table, "tag 7", 7);
+    assert!(Arc::ptr_eq(table.get("tag 7").unwrap(), &again) && table.len() == 500);
+    assert!(table.guess(table.hasher.hash(b"tag 501")).is_none());
 }
 
 #[test]

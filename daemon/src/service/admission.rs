@@ -156,6 +156,12 @@ impl Visitor {
         self.grant.quota().rate.is_some() || tag.is_some()
     }
 
+    /// Whether neither the caller nor any tag has a quota.
+    #[inline]
+    pub(super) fn is_unmetered(&self) -> bool {
+        self.grant.quota().rate.is_none() && self.known.policy.tags.is_empty()
+    }
+
     /// Whether the quotas of the caller and of the tag leave room for `count` IDs.
     ///
     /// # Errors

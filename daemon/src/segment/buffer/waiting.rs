@@ -19,16 +19,16 @@ struct WaitingRequest {
 }
 
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct WaitingRequests {
-    queue: VecDeque<WaitingRequest>,
+    /// The sum of all counts in the queue. First, as each request looks at it.
+    demand: u64,
     /// A lower bound of all counts in the queue.
     smallest: u32,
-    /// The sum of all counts in the queue.
-    demand: u64,
+    queue: VecDeque<WaitingRequest>,
 }
 
 impl WaitingRequests {
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
@@ -38,6 +38,7 @@ impl WaitingRequests {
     }
 
     /// IDs that all of them need.
+    #[inline]
     pub(super) const fn demand(&self) -> u64 {
         self.demand
     }

@@ -4,12 +4,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_util::stream::FuturesUnordered;
-use leaf_client::wire::{Reply, Request, Response, WireError, encode_response};
+use leaf_client::wire::{
+    Reply, Request, Response, WireError, encode_response, peek_tag, split_frame,
+};
 use tokio::time::Instant;
 
 use crate::access::ledger::User;
 use crate::service::in_flight::PendingReply;
-use crate::service::session::{Responder, Session};
+use crate::service::session::{LOOK_AHEAD, Responder, Session};
 use crate::transport::greeting::Greeting;
 
 /// A request in flight; yields its ID and its answer.
@@ -58,6 +60,18 @@ impl Caller {
     #[inline]
     pub(super) fn fold_counts(&mut self) {
         self.session.fold_counts();
+    }
+
+    /// Looks at the requests of `input`, which come next.
+    #[inline]
+    pub(super) fn look_ahead(&mut self, input: &[u8], max_request_bytes: usize) {
+        let mut rest = input;
+        let bodies = std::iter::from_fn(|| {
+            let (body, behind) = split_frame(rest, max_request_bytes).ok()??;
+            rest = behind;
+            Some(body)
+        });
+        self.session.look_ahead(bodies.take(LOOK_AHEAD).filter_map(peek_tag));
     }
 
     /// Answers one request into `output`, or puts it into `in_flight`. Returns whether the

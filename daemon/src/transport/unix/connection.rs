@@ -24,7 +24,7 @@ use super::server::UnixServer;
 use super::stream::ClientStream;
 use super::wake_timer::RegisteredTimer;
 use crate::access::turns::QueuePlace;
-use crate::service::session::Session;
+use crate::service::session::{LOOK_AHEAD, Session};
 use crate::tally::CallKind;
 
 /// After this many bytes of answers without a pause, other connections run.
@@ -325,10 +325,15 @@ impl Connection {
             self.limits = self.server.limits();
         }
         let max_request_bytes = self.limits.max_request_bytes;
+        let mut answered = 0;
         while self.output.len() < MAX_OUTPUT
             && self.in_flight.len() < turn_ends_at
             && self.state == ConnectionState::Open
         {
+            if answered % LOOK_AHEAD == 0 {
+                self.caller.look_ahead(input, max_request_bytes);
+            }
+            answered += 1;
             match split_frame(input, max_request_bytes) {
                 Ok(Some((body, rest))) => {
                     input = rest;
