@@ -182,6 +182,15 @@ pub enum Invalid {
     /// The owner has this many characters, more than [`crate::wire::MAX_OWNER_CHARS`].
     #[error("the owner has {0} characters; at most 256 are allowed")]
     OwnerTooLong(usize),
+    /// The path of the socket is empty.
+    #[error("the path of the socket is empty; name the socket of leafd")]
+    EmptySocketPath,
+    /// The path of the socket has this many bytes, more than Linux takes.
+    #[error("the path of the socket has {0} bytes; at most 107 are allowed")]
+    SocketPathTooLong(usize),
+    /// The path of the socket contains a zero byte.
+    #[error("the path of the socket contains a zero byte; remove it")]
+    NulInSocketPath,
 }
 
 #[cfg(test)]

@@ -4,8 +4,13 @@
 
 use std::ffi::OsString;
 use std::fs;
+#[cfg(any(feature = "async", feature = "blocking"))]
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+#[cfg(any(feature = "async", feature = "blocking"))]
+use crate::error::Invalid;
 
 /// The environment variable with the path of the socket, for clients and for a daemon without
 /// configuration.
@@ -39,6 +44,22 @@ pub fn default_socket_path() -> PathBuf {
 #[must_use]
 pub fn default_socket_path_for_daemon() -> PathBuf {
     daemon_path(&ProcessEnvironment)
+}
+
+/// The most bytes of a socket's path. With a zero byte, they fill `sockaddr_un`.
+#[cfg(any(feature = "async", feature = "blocking"))]
+const MAX_SOCKET_PATH: usize = 107;
+
+/// Whether a socket can have this path. An empty one would be an abstract name that anybody may have.
+#[cfg(any(feature = "async", feature = "blocking"))]
+pub(crate) fn check_socket_path(path: &Path) -> Result<(), Invalid> {
+    let bytes = path.as_os_str().as_bytes();
+    match bytes.len() {
+        0 => Err(Invalid::EmptySocketPath),
+        len if len > MAX_SOCKET_PATH => Err(Invalid::SocketPathTooLong(len)),
+        _ if bytes.contains(&0) => Err(Invalid::NulInSocketPath),
+        _ => Ok(()),
+    }
 }
 
 /// What the rule depends on. Tests pass in a fake.

@@ -253,7 +253,7 @@ impl Client {
             std::mem::take(&mut answers).into_values().for_each(&mut pass);
             match done {
                 Ok(()) => {
-                    self.connection = Some(connection);
+                    self.keep(connection);
                     return Ok(());
                 }
                 Err(_) if answered => return Ok(()),
@@ -293,23 +293,32 @@ impl Client {
             match connection.exchange(id, call, deadline, &mut self.out) {
                 Ok(reply) => {
                     self.backoff.answered();
-                    // Kept even if the daemon is about to close it: the next call notices.
-                    self.connection = Some(connection);
+                    self.keep(connection);
                     return Ok(reply);
                 }
                 // The connection goes too, so that the late answer cannot reach the next call.
                 Err(ExchangeError::DeadlinePassed) => {
-                    self.lost();
+                    self.lost(Duration::ZERO);
                     return Err(self.too_late(call.name()));
                 }
                 Err(ExchangeError::Lost(failure)) => {
-                    self.lost();
+                    self.lost(failure.retry_after());
                     if failure.is_fatal() {
                         return Err(failure.error(self.options.socket_path()));
                     }
                     last = Some(failure);
                 }
             }
+        }
+    }
+
+    /// Keeps a connection for the next call. If the daemon is about to close it without having said so, that
+    /// call notices.
+    fn keep(&mut self, connection: BlockingConnection) {
+        if connection.is_ending() {
+            self.lost(Duration::ZERO);
+        } else {
+            self.connection = Some(connection);
         }
     }
 
@@ -343,13 +352,18 @@ impl Client {
                 Ok(connection) => return Ok(connection),
                 Err(trouble) => trouble,
             };
-            self.lost();
             match trouble {
-                ExchangeError::DeadlinePassed => return Err(self.unavailable(last)),
-                ExchangeError::Lost(failure) if failure.is_fatal() => {
-                    return Err(failure.error(self.options.socket_path()));
+                ExchangeError::DeadlinePassed => {
+                    self.lost(Duration::ZERO);
+                    return Err(self.unavailable(last));
                 }
-                ExchangeError::Lost(failure) => last = Some(failure),
+                ExchangeError::Lost(failure) => {
+                    self.lost(failure.retry_after());
+                    if failure.is_fatal() {
+                        return Err(failure.error(self.options.socket_path()));
+                    }
+                    last = Some(failure);
+                }
             }
         }
     }
@@ -359,8 +373,8 @@ impl Client {
         BlockingConnection::greet(dialed, deadline, &mut self.out)
     }
 
-    fn lost(&mut self) {
-        self.backoff.lost(Instant::now(), fastrand::f64());
+    fn lost(&mut self, retry_after: Duration) {
+        self.backoff.lost(Instant::now(), fastrand::f64(), retry_after);
     }
 
     fn too_late(&self, call: &'static str) -> Error {

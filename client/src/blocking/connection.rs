@@ -38,6 +38,8 @@ pub(super) struct BlockingConnection {
     stream: UnixStream,
     buffer: FrameBuffer,
     limits: Limits,
+    /// The daemon has said more than its answers: that it stops, or what is wrong.
+    is_ending: bool,
     /// The socket's present timeouts.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
@@ -52,8 +54,15 @@ impl BlockingConnection {
     ) -> Result<Self, ExchangeError> {
         let (buffer, read_timeout, write_timeout) = (FrameBuffer::new(), None, None);
         let limits = Limits { max_in_flight: 1, max_count: 1 };
-        let mut connection =
-            Self { _note: dialed.0, stream: dialed.1, buffer, limits, read_timeout, write_timeout };
+        let mut connection = Self {
+            _note: dialed.0,
+            stream: dialed.1,
+            buffer,
+            limits,
+            is_ending: false,
+            read_timeout,
+            write_timeout,
+        };
         out.clear();
         session::greet(out);
         // The daemon may have refused the connection and closed it already. Then writing fails, but
@@ -64,6 +73,11 @@ impl BlockingConnection {
             (Err(_), Err(trouble)) | (Err(trouble), Ok(())) => return Err(trouble),
         };
         Ok(connection)
+    }
+
+    /// Whether nothing more may be sent on this connection.
+    pub(super) const fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
     /// What the daemon allows.
@@ -124,6 +138,8 @@ impl BlockingConnection {
                 DaemonEvent::Closing(error) => return Err(ConnectionFailure::Refused(error).into()),
             }
         }
+        // Nothing but a goodbye or an error can be behind the answers.
+        self.is_ending = drain.is_some() || !self.buffer.is_empty();
         Ok(())
     }
 

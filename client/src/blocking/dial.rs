@@ -3,7 +3,7 @@
 //! wait for at most the socket's send timeout.
 
 use std::io;
-use std::os::unix::net::{self, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,6 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::connection::{ExchangeError, time_left};
 use super::descriptor::{Descriptor, NotedDescriptor};
+use crate::path::check_socket_path;
 
 /// Connects, and notes the descriptor in `place` before that: a fork may come while this waits. The stream's
 /// write timeout is still what was left before the deadline.
@@ -22,11 +23,7 @@ pub(super) fn dial(
     place: Option<&Arc<Descriptor>>,
     deadline: Instant,
 ) -> Result<(NotedDescriptor, UnixStream), ExchangeError> {
-    // Its checks, and its messages. An empty path would be an abstract name that anybody may have.
-    net::SocketAddr::from_pathname(path)?;
-    if path.as_os_str().is_empty() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is empty").into());
-    }
+    check_socket_path(path)?;
     let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
     let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
     let socket = socket_with(family, SocketType::STREAM, flags, None).map_err(io::Error::from)?;
@@ -110,9 +107,9 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(60);
         for (path, words) in [
             ("/nowhere/at/all", "No such file or directory"),
-            ("", "the path is empty"),
-            (&"x".repeat(108), "path must be shorter than SUN_LEN"),
-            ("a\0b", "null bytes"),
+            ("", "EmptySocketPath"),
+            (&"x".repeat(108), "SocketPathTooLong(108)"),
+            ("a\0b", "NulInSocketPath"),
         ] {
             match dial(Path::new(path), None, deadline) {
                 Err(ExchangeError::Lost(failure)) => {

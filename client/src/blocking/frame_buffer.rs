@@ -33,6 +33,11 @@ impl FrameBuffer {
         }
     }
 
+    /// Whether all that was read is taken.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
     /// Reads once and returns the number of bytes; 0 is the end of the stream. Call it after
     /// [`Self::take`] has found no frame.
     pub(super) fn fill(&mut self, mut from: impl Read) -> io::Result<usize> {

@@ -11,6 +11,7 @@ use tokio_util::codec::{FramedRead, LengthDelimitedCodec, LengthDelimitedCodecEr
 
 use crate::error::ProtocolError;
 use crate::options::Options;
+use crate::path::check_socket_path;
 use crate::session::{self, ConnectionFailure, DaemonEvent};
 use crate::wire::{FrameError, HEADER_LEN, MAX_RESPONSE_LEN, Response, decode_response};
 
@@ -38,6 +39,7 @@ impl AsyncConnection {
     }
 
     async fn greet(options: &Options) -> Result<Self, ConnectionFailure> {
+        check_socket_path(options.socket_path())?;
         let (read, write) = UnixStream::connect(options.socket_path()).await?.into_split();
         let mut reader = FrameReader::new(read);
         let mut writer = RequestWriter { socket: write, out: Vec::new(), written: 0 };

@@ -108,7 +108,7 @@ impl ConnectionTask {
                 TaskExit::Unused => return,
                 TaskExit::Lost(failure) => failure,
             };
-            self.backoff.lost(now(), fastrand::f64());
+            self.backoff.lost(now(), fastrand::f64(), failure.retry_after());
             self.link.down(failure);
         }
     }

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::error::{Error, ProtocolError};
+use crate::error::{Error, Invalid, ProtocolError};
 use crate::wire::WireError;
 
 /// Why an attempt to connect failed, or why a connection ended.
@@ -16,6 +17,8 @@ pub(crate) enum ConnectionFailure {
     Refused(WireError),
     /// The peer broke the protocol.
     Protocol(ProtocolError),
+    /// No socket can have this path.
+    Invalid(Invalid),
 }
 
 impl ConnectionFailure {
@@ -39,7 +42,15 @@ impl ConnectionFailure {
             // The permissions of the socket or of its directory keep this user out.
             Self::Io(error) => error.kind() == io::ErrorKind::PermissionDenied,
             Self::Refused(error) => !error.code().is_temporary(),
-            Self::Protocol(_) => true,
+            Self::Protocol(_) | Self::Invalid(_) => true,
+        }
+    }
+
+    /// How long the daemon asks to wait before the next connection.
+    pub(crate) fn retry_after(&self) -> Duration {
+        match self {
+            Self::Refused(error) => Duration::from_millis(error.retry_after_ms.into()),
+            Self::Io(_) | Self::Protocol(_) | Self::Invalid(_) => Duration::ZERO,
         }
     }
 
@@ -51,7 +62,14 @@ impl ConnectionFailure {
             }
             Self::Refused(error) => Error::Refused(error.clone()),
             Self::Protocol(error) => Error::Protocol(error.clone()),
+            Self::Invalid(error) => Error::Invalid(*error),
         }
+    }
+}
+
+impl From<Invalid> for ConnectionFailure {
+    fn from(error: Invalid) -> Self {
+        Self::Invalid(error)
     }
 }
 
