@@ -15,6 +15,7 @@ pub mod citations;
 mod cleanup;
 pub mod clock_host;
 pub mod collector;
+pub mod conformance;
 pub mod daemon;
 pub mod database;
 pub mod doctor;
