@@ -1,0 +1,3 @@
+module leafd.invalid/leafd
+
+go 1.19

@@ -1,0 +1,162 @@
+package leafd
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Layout is the layout of a snowflake ID: from the top, below the sign bit, the time, the worker and the sequence,
+// 63 bits in all. [Status] names the daemon's layout; [ParseLayout] reads it.
+type Layout struct {
+	unitMS, epochMS                    uint64
+	timeBits, workerBits, sequenceBits uint
+	// datacenterBits of the worker bits, from the top, are the data centre.
+	datacenterBits uint
+}
+
+var (
+	// LayoutLeaf has 41 bits for milliseconds since 2010-11-04, 10 for the worker, 12 for the sequence.
+	LayoutLeaf = Layout{unitMS: 1, epochMS: 1288834974657, timeBits: 41, workerBits: 10, sequenceBits: 12}
+	// LayoutTwitter is Leaf's, with the worker bits split into 5 for the data centre and 5 for the worker.
+	LayoutTwitter = Layout{unitMS: 1, epochMS: 1288834974657, timeBits: 41, workerBits: 10, sequenceBits: 12,
+		datacenterBits: 5}
+	// LayoutBaidu has 28 bits for seconds since 2016-05-20, 22 for the worker, 13 for the sequence. Its time ran
+	// out on 2024-11-20; new IDs need a later epoch, as in baidu@2026-01-01.
+	LayoutBaidu = Layout{unitMS: 1000, epochMS: 1463673600000, timeBits: 28, workerBits: 22, sequenceBits: 13}
+)
+
+// Decoded are the parts of a snowflake ID.
+type Decoded struct {
+	// UnixMS is the start of the ID's time unit, in milliseconds since 1970. It saturates at 2^64 − 1.
+	UnixMS uint64
+	// Worker is the worker ID, data centre bits included.
+	Worker uint64
+	// Datacenter is the data centre, if the layout has one.
+	Datacenter uint64
+	// Sequence is the number within the time unit.
+	Sequence uint64
+}
+
+// Time is the start of the ID's time unit.
+func (decoded Decoded) Time() time.Time {
+	if decoded.UnixMS > math.MaxInt64 {
+		return time.UnixMilli(math.MaxInt64)
+	}
+	return time.UnixMilli(int64(decoded.UnixMS))
+}
+
+// Decode splits an ID into its parts. A negative ID is invalid.
+func (layout Layout) Decode(id int64) (Decoded, error) {
+	if id < 0 {
+		return Decoded{}, invalidf("%d is negative, so it is no snowflake ID", id)
+	}
+	if layout == (Layout{}) {
+		layout = LayoutLeaf
+	}
+	value := uint64(id)
+	worker := value >> layout.sequenceBits & (1<<layout.workerBits - 1)
+	decoded := Decoded{Worker: worker, Sequence: value & (1<<layout.sequenceBits - 1)}
+	if layout.datacenterBits > 0 {
+		decoded.Datacenter = worker >> (layout.workerBits - layout.datacenterBits)
+	}
+	high, ms := bits.Mul64(value>>(layout.workerBits+layout.sequenceBits), layout.unitMS)
+	sum, carry := bits.Add64(ms, layout.epochMS, 0)
+	if high != 0 || carry != 0 {
+		sum = math.MaxUint64
+	}
+	decoded.UnixMS = sum
+	return decoded, nil
+}
+
+// String writes TIME/WORKER/SEQUENCE@EPOCH_MS/UNITms, a form that [ParseLayout] reads.
+func (layout Layout) String() string {
+	worker := fmt.Sprint(layout.workerBits)
+	if layout.datacenterBits > 0 {
+		worker = fmt.Sprintf("%d+%d", layout.datacenterBits, layout.workerBits-layout.datacenterBits)
+	}
+	return fmt.Sprintf("%d/%s/%d@%d/%dms",
+		layout.timeBits, worker, layout.sequenceBits, layout.epochMS, layout.unitMS)
+}
+
+// ParseLayout reads a preset (leaf, twitter, baidu), a preset with another epoch (baidu@2026-01-01), or
+// TIME/WORKER/SEQUENCE@EPOCH/UNITms, as in 41/10/12@1288834974657/1ms, where the unit is 1 ms if it is left out. An
+// epoch is in milliseconds since 1970, or a date in UTC: 2026-01-01, 2010-11-04T01:42:54.657Z.
+func ParseLayout(text string) (Layout, error) {
+	layout, ok := parseLayout(text)
+	if !ok {
+		return Layout{}, invalidf("layout %q is neither a preset (leaf, twitter, baidu, each with an optional "+
+			"epoch) nor TIME/WORKER/SEQUENCE@EPOCH/UNITms with 63 bits in all and a unit of 1, 10 or 1000 ms", text)
+	}
+	return layout, nil
+}
+
+func parseLayout(text string) (Layout, bool) {
+	fields, rest, hasEpoch := strings.Cut(text, "@")
+	presets := map[string]Layout{"leaf": LayoutLeaf, "twitter": LayoutTwitter, "baidu": LayoutBaidu}
+	if layout, isPreset := presets[fields]; isPreset {
+		if !hasEpoch {
+			return layout, true
+		}
+		epoch, ok := parseEpoch(rest)
+		layout.epochMS = epoch
+		return layout, ok
+	}
+	layout := Layout{unitMS: 1}
+	epoch, unit, hasUnit := strings.Cut(rest, "/")
+	if hasUnit {
+		switch unit {
+		case "1ms":
+		case "10ms":
+			layout.unitMS = 10
+		case "1000ms":
+			layout.unitMS = 1000
+		default:
+			return Layout{}, false
+		}
+	}
+	parts := strings.Split(fields, "/")
+	if len(parts) != 3 {
+		return Layout{}, false
+	}
+	if upper, lower, isSplit := strings.Cut(parts[1], "+"); isSplit {
+		datacenter, ok1 := parseBits(upper)
+		worker, ok2 := parseBits(lower)
+		if !ok1 || !ok2 {
+			return Layout{}, false
+		}
+		layout.datacenterBits, parts[1] = datacenter, fmt.Sprint(datacenter+worker)
+	}
+	for i, into := range []*uint{&layout.timeBits, &layout.workerBits, &layout.sequenceBits} {
+		count, ok := parseBits(parts[i])
+		if !ok {
+			return Layout{}, false
+		}
+		*into = count
+	}
+	var ok bool
+	layout.epochMS, ok = parseEpoch(epoch)
+	sum := layout.timeBits + layout.workerBits + layout.sequenceBits
+	return layout, ok && sum == 63 && layout.timeBits > 0 && layout.sequenceBits > 0
+}
+
+func parseBits(text string) (uint, bool) {
+	count, err := strconv.ParseUint(text, 10, 6)
+	return uint(count), err == nil
+}
+
+func parseEpoch(text string) (uint64, bool) {
+	if epoch, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return epoch, true
+	}
+	for _, form := range []string{"2006-01-02", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000Z"} {
+		// The length as well: Parse accepts fractions of seconds that the form does not have.
+		if at, err := time.Parse(form, text); err == nil && len(text) == len(form) && at.Year() >= 1970 {
+			return uint64(at.UnixMilli()), true
+		}
+	}
+	return 0, false
+}
