@@ -3,13 +3,17 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use crate::error::{Error, ProtocolError};
 use crate::session::{CheckedCall, ConnectionFailure};
 use crate::wire::Reply;
+
+/// How long a connection that others wait on has to be silent before an overdue call ends it. Otherwise a caller
+/// with short timeouts would have the calls of patient ones begin anew again and again.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// Delivers the result of a call to its caller.
 pub(super) type ReplySender = oneshot::Sender<Result<Reply, Error>>;
@@ -49,6 +53,8 @@ pub(super) struct CallTable {
     abandoned: HashSet<u64>,
     max_in_flight: usize,
     last_heard: Option<Instant>,
+    /// Since when the daemon owes an answer and is silent.
+    quiet_since: Option<Instant>,
 }
 
 impl CallTable {
@@ -80,6 +86,7 @@ impl CallTable {
     pub(super) fn connected(&mut self, max_in_flight: usize) {
         self.max_in_flight = max_in_flight;
         self.last_heard = None;
+        self.quiet_since = None;
     }
 
     /// Appends queued calls to `out` until it holds `enough` bytes or the daemon's limit is
@@ -87,6 +94,9 @@ impl CallTable {
     pub(super) fn send(&mut self, now: Instant, enough: usize, out: &mut Vec<u8>) {
         while out.len() < enough && self.has_room() {
             let Some((id, pending)) = self.queued.pop_first() else { return };
+            if self.sent.is_empty() && self.abandoned.is_empty() {
+                self.quiet_since = Some(now);
+            }
             pending.call.encode(id, pending.deadline.saturating_duration_since(now), out);
             self.sent.insert(id, SentCall { pending, at: now });
         }
@@ -95,6 +105,7 @@ impl CallTable {
     /// Notes that bytes arrived from the daemon.
     pub(super) fn heard(&mut self, now: Instant) {
         self.last_heard = Some(now);
+        self.quiet_since = Some(now);
     }
 
     /// Passes a reply to its caller.
@@ -121,16 +132,25 @@ impl CallTable {
     /// Drops a call whose caller is gone. `overdue` says that the caller's deadline passed.
     ///
     /// A daemon answers within the timeout of a request, if only with an error. The connection is
-    /// therefore stuck if a call is overdue and nothing at all has arrived since it was sent. It is
-    /// also stuck if abandoned calls fill the daemon's limit.
-    pub(super) fn forget(&mut self, id: u64, overdue: bool) -> Result<(), StuckConnection> {
+    /// therefore stuck if a call is overdue and nothing at all has arrived since it was sent; if other
+    /// calls are in flight, only after [`SILENCE`]. It is also stuck if abandoned calls fill the
+    /// daemon's limit.
+    pub(super) fn forget(
+        &mut self,
+        now: Instant,
+        id: u64,
+        overdue: bool,
+    ) -> Result<(), StuckConnection> {
         if self.queued.remove(&id).is_some() {
             return Ok(());
         }
         let Some(sent) = self.sent.remove(&id) else { return Ok(()) };
         self.abandoned.insert(id);
         let silent = self.last_heard.is_none_or(|heard| heard < sent.at);
-        if (overdue && silent) || self.abandoned.len() >= self.max_in_flight {
+        let long = self.quiet_since.is_some_and(|since| now.duration_since(since) >= SILENCE);
+        if (overdue && silent && (self.sent.is_empty() || long))
+            || self.abandoned.len() >= self.max_in_flight
+        {
             return Err(StuckConnection);
         }
         Ok(())
@@ -163,7 +183,6 @@ impl CallTable {
 mod tests {
     use super::*;
     use crate::wire::{HEADER_LEN, decode_request, split_frame};
-    use std::time::Duration;
     use tokio::sync::oneshot::Receiver;
 
     const S: Duration = Duration::from_secs(1);
@@ -201,6 +220,10 @@ mod tests {
                 unread = rest;
             }
             ids
+        }
+
+        fn forget(&mut self, id: u64, overdue: bool) -> Result<(), StuckConnection> {
+            self.calls.forget(self.now, id, overdue)
         }
 
         fn answer(&mut self, id: u64) -> Result<(), ProtocolError> {
@@ -245,7 +268,7 @@ mod tests {
         bench.answer(3).unwrap();
         assert_eq!(bench.send(), [4]);
         // A caller that gives up makes no room, because the daemon does not know.
-        bench.calls.forget(2, false).unwrap();
+        bench.forget(2, false).unwrap();
         assert!(bench.send().is_empty());
         bench.answer(2).unwrap();
         assert_eq!(bench.send(), [5]);
@@ -284,37 +307,56 @@ mod tests {
     #[test]
     fn an_abandoned_call_leaves_nothing_behind() {
         let mut bench = Bench::new(8, [2, 3, 4]);
-        bench.calls.forget(3, true).unwrap();
+        bench.forget(3, true).unwrap();
         assert_eq!(bench.send(), [2, 4]);
-        bench.calls.forget(2, false).unwrap();
+        bench.forget(2, false).unwrap();
         bench.answer(2).unwrap();
         bench.answer(4).unwrap();
-        bench.calls.forget(4, false).unwrap();
+        bench.forget(4, false).unwrap();
         let CallTable { queued, sent, abandoned, .. } = &bench.calls;
         assert!(queued.is_empty() && sent.is_empty() && abandoned.is_empty());
     }
 
     #[test]
     fn a_silent_daemon_is_stuck_and_a_slow_one_is_not() {
-        let mut bench = Bench::new(8, [2, 3]);
+        let mut bench = Bench::new(8, [2]);
         bench.send();
-        assert_eq!(bench.calls.forget(2, true), Err(StuckConnection));
+        assert_eq!(bench.forget(2, true), Err(StuckConnection));
 
         let mut bench = Bench::new(8, [2, 3, 4]);
         bench.send();
         bench.now += S;
         bench.answer(3).unwrap();
-        assert_eq!(bench.calls.forget(2, true), Ok(()));
-        assert_eq!(bench.calls.forget(4, false), Ok(()));
+        assert_eq!(bench.forget(2, true), Ok(()));
+        assert_eq!(bench.forget(4, false), Ok(()));
+    }
+
+    #[test]
+    fn an_impatient_caller_costs_patient_ones_their_connection_only_after_a_second_of_silence() {
+        let mut bench = Bench::new(8, [2, 3, 4]);
+        bench.send();
+        bench.now += SILENCE / 2;
+        assert_eq!(bench.forget(2, true), Ok(()));
+        // The daemon has said something, and owes answers still.
+        bench.calls.heard(bench.now);
+        bench.add(5);
+        bench.now += SILENCE / 2;
+        bench.send();
+        bench.now += SILENCE / 4;
+        assert_eq!(bench.forget(5, true), Ok(()));
+        bench.now += SILENCE / 4;
+        bench.add(6);
+        bench.send();
+        assert_eq!(bench.forget(6, true), Err(StuckConnection));
     }
 
     #[test]
     fn a_connection_full_of_abandoned_calls_is_stuck() {
         let mut bench = Bench::new(3, [2, 3, 4]);
         bench.send();
-        assert_eq!(bench.calls.forget(2, false), Ok(()));
-        assert_eq!(bench.calls.forget(3, false), Ok(()));
-        assert_eq!(bench.calls.forget(4, false), Err(StuckConnection));
+        assert_eq!(bench.forget(2, false), Ok(()));
+        assert_eq!(bench.forget(3, false), Ok(()));
+        assert_eq!(bench.forget(4, false), Err(StuckConnection));
     }
 
     #[test]

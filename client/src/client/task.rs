@@ -255,7 +255,7 @@ impl ConnectionTask {
                 self.calls.add(id, pending);
                 Ok(())
             }
-            TaskCommand::Forget { id, overdue } => self.calls.forget(id, overdue),
+            TaskCommand::Forget { id, overdue } => self.calls.forget(now(), id, overdue),
         }
     }
 }

@@ -54,6 +54,10 @@ _FIRST_CALL_ID = 2
 # less; calls that take longer are repeated on the next connection.
 _DRAIN = 0.1
 
+# How long a daemon has to say nothing before calls that still wait lose their connection to it. A caller
+# with a short timeout must not cost patient callers the answers that they are waiting for.
+_SILENCE = 1.0
+
 # The longest pause that a daemon can ask for. A damaged number must not lock a client out for weeks.
 _MAX_RETRY_AFTER = 60.0
 
@@ -230,10 +234,10 @@ class Connection:
         "buffer",
         "end_at",
         "ending",
-        "heard_at",
         "limits",
         "opened_at",
         "out",
+        "quiet_since",
         "sent",
     )
 
@@ -249,8 +253,8 @@ class Connection:
         self.abandoned: set[int] = set()
         #: Whether any call was answered.
         self.answered = False
-        #: When the last whole message arrived.
-        self.heard_at = now
+        #: When the last whole message arrived, or the daemon first owed an answer after that.
+        self.quiet_since = now
         #: Why nothing is sent any more. What arrives until `end_at` still counts.
         self.ending: LeafdError | None = None
         self.end_at = 0.0
@@ -321,8 +325,12 @@ class Session:
             connection.abandoned.add(call.request_id)
             call.finish(error=DeadlineError(call.name, call.timeout))
             # A daemon answers within the timeout of a request, if only with an error. If nothing at all
-            # has arrived since this call was sent, the daemon hangs.
-            silent = overdue and connection.heard_at <= call.sent_at
+            # has arrived since this call was sent, the daemon hangs. If others wait, it has to last.
+            silent = (
+                overdue
+                and connection.quiet_since <= call.sent_at
+                and (not connection.sent or now - connection.quiet_since >= _SILENCE)
+            )
             limits = connection.limits
             if silent or (limits and len(connection.abandoned) >= limits.max_in_flight):
                 self._lose(self._unavailable("the daemon stopped answering"), now)
@@ -404,6 +412,8 @@ class Session:
             call.request_id = self._next_id
             self._next_id += 1
             call.sent_at = now
+            if not connection.sent and not connection.abandoned:
+                connection.quiet_since = now
             max_count = connection.limits.max_count if connection.limits is not None else 1
             connection.sent[call.request_id] = call
             connection.out += call.encode(now, max_count)
@@ -450,7 +460,7 @@ class Session:
 
     def _message(self, connection: Connection, body: bytes, now: float) -> None:
         request_id, reply = decode_response(body)
-        connection.heard_at = now
+        connection.quiet_since = now
         if request_id == 0:
             self._unsolicited(connection, reply, now)
         elif connection.limits is None:

@@ -38,6 +38,12 @@ pub(super) const ALL: &[Scenario] = &[
         "A late answer disturbs no other call of its connection",
         late_among_others,
     ),
+    needing(
+        &[Need::Concurrent],
+        "impatient",
+        "Callers with short timeouts do not have the call of a patient one begin anew",
+        impatient,
+    ),
     scenario(
         "tiny_timeout",
         "A timeout of 1 ms ends the call, and the next one works",
@@ -233,6 +239,33 @@ fn late_among_others(stage: &mut Stage<'_>) {
     assert_eq!(stage.wait(patient).id(), 8);
     stage.gets(&mut fake, &client, 9);
     assert_eq!(fake.connects(), 1, "the late answer cost the connection");
+}
+
+fn impatient(stage: &mut Stage<'_>) {
+    // Less than the shortest silence after which a client takes a daemon for stuck.
+    const SILENCE: Duration = Duration::from_millis(200);
+    let mut fake = stage.fake();
+    for _ in 0..100 {
+        let client = stage.open();
+        stage.gets(&mut fake, &client, 1);
+        let (connects, began) = (fake.connects(), Instant::now());
+        let patient = stage.next(&client);
+        let asked = fake.request();
+        for _ in 0..4 {
+            let hasty = stage.next_within(&client, 10);
+            stage.wait(hasty).fails_with(&["deadline", "unavailable"]);
+        }
+        if began.elapsed() < SILENCE {
+            fake.give(&asked, 2);
+            assert_eq!(stage.wait(patient).id(), 2);
+            assert_eq!(fake.connects(), connects, "the patient call began anew");
+            return;
+        }
+        // A machine that was too slow to tell the difference.
+        stage.ask("close", json!({"client": client})).ok();
+        stage.wait(patient);
+    }
+    panic!("four calls of 10 ms took more than {SILENCE:?} each time");
 }
 
 fn tiny_timeout(stage: &mut Stage<'_>) {

@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import leafd.client.wire.Reply;
 
 /**
@@ -19,6 +20,11 @@ import leafd.client.wire.Reply;
 final class CallTable {
     /** The ID of a client's first call. {@code Hello} has 1 on every connection. */
     static final long FIRST_ID = 2;
+    /**
+     * How long a daemon has to say nothing before calls that still wait lose their connection to it. A caller
+     * with a short timeout must not cost patient callers the answers that they are waiting for.
+     */
+    private static final long SILENCE = TimeUnit.SECONDS.toNanos(1);
 
     private final ArrayDeque<PendingCall<?>> queued = new ArrayDeque<>();
     private final Map<Long, PendingCall<?>> sent = new HashMap<>();
@@ -30,6 +36,8 @@ final class CallTable {
     private long maxCount;
     /** The newest request when the last message arrived: younger ones may still be on their way. */
     private long heardUpTo;
+    /** When the last message arrived, or the daemon first owed an answer after that. */
+    private long quietSince;
     /** A call fails when more connections than these have ended under it. */
     private final int maxLosses;
     /** No call is due before this time. */
@@ -65,6 +73,9 @@ final class CallTable {
             PendingCall<?> call = queued.getFirst();
             long id = nextId++;
             byte[] frame = call.frame(id, now, maxCount);
+            if (sent.isEmpty() && abandoned.isEmpty()) {
+                quietSince = now;
+            }
             sent.put(id, call);
             // Only now: if memory runs out before, the call is still queued.
             queued.removeFirst();
@@ -77,8 +88,9 @@ final class CallTable {
     }
 
     /** A message has arrived, so the daemon is alive. */
-    void heard() {
+    void heard(long now) {
         heardUpTo = nextId - 1;
+        quietSince = now;
     }
 
     void answer(long id, Reply reply) {
@@ -122,15 +134,17 @@ final class CallTable {
     /**
      * Drops a call whose caller is gone. Returns whether the connection is stuck and has to be replaced: a
      * daemon answers within the timeout of a request, so it is stuck if a call is overdue and nothing has
-     * arrived since it was sent, or if abandoned calls fill the daemon's limit.
+     * arrived since it was sent, or if abandoned calls fill the daemon's limit. If others wait, the silence
+     * has to last.
      */
-    boolean forget(PendingCall<?> call, boolean overdue) {
+    boolean forget(PendingCall<?> call, boolean overdue, long now) {
         if (!sent.remove(call.id, call)) {
             queued.remove(call);
             return false;
         }
         abandoned.add(call.id);
-        return overdue && heardUpTo < call.id || abandoned.size() >= maxInFlight;
+        boolean silent = heardUpTo < call.id && (sent.isEmpty() || now - quietSince >= SILENCE);
+        return overdue && silent || abandoned.size() >= maxInFlight;
     }
 
     /** The calls whose deadline has passed. The caller forgets each. */

@@ -253,7 +253,7 @@ final class ConnectionLoop {
     }
 
     private void forget(PendingCall<?> call, boolean overdue) {
-        if (calls.forget(call, overdue) && phase != Phase.NONE) {
+        if (calls.forget(call, overdue, System.nanoTime()) && phase != Phase.NONE) {
             calls.stuck();
             lost(ConnectionFailure.lost(socket, "the daemon stopped answering"));
         }
@@ -340,9 +340,10 @@ final class ConnectionLoop {
                         : ConnectionFailure.lost(socket, "the daemon closed the connection"));
                 return;
             }
+            long now = System.nanoTime();
             Response response;
             while (channel != null && (response = channel.next()) != null) {
-                calls.heard();
+                calls.heard(now);
                 understand(response);
             }
         }

@@ -5,6 +5,7 @@ import static org.junit.Assert.assertFalse;
 import static org.junit.Assert.assertSame;
 import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
+import static org.junit.Assume.assumeTrue;
 
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -16,6 +17,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import leafd.client.FakeDaemon.Asked;
@@ -228,6 +230,53 @@ public class ConnectionTest {
         Peer peer = daemon.greet();
         peer.send(FakeDaemon.ids(peer.read().id, 3, 1));
         assertEquals(3L, (long) get(next));
+    }
+
+    @Test
+    public void impatientCallsDoNotCostAPatientOneItsAnswer() throws Exception {
+        LeafdClient impatient = client.withTimeout(Duration.ofMillis(50));
+        long began = System.nanoTime();
+        CompletableFuture<Long> patient = client.nextAsync("t");
+        Peer peer = daemon.greet();
+        Asked asked = peer.read();
+        for (int i = 0; i < 5; i++) {
+            assertThrows(LeafdException.class, () -> impatient.next("t"));
+        }
+        long tookMs = (System.nanoTime() - began) / 1_000_000;
+        // After a second of silence the connection is replaced rightly; a slow machine takes that long.
+        assumeTrue(tookMs < 1000);
+        Thread.sleep(Math.max(0, 500 - tookMs));
+        peer.send(FakeDaemon.ids(asked.id, 7, 1));
+        assertEquals(7L, (long) get(patient));
+    }
+
+    @Test
+    public void aDaemonThatHangsIsLeftAlthoughOthersWait() throws Exception {
+        LeafdClient impatient = client.withTimeout(Duration.ofMillis(50));
+        CompletableFuture<Long> first = client.nextAsync("t");
+        Peer stuck = daemon.greet();
+        stuck.send(FakeDaemon.ids(stuck.read().id, 1, 1));
+        get(first);
+        // A daemon that was asked nothing is not silent.
+        Thread.sleep(300);
+        long began = System.nanoTime();
+        CompletableFuture<Long> patient = client.withTimeout(Duration.ofSeconds(60)).nextAsync("t");
+        stuck.read();
+        FutureTask<Peer> accepted = new FutureTask<>(daemon::accept);
+        new Thread(accepted).start();
+        while (!accepted.isDone()) {
+            assertThrows(LeafdException.class, () -> impatient.next("t"));
+        }
+        assertTrue(System.nanoTime() - began >= 1_000_000_000L);
+        assertThrows(IOException.class, () -> {
+            while (true) {
+                stuck.read();
+            }
+        });
+        Peer peer = accepted.get();
+        peer.send(FakeDaemon.hello(peer.read().id, 1, 100, 100));
+        peer.send(FakeDaemon.ids(peer.read().id, 8, 1));
+        assertEquals(8L, (long) get(patient));
     }
 
     @Test
