@@ -34,7 +34,7 @@ type RefusedError struct {
 	RetryAfter time.Duration
 	// Detail is a number that belongs to the code, such as a limit; 0 if the code has none.
 	Detail uint64
-	// Message is for people to read. Its wording may change.
+	// Message is for logs. Do not parse it: its wording may change.
 	Message string
 }
 

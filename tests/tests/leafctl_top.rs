@@ -88,10 +88,13 @@ fn the_busiest_tag_comes_first_with_its_rate_bars_and_trend_in_every_size() {
         };
         // The sparklines begin with the second reading.
         let trend = |screen: &[String]| has(screen, "▁") || columns < 60;
-        let screen = terminal.wait_for("busy tag on top", |screen| first(screen) && trend(screen));
+        // The last line, which is painted last.
+        let count = |screen: &[String]| has(screen, " of 61");
+        let screen = terminal.wait_for("busy tag on top, and how many there are", |screen| {
+            first(screen) && trend(screen) && count(screen)
+        });
         let shown = screen.iter().filter(|line| line.starts_with("a-")).count() + 1;
         assert!(shown >= tags, "{shown} tags:\n{screen:#?}");
-        assert!(has(&screen, " of 61"), "{screen:#?}");
         assert!(has(&screen, "TREND") || columns < 200, "{screen:#?}");
         assert!(terminal.is_alternate_screen() && !terminal.has_wrapped());
         terminal.type_keys("q");

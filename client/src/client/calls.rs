@@ -11,8 +11,8 @@ use crate::error::{Error, ProtocolError};
 use crate::session::{CheckedCall, ConnectionFailure};
 use crate::wire::Reply;
 
-/// How long a connection that others wait on has to be silent before an overdue call ends it. Otherwise a caller
-/// with short timeouts would have the calls of patient ones begin anew again and again.
+/// How long a connection has to be silent before an overdue call ends it, if others wait on it. Without this, a
+/// caller with short timeouts would make the client resend the calls of patient callers again and again.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// Delivers the result of a call to its caller.

@@ -48,7 +48,7 @@ export declare class Ids implements Iterable<bigint> {
 }
 
 /**
- * A client of leafd. All calls share one connection, which is made at the first call and made anew when
+ * A client of leafd. All calls share one connection, which is opened at the first call and replaced when
  * it is lost. A call that got no answer is repeated on the new connection: that may skip IDs, but none
  * comes twice. Calls reject with a {@link LeafError}.
  */

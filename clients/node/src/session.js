@@ -1,7 +1,7 @@
 'use strict';
 
 // The calls of a client: which are queued, which are in flight, and which were given up in flight. They
-// share one connection, which is made when a call needs it, and made anew when it is lost.
+// share one connection, which is opened when a call needs it, and replaced when it is lost.
 
 const { now } = require('./clock.js');
 const { Connection, FIRST_CALL_ID } = require('./connection.js');
@@ -244,7 +244,7 @@ class Session {
     } else {
       again.push(...sent);
     }
-    // In the order in which they were made. What waited for a connection in vain fails for good.
+    // In the order of the calls. A call that never got a connection fails for good.
     again.sort((one, other) => (one.id < other.id ? -1 : 1));
     for (const call of [...again, ...this.#queue.takeAll()]) {
       const isFailed = failure.isFatal ? !wasOpen : call.isLease && !call.isOnUsedConnection;

@@ -99,7 +99,7 @@ public abstract class LeafdException extends RuntimeException {
         /**
          * Returns the daemon's own text. Its wording may change.
          *
-         * @return a text for people
+         * @return a text for logs, whose wording may change
          */
         public String reason() {
             return reason;

@@ -15,7 +15,7 @@ import leafd.client.RefillPlan.Level;
  * when the present one is used up, so IDs rise.
  */
 final class PoolStock {
-    /** Batches that local handles have given back and nobody has taken. More than these are lost. */
+    /** The most batches kept that local handles have given back. Further ones are lost. */
     private static final int MAX_RETURNED = 4096;
     /** A batch is this part of a chunk, divided by the number of local handles. */
     private static final long BATCH_PART = 16;

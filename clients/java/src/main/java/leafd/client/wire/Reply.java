@@ -19,7 +19,7 @@ public interface Reply {
      * @param code the number of the error; see {@link ErrorCode}
      * @param retryAfterMs how long to wait before the next try; 0 if unknown
      * @param detail a number that belongs to the code, unsigned; 0 if it has none
-     * @param message a text for people
+     * @param message a text for logs, whose wording may change
      */
     record Error(int code, long retryAfterMs, long detail, String message) implements Reply {}
 
