@@ -44,8 +44,9 @@ impl Bystanders {
     /// come twice.
     pub fn noticed_nothing(self) {
         self.are_served();
-        let failures = self.load.finish();
-        assert_eq!(failures, 0, "calls of well-behaved clients failed\n{}", self.home.log());
+        let failures = self.load.finish_with_names();
+        let log = self.home.log();
+        assert!(failures.is_empty(), "calls of well-behaved clients failed: {failures:?}\n{log}");
     }
 }
 

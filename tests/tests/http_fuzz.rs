@@ -117,7 +117,6 @@ fn mutated_requests_get_proper_answers_or_a_close_and_cost_nobody_else_anything(
         .with_time_for_the_disk()
         .with_http()
         .with("HTTP_REQUEST_TIMEOUT", "100ms")
-        .with("SEGMENT_WAIT", "1s")
         .with("SEGMENT_MAX_TAGS", "1000");
     let daemon = home.start();
     let place = HttpPlace::of(&home);

@@ -21,6 +21,9 @@ use server::Server;
 /// never answer.
 const PROBE: Duration = Duration::from_millis(250);
 
+/// More than an ensemble takes to elect a leader and to serve, unless it hangs.
+const ENOUGH: Duration = Duration::from_secs(20);
+
 /// Servers with one common tree. They are numbered from 0 and keep their ports. They end when this is
 /// dropped or the test process ends.
 #[derive(Debug)]
@@ -172,6 +175,7 @@ impl Ensemble {
     /// Resumes a frozen server.
     pub fn thaw(&self, server: usize) {
         self.servers[server].process().thaw();
+        self.get_going();
     }
 
     /// Kills all servers that run.
@@ -196,6 +200,26 @@ impl Ensemble {
     /// Resumes all frozen servers.
     pub fn thaw_all(&self) {
         self.servers.iter().for_each(|server| server.process().thaw());
+        self.get_going();
+    }
+
+    /// Restarts an ensemble that hangs, as an operator would. A leader of ZooKeeper 3.8 that was frozen
+    /// can stay leader and commit nothing any more: it waits for its followers to acknowledge what it
+    /// proposed to them on connections that have ended.
+    fn get_going(&self) {
+        if self.size() == 1 || !self.is_quorate() {
+            return;
+        }
+        let began = Instant::now();
+        while began.elapsed() < ENOUGH {
+            if self.serves_within(ENOUGH / 4) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        eprintln!("the ensemble hangs since it was resumed: restarting it");
+        self.kill_all();
+        self.start_all();
     }
 
     /// Kills all servers, deletes their data and starts them again, like a new ensemble at the same
@@ -256,6 +280,15 @@ impl Ensemble {
 
     fn logs(&self) -> String {
         self.servers.iter().map(|server| server.process().log().to_string()).collect()
+    }
+}
+
+/// A test that fails shows what its servers saw.
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
     }
 }
 
