@@ -20,24 +20,23 @@ class Client {
   }
 
   async next(tag, options) {
-    const reply = await this.#call({ type: 'Segment', tag: checkTag(tag), count: 1 }, options);
-    return reply.runs[0].first;
+    const request = { type: 'Segment', tag: checkTag(tag), count: 1 };
+    return replyOf(await this.#call(request, options)).runs[0].first;
   }
 
   async nextMany(tag, count, options) {
     const request = { type: 'Segment', tag: checkTag(tag), count: checkCount(count) };
-    const reply = await this.#call(request, options);
-    return new Ids(reply.runs);
+    return new Ids(replyOf(await this.#call(request, options)).runs);
   }
 
   async snowflake(options) {
-    const reply = await this.#call({ type: 'Snowflake', count: 1 }, options);
-    return reply.runs[0].first;
+    const request = { type: 'Snowflake', count: 1 };
+    return replyOf(await this.#call(request, options)).runs[0].first;
   }
 
   async snowflakes(count, options) {
-    const reply = await this.#call({ type: 'Snowflake', count: checkCount(count) }, options);
-    return new Ids(reply.runs);
+    const request = { type: 'Snowflake', count: checkCount(count) };
+    return new Ids(replyOf(await this.#call(request, options)).runs);
   }
 
   async *iterate(tag, options = {}) {
@@ -48,27 +47,31 @@ class Client {
   }
 
   async time(options) {
-    const reply = await this.#call({ type: 'Time' }, options);
-    return new Date(Number(reply.unixMs));
+    const { unixMs } = replyOf(await this.#call({ type: 'Time' }, options));
+    return new Date(Number(unixMs));
   }
 
   async status(options) {
-    const reply = await this.#call({ type: 'Status' }, options);
-    return reply.status;
+    return replyOf(await this.#call({ type: 'Status' }, options)).status;
   }
 
   async close() {
     this.#session.close();
   }
 
-  async #call(request, options) {
+  /** Resolves to what `replyOf` takes. Not `async` itself, since each such function costs every call a promise. */
+  #call(request, options) {
     const waiting = callOptions(options, this.#timeoutMs);
     if (waiting.signal?.aborted) throw new CancelledError(waiting.signal.reason);
-    const { reply, error } = await this.#session.call(request, waiting);
-    if (error !== undefined) throw error();
-    if (reply.type === 'Error') throw new RefusedError(reply);
-    return reply;
+    return this.#session.call(request, waiting);
   }
+}
+
+/** The reply of an outcome. Throws the caller's error, whose stack leads to the caller. */
+function replyOf({ reply, error }) {
+  if (error !== undefined) throw error();
+  if (reply.type === 'Error') throw new RefusedError(reply);
+  return reply;
 }
 
 if (Symbol.asyncDispose !== undefined) {

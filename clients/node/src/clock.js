@@ -12,21 +12,26 @@ function now() {
 /** The longest timeout. Above 2^31 - 1 ms, Node's timers would fire at once. */
 const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
 
+/** Timers have the resolution of a millisecond. */
+function isDue(at, time) {
+  return at - time < 1;
+}
+
 /**
- * Calls `action` once `ms` have passed and everything that had arrived by then has been read.
+ * Calls `action` once `ms` have passed and everything that had arrived by then has been read, with the time
+ * at which that was.
  *
  * After a long synchronous block, Node runs timers before it reads sockets. An answer that arrived in
  * time must not lose against its deadline, so the deadline lets one round of reading pass.
  */
 class Deadline {
-  #at;
   #action;
   #keepsAlive;
   #timer;
   #immediate;
 
   constructor(ms, action, { keepsAlive }) {
-    this.#at = now() + ms;
+    this.at = now() + ms;
     this.#action = action;
     this.#keepsAlive = keepsAlive;
     this.#start(ms);
@@ -38,17 +43,16 @@ class Deadline {
   }
 
   #fired() {
-    const left = this.#at - now();
-    // Timers have the resolution of a millisecond.
-    if (left >= 1) {
-      this.#start(left);
-      return;
-    }
-    this.#immediate = setImmediate(this.#action);
+    const time = now();
+    if (isDue(this.at, time)) this.#immediate = setImmediate(this.#action, time);
+    else this.#start(this.at - time);
   }
 
-  get msLeft() {
-    return Math.max(0, this.#at - now());
+  /** Whether the process shall wait for this deadline. */
+  keepAlive(keepsAlive) {
+    this.#keepsAlive = keepsAlive;
+    if (keepsAlive) this.#timer.ref();
+    else this.#timer.unref();
   }
 
   cancel() {
@@ -98,4 +102,4 @@ function elapsed(from, to) {
   return Math.max(to.monotonic - from.monotonic, to.wall - from.wall, to.boot - from.boot);
 }
 
-module.exports = { AgeClock, Deadline, MAX_TIMEOUT_MS, elapsed, now };
+module.exports = { AgeClock, Deadline, MAX_TIMEOUT_MS, elapsed, isDue, now };

@@ -7,12 +7,12 @@ const net = require('node:net');
 const { Deadline } = require('./clock.js');
 const { ProtocolError } = require('./errors.js');
 const { Failure } = require('./failure.js');
-const { FrameReader, UNSOLICITED, VERSION, decodeResponse, encodeRequest } = require('./wire.js');
+const { FrameReader, RequestBatch, UNSOLICITED, VERSION, decodeAnswer } = require('./wire.js');
 
-const HELLO_ID = 1n;
+const HELLO_ID = 1;
 
 /** The ID of the first call on a connection. */
-const FIRST_CALL_ID = 2n;
+const FIRST_CALL_ID = 2;
 
 /** How long to read from a connection after the daemon said goodbye or a write failed. */
 const DRAIN_MS = 100;
@@ -32,6 +32,7 @@ class Connection {
   #owner;
   #socket;
   #frames = new FrameReader();
+  #requests = new RequestBatch();
   #phase = GREETING;
   #timer;
   /** Once the daemon says goodbye or a write fails: the failure to report when nothing more comes. */
@@ -48,10 +49,13 @@ class Connection {
       keepsAlive: false,
     });
     this.#socket = new Socket({
-      read: (bytes) => this.#read(bytes),
+      read: (bytes, length) => this.#read(bytes, length),
       writeFailed: (error) => this.#writeFailed(error),
     })
-      .on('connect', () => this.#socket.write(encodeRequest(HELLO_ID, { type: 'Hello', version: VERSION })))
+      .on('connect', () => {
+        this.#requests.add(HELLO_ID, { type: 'Hello', version: VERSION });
+        this.flush();
+      })
       .on('drain', () => this.#phase !== OVER && this.#owner.ready())
       .on('end', () => this.#lose(this.#why ?? this.#ended('the daemon closed the connection')))
       .on('error', (error) => this.#lose(this.#why ?? Failure.io(this.#path, error)))
@@ -81,8 +85,15 @@ class Connection {
     return this.#socket.writableLength > 0;
   }
 
-  write(bytes) {
-    this.#socket.write(bytes);
+  /** The requests that the next `flush` writes. */
+  get requests() {
+    return this.#requests;
+  }
+
+  flush() {
+    this.#socket.write(this.#requests.take());
+    // A socket that has not taken all bytes still needs them.
+    if (this.isBackedUp) this.#requests = new RequestBatch();
   }
 
   /** The owner has what it was waiting for in the phase `ending`. */
@@ -107,11 +118,12 @@ class Connection {
     this.#socket.destroy();
   }
 
-  #read(chunk) {
+  #read(bytes, length) {
     if (this.#phase === OVER) return;
     try {
-      for (const body of this.#frames.bodies(chunk)) {
-        this.#understand(decodeResponse(body));
+      this.#frames.feed(bytes, length);
+      for (let body = this.#frames.next(); body !== null; body = this.#frames.next()) {
+        this.#understand(decodeAnswer(body));
         if (this.#phase === OVER) return;
       }
     } catch (error) {
@@ -199,7 +211,7 @@ class Socket extends net.Socket {
   constructor({ read, writeFailed }) {
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (length) => {
-      read(buffer.subarray(0, length));
+      read(buffer, length);
       return true;
     };
     super({ allowHalfOpen: true, onread: { buffer, callback } });

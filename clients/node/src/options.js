@@ -5,8 +5,8 @@
 const { MAX_TIMEOUT_MS } = require('./clock.js');
 const { InvalidError } = require('./errors.js');
 const { checkSocketPath, defaultSocketPath } = require('./path.js');
+const { MAX_TAG_CHARACTERS } = require('./wire.js');
 
-const MAX_TAG_CHARACTERS = 128;
 const MAX_U32 = 2 ** 32 - 1;
 
 const CONNECTION_OPTIONS = ['socketPath', 'timeoutMs', 'backoffMinMs', 'backoffMaxMs'];

@@ -22,7 +22,7 @@ const {
 } = require('./options.js');
 const { MAX_CHUNK, RefillPlan } = require('./plan.js');
 const { Session } = require('./session.js');
-const { Waits } = require('./waits.js');
+const { Wait, Waits } = require('./waits.js');
 
 const POOL_OPTIONS = [...CONNECTION_OPTIONS, 'minChunk', 'maxChunk', 'maxAgeMs', 'onEvent'];
 
@@ -46,6 +46,18 @@ const AGE_PART = 2;
 /** Only `Pool.tag` and `Pool.snowflake` know it. */
 const FACTORY = Symbol('Pool');
 
+/** A caller that waits for IDs. */
+class Taker extends Wait {
+  runs = [];
+
+  constructor(count, waiting) {
+    super(waiting);
+    this.count = count;
+    /** How many IDs it lacks. */
+    this.wanted = count;
+  }
+}
+
 class Pool {
   #request;
   #timeoutMs;
@@ -60,9 +72,9 @@ class Pool {
   #held = 0;
   /** Below this, a refill may be due. */
   #low = Infinity;
-  /** Callers in the order in which they came: `{ wanted, runs }`. */
+  /** `Taker`s in the order in which they came. */
   #waiting = new List();
-  #waits = new Waits();
+  #waits = new Waits((wait, makeError) => this.#giveUp(wait, makeError));
 
   #isClosed = false;
   #isLeasing = false;
@@ -129,18 +141,18 @@ class Pool {
   }
 
   async next(options) {
-    const { timeoutMs, signal } = this.#callOptions(options);
+    const waiting = this.#callOptions(options);
     const id = this.tryNext();
     if (id !== undefined) return id;
-    const [run] = await this.#wait(1, timeoutMs, signal);
+    const [run] = await this.#wait(1, waiting);
     return run.first;
   }
 
   async nextMany(count, options) {
-    const { timeoutMs, signal } = this.#callOptions(options);
+    const waiting = this.#callOptions(options);
     checkCount(count);
     if (this.#isClosed) throw new ClosedError('pool');
-    const runs = await this.#wait(count, timeoutMs, signal);
+    const runs = await this.#wait(count, waiting);
     checkRuns(runs, count);
     return new Ids(runs);
   }
@@ -223,8 +235,8 @@ class Pool {
   }
 
   /** Gets so many IDs, and waits for them if need be. */
-  async #wait(count, timeoutMs, signal) {
-    const wait = { count, wanted: count, runs: [] };
+  async #wait(count, waiting) {
+    const wait = new Taker(count, waiting);
     // While others wait, there is nothing to take: whoever came before gets IDs before.
     const isServed = this.#supply(wait);
     if (this.#held <= this.#low) this.#ask();
@@ -237,15 +249,15 @@ class Pool {
       this.#giveBack(wait);
       throw this.#failure.makeError();
     }
-    this.#waits.begin(wait, { timeoutMs, signal }, (each, makeError) => this.#giveUp(each, timeoutMs, makeError));
+    const outcome = this.#waits.begin(wait);
     this.#waiting.push(wait);
-    const { runs, error } = await wait.outcome;
+    const { runs, error } = await outcome;
     if (error !== undefined) throw error();
     return joined(runs);
   }
 
-  #giveUp(wait, timeoutMs, makeError) {
-    const error = makeError ?? this.#failure?.makeError ?? this.#session.overdue(this.#request.type, timeoutMs);
+  #giveUp(wait, makeError) {
+    const error = makeError ?? this.#failure?.makeError ?? this.#session.overdue(this.#request.type, wait.timeoutMs);
     this.#waiting.remove(wait);
     this.#giveBack(wait);
     this.#waits.settle(wait, { error });

@@ -8,9 +8,9 @@ const { Connection, FIRST_CALL_ID } = require('./connection.js');
 const { ClosedError, DeadlineError, ProtocolError } = require('./errors.js');
 const { Backoff, Failure } = require('./failure.js');
 const { checkRuns } = require('./ids.js');
+const { InFlight } = require('./inflight.js');
 const { List } = require('./list.js');
-const { Waits } = require('./waits.js');
-const { encodeRequest } = require('./wire.js');
+const { Wait, Waits } = require('./waits.js');
 
 /**
  * How long a daemon has to say nothing before calls that still wait lose their connection to it. A caller
@@ -18,26 +18,42 @@ const { encodeRequest } = require('./wire.js');
  */
 const SILENCE_MS = 1000;
 
-/** Requests are written in batches of about this many bytes. */
-const BATCH_BYTES = 64 * 1024;
+/** The kind of a call that is not for a pool. */
+const PLAIN = { isLease: false, isOnUsedConnection: false };
 
 const REPLY_TO = { Segment: 'Ids', Snowflake: 'Ids', Time: 'Time', Status: 'Status' };
 
 /** The latest time of a `Date`, in milliseconds since 1970. */
 const MAX_DATE_MS = 8_640_000_000_000_000n;
 
+/** A call from its start to its outcome, over as many connections as it takes. */
+class Call extends Wait {
+  /** What the session had heard when the call was last sent. */
+  heardBefore = 0;
+  /** Whether the call is in flight. */
+  isSent = false;
+  isAbandoned = false;
+  nextInSlot = null;
+
+  /** `isOnUsedConnection`: for a lease, whether it may be repeated on another connection. */
+  constructor(id, request, waiting, { isLease, isOnUsedConnection }) {
+    super(waiting);
+    this.id = id;
+    this.request = request;
+    this.isLease = isLease;
+    this.isOnUsedConnection = isOnUsedConnection;
+  }
+}
+
 class Session {
   #name;
   #options;
   #backoff;
   #queue = new List();
-  /** Calls in flight, by ID. */
-  #sent = new Map();
-  /** IDs in flight without a caller. The daemon still counts them, and they must not be used again. */
-  #abandoned = new Set();
+  #inFlight = new InFlight();
   /** Calls that a stopping daemon turned away. They go to the next connection. */
   #turnedAway = [];
-  #waits = new Waits();
+  #waits = new Waits((call, makeError) => this.#giveUp(call, makeError));
   #connection = null;
   #limits = null;
   /** Why the last connection ended or could not be made; null while one is open. */
@@ -63,7 +79,7 @@ class Session {
    * function that makes the error, so that its stack is the caller's.
    */
   call(request, waiting) {
-    return this.#submit({ request, isLease: false }, waiting);
+    return this.#submit(request, waiting, PLAIN);
   }
 
   /**
@@ -73,7 +89,7 @@ class Session {
    */
   lease(request, timeoutMs) {
     const isOnUsedConnection = this.#connection?.isOpen ?? false;
-    return this.#submit({ request, isLease: true, isOnUsedConnection }, { timeoutMs, keepsAlive: false });
+    return this.#submit(request, { timeoutMs, keepsAlive: false }, { isLease: true, isOnUsedConnection });
   }
 
   /** What to tell a caller whose deadline passes now: a function that makes the error. */
@@ -91,19 +107,18 @@ class Session {
     this.#connection?.destroy();
     this.#connection = null;
     this.#queue.takeAll();
-    this.#sent.clear();
+    this.#inFlight.takeAll();
     this.#waits.settleAll({ error: () => new ClosedError(this.#name) });
   }
 
-  #submit(call, waiting) {
+  #submit(request, waiting, kind) {
     if (this.#isClosed) return Promise.resolve({ error: () => new ClosedError(this.#name) });
-    call.id = this.#nextId;
-    this.#nextId += 1n;
-    call.timeoutMs = waiting.timeoutMs;
-    this.#waits.begin(call, waiting, (each, makeError) => this.#giveUp(each, makeError));
+    const call = new Call(this.#nextId, request, waiting, kind);
+    this.#nextId += 1;
+    const outcome = this.#waits.begin(call);
     this.#queue.push(call);
     this.#go();
-    return call.outcome;
+    return outcome;
   }
 
   /** Does what the queued calls need next. */
@@ -142,48 +157,35 @@ class Session {
   #flushSoon() {
     if (this.#flushIsDue) return;
     this.#flushIsDue = true;
-    process.nextTick(() => {
-      this.#flushIsDue = false;
-      this.#flush();
-    });
+    process.nextTick(this.#flush);
   }
 
-  #flush() {
-    while (this.#connection?.takesRequests && this.#hasRoom()) {
-      const frames = [];
-      let bytes = 0;
-      if (this.#inFlight === 0) this.#quietSince = now();
-      while (bytes < BATCH_BYTES && this.#hasRoom()) {
-        const call = this.#queue.shift();
-        if (call === null) break;
-        const frame = this.#encode(call);
-        frames.push(frame);
-        bytes += frame.length;
-        call.heardBefore = this.#heard;
-        this.#sent.set(call.id, call);
-      }
-      if (bytes === 0) return;
-      this.#connection.write(frames.length === 1 ? frames[0] : Buffer.concat(frames, bytes));
+  #flush = () => {
+    this.#flushIsDue = false;
+    while (this.#canSend() && this.#connection.takesRequests) {
+      const time = now();
+      if (this.#inFlight.size === 0) this.#quietSince = time;
+      const { requests } = this.#connection;
+      while (this.#canSend() && !requests.isFull) this.#send(this.#queue.shift(), requests, time);
+      this.#connection.flush();
     }
+  };
+
+  #canSend() {
+    return this.#limits !== null && !this.#queue.isEmpty && this.#inFlight.size < this.#limits.maxInFlight;
   }
 
-  #hasRoom() {
-    return this.#inFlight < this.#limits.maxInFlight;
-  }
-
-  get #inFlight() {
-    return this.#sent.size + this.#abandoned.size;
+  #send(call, requests, time) {
+    const { request, isLease } = call;
+    if (isLease) request.count = Math.min(request.count, this.#limits.maxCount);
+    call.heardBefore = this.#heard;
+    requests.add(call.id, request, daemonTimeout(call.overdueAt - time));
+    this.#inFlight.add(call);
   }
 
   #hear() {
     this.#heard += 1;
     this.#quietSince = now();
-  }
-
-  #encode(call) {
-    const { request, isLease } = call;
-    if (isLease) request.count = Math.min(request.count, this.#limits.maxCount);
-    return encodeRequest(call.id, { ...request, timeoutMs: daemonTimeout(call.deadline.msLeft) });
   }
 
   #answered(id, reply) {
@@ -194,7 +196,7 @@ class Session {
       try {
         checkReply(call.request, reply);
       } catch (error) {
-        this.#sent.set(id, call);
+        this.#inFlight.add(call);
         this.#connection.violated(error);
         return;
       }
@@ -211,17 +213,15 @@ class Session {
 
   /** Takes a call out of flight. Null if its caller gave up; then the late answer is dropped. */
   #take(id) {
-    const call = this.#sent.get(id);
-    if (call !== undefined) {
-      this.#sent.delete(id);
-      return call;
+    const call = this.#inFlight.take(id);
+    if (call === undefined) {
+      throw new ProtocolError(`it answered request ${id}, which was never sent or already has an answer`);
     }
-    if (this.#abandoned.delete(id)) return null;
-    throw new ProtocolError(`it answered request ${id}, which was never sent or already has an answer`);
+    return call.isAbandoned ? null : call;
   }
 
   #ready() {
-    if (this.#connection.isEnding && this.#sent.size === 0) this.#connection.finish();
+    if (this.#connection.isEnding && this.#inFlight.awaited === 0) this.#connection.finish();
     // Callers that have just got an answer are likely to call again now.
     else if (!this.#queue.isEmpty) this.#flushSoon();
   }
@@ -232,9 +232,7 @@ class Session {
     this.#limits = null;
     this.#failure = failure;
     this.#backoff.lost(now(), failure.retryAfterMs, Math.random());
-    this.#abandoned.clear();
-    const sent = [...this.#sent.values()];
-    this.#sent.clear();
+    const sent = this.#inFlight.takeAll();
     const outcome = { error: failure.error };
     const again = this.#turnedAway;
     this.#turnedAway = [];
@@ -245,7 +243,7 @@ class Session {
       again.push(...sent);
     }
     // In the order of the calls. A call that never got a connection fails for good.
-    again.sort((one, other) => (one.id < other.id ? -1 : 1));
+    again.sort((one, other) => one.id - other.id);
     for (const call of [...again, ...this.#queue.takeAll()]) {
       const isFailed = failure.isFatal ? !wasOpen : call.isLease && !call.isOnUsedConnection;
       call.isOnUsedConnection = false;
@@ -260,22 +258,21 @@ class Session {
     const error = makeError ?? this.overdue(call.request.type, call.timeoutMs);
     const isOverdue = makeError === undefined;
     this.#queue.remove(call);
-    const wasSent = this.#sent.delete(call.id);
     this.#waits.settle(call, { error });
-    if (!wasSent) {
+    if (!call.isSent) {
       const index = this.#turnedAway.indexOf(call);
       if (index >= 0) this.#turnedAway.splice(index, 1);
       return;
     }
-    this.#abandoned.add(call.id);
+    this.#inFlight.abandon(call);
     // A daemon answers within the timeout of a request, if only with an error.
     const isSilent =
       isOverdue &&
       this.#heard === call.heardBefore &&
-      (this.#sent.size === 0 || now() - this.#quietSince >= SILENCE_MS);
-    const isFull = this.#abandoned.size >= this.#limits.maxInFlight;
+      (this.#inFlight.awaited === 0 || now() - this.#quietSince >= SILENCE_MS);
+    const isFull = this.#inFlight.abandoned >= this.#limits.maxInFlight;
     // Bytes that the daemon does not take would keep the process alive.
-    const isBlocked = this.#sent.size === 0 && this.#connection.isBackedUp;
+    const isBlocked = this.#inFlight.awaited === 0 && this.#connection.isBackedUp;
     if (isSilent || isFull || isBlocked) this.#connection.abandon('the daemon stopped answering');
     else this.#ready();
   }

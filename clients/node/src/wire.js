@@ -9,7 +9,7 @@ const { ProtocolError } = require('./errors.js');
 const VERSION = 1;
 
 /** The ID of unsolicited messages: errors about the connection, and `Goodbye`. */
-const UNSOLICITED = 0n;
+const UNSOLICITED = 0;
 
 const HEADER_LENGTH = 4;
 
@@ -23,74 +23,152 @@ const CALLS = { Hello: 0, Segment: 1, Snowflake: 2, Time: 3, Status: 4 };
 /** The bytes of a call's fields, without those of a tag. */
 const FIELD_BYTES = { Hello: 6, Segment: 16, Snowflake: 8, Time: 0, Status: 0 };
 
+/** The limit on a tag, in characters of at most 4 bytes. */
+const MAX_TAG_CHARACTERS = 128;
+
+/** The longest frame of a request: that of the longest tag. */
+const MAX_REQUEST_BYTES = HEADER_LENGTH + 12 + FIELD_BYTES.Segment + 4 * MAX_TAG_CHARACTERS;
+
+/** A batch is full at this many bytes. */
+const BATCH_BYTES = 64 * 1024;
+
 /** Encodes a request as a frame. `id` is a bigint. */
 function encodeRequest(id, call) {
-  const number = CALLS[call.type];
-  if (number === undefined) {
+  if (CALLS[call.type] === undefined) {
     throw new TypeError(`this package has no call ${call.type}`);
   }
-  const tagLength = call.type === 'Segment' ? Buffer.byteLength(call.tag) : 0;
-  const length = 12 + FIELD_BYTES[call.type] + tagLength;
-  const frame = Buffer.allocUnsafe(HEADER_LENGTH + length);
-  frame.writeUInt32BE(length, 0);
+  const tag = call.type === 'Segment' ? Buffer.from(call.tag) : null;
+  const frame = Buffer.allocUnsafe(frameLength(call, tag));
+  put(frame, 0, call, tag, call.timeoutMs);
   frame.writeBigUInt64LE(id, 4);
-  frame.writeUInt32LE(number, 12);
+  return frame;
+}
+
+function frameLength(call, tag) {
+  return HEADER_LENGTH + 12 + FIELD_BYTES[call.type] + (tag === null ? 0 : tag.length);
+}
+
+/** Puts a frame into `bytes`, but for the ID. Returns where it ends. */
+function put(bytes, at, call, tag, timeoutMs) {
+  const end = at + frameLength(call, tag);
+  bytes.writeUInt32BE(end - at - HEADER_LENGTH, at);
+  bytes.writeUInt32LE(CALLS[call.type], at + 12);
   switch (call.type) {
     case 'Hello':
-      MAGIC.copy(frame, 16);
-      frame.writeUInt16LE(call.version, 20);
+      bytes.set(MAGIC, at + 16);
+      bytes.writeUInt16LE(call.version, at + 20);
       break;
     case 'Segment':
-      frame.writeUInt32LE(tagLength, 16);
-      frame.writeUInt32LE(0, 20);
-      frame.write(call.tag, 24);
-      frame.writeUInt32LE(call.count, 24 + tagLength);
-      frame.writeUInt32LE(call.timeoutMs, 28 + tagLength);
+      bytes.writeUInt32LE(tag.length, at + 16);
+      bytes.writeUInt32LE(0, at + 20);
+      bytes.set(tag, at + 24);
+      bytes.writeUInt32LE(call.count, end - 8);
+      bytes.writeUInt32LE(timeoutMs, end - 4);
       break;
     case 'Snowflake':
-      frame.writeUInt32LE(call.count, 16);
-      frame.writeUInt32LE(call.timeoutMs, 20);
+      bytes.writeUInt32LE(call.count, end - 8);
+      bytes.writeUInt32LE(timeoutMs, end - 4);
       break;
   }
-  return frame;
+  return end;
+}
+
+/** Requests for one write, in memory that all batches share. IDs are numbers. */
+class RequestBatch {
+  #bytes = Buffer.allocUnsafeSlow(BATCH_BYTES + MAX_REQUEST_BYTES);
+  #end = 0;
+  /** The last frames, since most batches are of the same length. */
+  #frames = this.#bytes;
+  /** The last tag and its bytes, since most callers use one tag again and again. */
+  #tag = null;
+  #tagBytes = null;
+
+  get isFull() {
+    return this.#end >= BATCH_BYTES;
+  }
+
+  add(id, call, timeoutMs) {
+    const at = this.#end;
+    const tag = call.type === 'Segment' ? this.#encoded(call.tag) : null;
+    this.#end = put(this.#bytes, at, call, tag, timeoutMs);
+    this.#bytes.writeUInt32LE(id % 2 ** 32, at + 4);
+    this.#bytes.writeUInt32LE(Math.floor(id / 2 ** 32), at + 8);
+  }
+
+  #encoded(tag) {
+    if (tag !== this.#tag) {
+      this.#tag = tag;
+      this.#tagBytes = Buffer.from(tag);
+    }
+    return this.#tagBytes;
+  }
+
+  /** The frames so far. Those of the next batch overwrite them. */
+  take() {
+    if (this.#frames.length !== this.#end) this.#frames = this.#bytes.subarray(0, this.#end);
+    this.#end = 0;
+    return this.#frames;
+  }
 }
 
 /** Cuts a stream of bytes into the bodies of responses, however the bytes are split. */
 class FrameReader {
+  #chunk = null;
+  #at = 0;
+  #end = 0;
   #header = Buffer.alloc(HEADER_LENGTH);
   #headerFilled = 0;
   #body = null;
   #bodyFilled = 0;
 
-  /** Yields each body that `chunk` completes. A body is valid until the next one is asked for. */
-  *bodies(chunk) {
-    let at = 0;
-    while (at < chunk.length) {
+  /** Gives the reader the first `length` bytes of `chunk`, which must not change until `next` has nothing more. */
+  feed(chunk, length) {
+    this.#chunk = chunk;
+    this.#at = 0;
+    this.#end = length;
+  }
+
+  /** The next body, valid until the one after it is asked for, or null if it needs more bytes. */
+  next() {
+    while (this.#at < this.#end) {
       if (this.#body === null) {
-        const wanted = HEADER_LENGTH - this.#headerFilled;
-        const taken = chunk.copy(this.#header, this.#headerFilled, at, at + wanted);
-        this.#headerFilled += taken;
-        at += taken;
-        if (taken < wanted) return;
-        const length = checkLength(this.#header.readUInt32BE(0));
-        this.#headerFilled = 0;
-        if (chunk.length - at >= length) {
-          yield chunk.subarray(at, at + length);
-          at += length;
-          continue;
+        const length = this.#length();
+        if (length === null) return null;
+        checkLength(length);
+        if (this.#end - this.#at >= length) {
+          this.#at += length;
+          return this.#chunk.subarray(this.#at - length, this.#at);
         }
         this.#body = Buffer.allocUnsafe(length);
         this.#bodyFilled = 0;
       }
-      const taken = chunk.copy(this.#body, this.#bodyFilled, at);
-      this.#bodyFilled += taken;
-      at += taken;
+      this.#bodyFilled += this.#fill(this.#body, this.#bodyFilled);
       if (this.#bodyFilled === this.#body.length) {
         const body = this.#body;
         this.#body = null;
-        yield body;
+        return body;
       }
     }
+    return null;
+  }
+
+  /** Reads a header. Null if it is not complete yet. */
+  #length() {
+    if (this.#headerFilled === 0 && this.#end - this.#at >= HEADER_LENGTH) {
+      this.#at += HEADER_LENGTH;
+      return this.#chunk.readUInt32BE(this.#at - HEADER_LENGTH);
+    }
+    this.#headerFilled += this.#fill(this.#header, this.#headerFilled);
+    if (this.#headerFilled < HEADER_LENGTH) return null;
+    this.#headerFilled = 0;
+    return this.#header.readUInt32BE(0);
+  }
+
+  /** Copies what `target` lacks, or what there is. Returns how many bytes that were. */
+  #fill(target, filled) {
+    const copied = this.#chunk.copy(target, filled, this.#at, this.#end);
+    this.#at += copied;
+    return copied;
   }
 }
 
@@ -119,7 +197,16 @@ function decodeResponseFrame(bytes) {
 /** Decodes the body of a response. Returns `{ id, reply }`; throws a `ProtocolError`. */
 function decodeResponse(body) {
   const reader = new Reader(asBuffer(body));
-  const id = reader.u64();
+  return { id: reader.u64(), reply: decodeReply(reader) };
+}
+
+/** As `decodeResponse`, but the ID is a number. It is a bigint if no number can hold it: nobody used that ID. */
+function decodeAnswer(body) {
+  const reader = new Reader(body);
+  return { id: reader.id(), reply: decodeReply(reader) };
+}
+
+function decodeReply(reader) {
   const number = reader.u32();
   const decode = REPLIES[number];
   if (decode === undefined) {
@@ -127,7 +214,7 @@ function decodeResponse(body) {
   }
   const reply = decode(reader);
   reader.end();
-  return { id, reply };
+  return reply;
 }
 
 function asBuffer(bytes) {
@@ -138,7 +225,7 @@ function asBuffer(bytes) {
 const REPLIES = {
   0: (r) => ({ type: 'Error', code: r.u16(), retryAfterMs: r.u32(), detail: r.u64(), text: r.str() }),
   1: (r) => ({ type: 'Hello', version: r.u16(), maxCount: r.u32(), maxInFlight: r.u32() }),
-  2: (r) => ({ type: 'Ids', runs: [run(r), ...r.list(12, run)] }),
+  2: (r) => ({ type: 'Ids', runs: r.list(12, run, [run(r)]) }),
   3: (r) => ({ type: 'Time', unixMs: r.u64() }),
   4: (r) => ({ type: 'Status', status: status(r) }),
   6: () => ({ type: 'Goodbye' }),
@@ -233,6 +320,13 @@ class Reader {
     return this.#body.readBigUInt64LE(this.#take(8));
   }
 
+  id() {
+    const at = this.#take(8);
+    const high = this.#body.readUInt32LE(at + 4);
+    if (high >= 2 ** 21) return this.#body.readBigUInt64LE(at);
+    return high * 2 ** 32 + this.#body.readUInt32LE(at);
+  }
+
   i64() {
     return this.#body.readBigInt64LE(this.#take(8));
   }
@@ -257,10 +351,9 @@ class Reader {
     return flag === 0 ? null : read(this);
   }
 
-  /** A list of elements that have at least `size` bytes each. */
-  list(size, read) {
+  /** A list of elements that have at least `size` bytes each, behind those that there are. */
+  list(size, read, elements) {
     const length = this.#length(size);
-    const elements = [];
     for (let index = 0; index < length; index += 1) {
       elements.push(read(this));
     }
@@ -269,11 +362,11 @@ class Reader {
 
   /** A length of elements that fit into the rest of the body. */
   #length(size) {
-    const length = this.u64();
-    if (length * BigInt(size) > BigInt(this.#body.length - this.#at)) {
+    const length = Number(this.u64());
+    if (length * size > this.#body.length - this.#at) {
       throw new ProtocolError(`it sent a length of ${length}, which exceeds the message`);
     }
-    return Number(length);
+    return length;
   }
 
   end() {
@@ -287,8 +380,11 @@ class Reader {
 module.exports = {
   FrameReader,
   MAX_RESPONSE_LENGTH,
+  MAX_TAG_CHARACTERS,
+  RequestBatch,
   UNSOLICITED,
   VERSION,
+  decodeAnswer,
   decodeResponse,
   decodeResponseFrame,
   encodeRequest,

@@ -159,6 +159,36 @@ test('no more requests are in flight than the daemon allows', () => {
   );
 });
 
+test('requests that the socket does not take at once arrive whole', () => {
+  const tag = '🍃'.repeat(128);
+  let paused;
+  return withDaemon(
+    (request, peer) => {
+      if (paused === undefined) {
+        paused = peer.socket;
+        paused.pause();
+      }
+      peer.daemon.give(request, peer);
+    },
+    { hello: { maxInFlight: 10_000 } },
+    async (daemon, use) => {
+      const leaf = client(daemon, use, { timeoutMs: 60_000 });
+      const calls = [];
+      // So few at a time that some more are written while the socket still has the ones before.
+      for (let round = 0; round < 200; round += 1) {
+        for (let call = 0; call < 10; call += 1) calls.push(leaf.nextMany(tag, calls.length + 1));
+        await sleep(0);
+      }
+      await until(() => paused !== undefined);
+      paused.resume();
+      const counts = (await Promise.all(calls)).map(({ length }) => length);
+      assert.deepStrictEqual(counts, calls.map((_, index) => index + 1));
+      assert.deepStrictEqual(daemon.requests.map(({ count }) => count), counts);
+      assert.strictEqual(daemon.connections.length, 1);
+    },
+  );
+});
+
 test('a late answer is dropped, and its request ID is not used again', () => {
   let late;
   return withDaemon(

@@ -72,10 +72,12 @@ test('an idle client or pool does not keep a script alive', () =>
   ));
 
 test('a call that waits keeps the script alive until its deadline', () =>
-  withDaemon(undefined, {}, async (daemon) => {
-    const script = `await new Client({ ...options, socketPath: "/nowhere", timeoutMs: 200 }).next("a")
+  withDaemon((request, peer) => request.count === 1 && peer.daemon.give(request, peer), {}, async (daemon) => {
+    const script = `const client = new Client({ ...options, timeoutMs: 1000 }); await client.next("a");
+      await client.nextMany("a", 5).catch(({ kind }) => console.log(kind));
+      await new Client({ ...options, socketPath: "/nowhere", timeoutMs: 200 }).next("a")
       .catch(({ kind }) => console.log(kind));
       await Pool.tag("a", { ...options, socketPath: "/nowhere", timeoutMs: 200 }).next()
       .catch(({ kind }) => console.log(kind));`;
-    assert.strictEqual(await runScript(daemon, script), 'unavailable\nunavailable');
+    assert.strictEqual(await runScript(daemon, script), 'deadline\nunavailable\nunavailable');
   }));

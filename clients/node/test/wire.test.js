@@ -6,7 +6,15 @@ const path = require('node:path');
 const { test } = require('node:test');
 
 const { ProtocolError } = require('../src/errors.js');
-const { FrameReader, MAX_RESPONSE_LENGTH, decodeResponse, decodeResponseFrame, encodeRequest } = require('../src/wire.js');
+const {
+  FrameReader,
+  MAX_RESPONSE_LENGTH,
+  RequestBatch,
+  decodeAnswer,
+  decodeResponse,
+  decodeResponseFrame,
+  encodeRequest,
+} = require('../src/wire.js');
 const { replies, response } = require('./fake.js');
 
 // The vectors belong to the repository and are not part of the package.
@@ -51,6 +59,53 @@ test('every request of the vectors is encoded byte for byte', () => {
     const { magic: _, ...fields } = camel(vector.fields);
     const frame = encodeRequest(BigInt(vector.id), { type: vector.message, ...fields });
     assert.strictEqual(frame.toString('hex'), bytesOf(vector).toString('hex'), vector.name);
+  }
+});
+
+test('a batch holds the same bytes as the requests one by one, again and again', () => {
+  const batch = new RequestBatch();
+  const call = (type, fields) => ({ type, count: 7, timeoutMs: 4950, ...fields });
+  const calls = [
+    call('Segment', { tag: 'orders' }),
+    call('Segment', { tag: 'orders' }),
+    call('Segment', { tag: '🍃'.repeat(128) }),
+    call('Snowflake'),
+    call('Time'),
+    call('Status'),
+    call('Hello', { version: 1 }),
+  ];
+  let id = 2 ** 32 - 8;
+  for (const length of [1, 1, 2, calls.length, 1, calls.length]) {
+    const frames = [];
+    for (const each of calls.slice(0, length)) {
+      batch.add(id, each, each.timeoutMs);
+      frames.push(encodeRequest(BigInt(id), each));
+      id += 1;
+    }
+    assert.deepStrictEqual(batch.take(), Buffer.concat(frames));
+  }
+});
+
+test('a batch is full before the longest request would not fit', () => {
+  const batch = new RequestBatch();
+  const longest = { type: 'Segment', tag: '🍃'.repeat(128), count: 2 ** 32 - 1 };
+  let added = 0;
+  for (; !batch.isFull; added += 1) batch.add(added, longest, 1);
+  const frames = batch.take();
+  assert.ok(frames.length >= 64 * 1024);
+  assert.strictEqual(frames.length, added * encodeRequest(1n, { ...longest, timeoutMs: 1 }).length);
+  assert.strictEqual(batch.isFull, false);
+});
+
+test('an ID is a number, and a bigint where a number would be another ID', () => {
+  for (const [id, expected] of [
+    [0n, 0],
+    [2n ** 32n + 5n, 2 ** 32 + 5],
+    [2n ** 53n - 1n, 2 ** 53 - 1],
+    [2n ** 53n + 1n, 2n ** 53n + 1n],
+    [2n ** 64n - 1n, 2n ** 64n - 1n],
+  ]) {
+    assert.strictEqual(decodeAnswer(response(id, replies.goodbye()).subarray(4)).id, expected);
   }
 });
 
@@ -102,6 +157,14 @@ test('a text keeps its byte order mark', () => {
   assert.strictEqual(reply.text, '\ufeffé🍃');
 });
 
+/** The bodies that `chunk` completes. */
+function bodiesOf(reader, chunk) {
+  const bodies = [];
+  reader.feed(chunk, chunk.length);
+  for (let body = reader.next(); body !== null; body = reader.next()) bodies.push(body);
+  return bodies;
+}
+
 test('frames come whole however the stream is cut', () => {
   const frames = [1, 2, 300].map((count) =>
     response(count, replies.ids(...Array.from({ length: count }, (_, index) => [index * 10 + 1, 5]))),
@@ -111,7 +174,7 @@ test('frames come whole however the stream is cut', () => {
     const reader = new FrameReader();
     const bodies = [];
     for (let at = 0; at < stream.length; at += size) {
-      for (const body of reader.bodies(stream.subarray(at, at + size))) bodies.push(Buffer.from(body));
+      bodies.push(...bodiesOf(reader, stream.subarray(at, at + size)));
     }
     assert.deepStrictEqual(bodies, frames.map((frame) => frame.subarray(4)), `in pieces of ${size}`);
   }
@@ -120,7 +183,7 @@ test('frames come whole however the stream is cut', () => {
 test('a frame that is too long is refused by its header alone', () => {
   const header = Buffer.alloc(4);
   header.writeUInt32BE(MAX_RESPONSE_LENGTH + 1);
-  assert.throws(() => [...new FrameReader().bodies(header)], ProtocolError);
+  assert.throws(() => bodiesOf(new FrameReader(), header), ProtocolError);
   header.writeUInt32BE(MAX_RESPONSE_LENGTH);
-  assert.deepStrictEqual([...new FrameReader().bodies(header)], []);
+  assert.deepStrictEqual(bodiesOf(new FrameReader(), header), []);
 });
