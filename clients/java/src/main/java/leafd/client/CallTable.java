@@ -15,7 +15,7 @@ import leafd.client.wire.Reply;
 
 /**
  * Every call without a result: queued, in flight, or in flight without a caller. No socket and no clock; one
- * thread uses it.
+ * thread at a time uses it.
  */
 final class CallTable {
     /** The ID of a client's first call. {@code Hello} has 1 on every connection. */
@@ -51,6 +51,10 @@ final class CallTable {
     void add(PendingCall<?> call) {
         queued.addLast(call);
         dueAt(call.deadline);
+    }
+
+    boolean isEmpty() {
+        return queued.isEmpty() && sent.isEmpty();
     }
 
     boolean anyQueued() {

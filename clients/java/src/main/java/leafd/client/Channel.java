@@ -58,9 +58,14 @@ final class Channel implements AutoCloseable {
         }
     }
 
+    /** Whether nothing is left to send. */
+    boolean isFlushed() {
+        return out.position() == 0;
+    }
+
     /** Wakes the selector when the socket can be written, if there is anything to write. */
     void selectInterest(boolean mayWrite) {
-        int ops = SelectionKey.OP_READ | (mayWrite && out.position() > 0 ? SelectionKey.OP_WRITE : 0);
+        int ops = SelectionKey.OP_READ | (mayWrite && !isFlushed() ? SelectionKey.OP_WRITE : 0);
         if (key.interestOps() != ops) {
             key.interestOps(ops);
         }
@@ -72,6 +77,11 @@ final class Channel implements AutoCloseable {
             compact(in.capacity());
         }
         return socket.read(in);
+    }
+
+    /** Whether the last {@link #read} has left room, so that nothing more was there to be read. */
+    boolean isDrained() {
+        return in.hasRemaining();
     }
 
     /** The next message that has arrived in full; null if there is none. */

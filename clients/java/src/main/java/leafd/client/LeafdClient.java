@@ -217,7 +217,7 @@ public final class LeafdClient implements AutoCloseable {
     /** Makes the call and waits for its result. */
     static <T> T await(PendingCall<T> call, ConnectionLoop loop) throws InterruptedException {
         loop.requireOtherThread();
-        loop.submit(call);
+        loop.submitOrLead(call);
         try {
             return call.result.get();
         } catch (ExecutionException failed) {

@@ -4,7 +4,10 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import leafd.client.wire.Reply;
 
-/** A call without a result yet. All but {@link #result} belongs to the thread of the connection. */
+/**
+ * A call without a result yet. All but {@link #result} and {@link #deadline} belongs to the thread that has the
+ * lead of the {@link ConnectionLoop}.
+ */
 final class PendingCall<T> {
     private static final long MAX_MARGIN_MS = 50;
     private static final long MAX_U32 = 0xffff_ffffL;

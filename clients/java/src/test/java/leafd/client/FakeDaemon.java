@@ -123,6 +123,11 @@ final class FakeDaemon implements AutoCloseable {
             }
         }
 
+        /** Says that nothing more comes, as a daemon that has closed the connection. */
+        void endOutput() throws IOException {
+            channel.shutdownOutput();
+        }
+
         @Override
         public void close() throws IOException {
             channel.close();
