@@ -192,9 +192,18 @@ func (c *conn) exchange(w *wait, r *request, caller chan answer) (answer, error)
 			return answer{}, w.ended(true)
 		}
 	}
-	id, ok := c.send(r, w.deadline, caller)
+	send := c.send
+	if c.takeTurn(w.deadline) {
+		send = c.lead
+	}
+	id, ok := send(r, w.deadline, caller)
 	if !ok {
 		return answer{lost: c.notSent()}, nil
+	}
+	select {
+	case result := <-caller:
+		return result, nil
+	default:
 	}
 	select {
 	case result := <-caller:

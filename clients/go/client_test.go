@@ -614,11 +614,29 @@ func TestAStuckConnectionIsReplaced(t *testing.T) {
 	client := f.client()
 	got := make(chan int64)
 	go func() { got <- mustNext(t, client) }()
-	_, err := client.WithTimeout(time.Second).Next(background, "t")
+	_, err := client.WithTimeout(silence+500*time.Millisecond).Next(background, "t")
 	mustFail(t, err, ErrDeadline)
 	// The other caller's request moved to the next connection.
 	if id := <-got; id != 1 || f.accepted.Load() != 2 {
 		t.Fatal(id, f.accepted.Load())
+	}
+}
+
+func TestALoneCallLeavesAStuckConnectionAtItsDeadline(t *testing.T) {
+	f := startFake(t, func(p *peer) {
+		p.hello(1000, 64)
+		if p.number > 1 {
+			p.serve()
+		} else {
+			p.wait()
+		}
+	})
+	client := f.client()
+	_, err := client.WithTimeout(silence/5).Next(background, "t")
+	mustFail(t, err, ErrDeadline)
+	within(t, 0, func() { mustNext(t, client) })
+	if f.accepted.Load() != 2 {
+		t.Fatal(f.accepted.Load())
 	}
 }
 

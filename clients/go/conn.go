@@ -3,7 +3,6 @@ package leafd
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"sync"
@@ -21,12 +20,14 @@ const (
 	// less; calls that take longer are repeated on the next connection.
 	drain = 100 * time.Millisecond
 
-	// silence is how long nothing has to arrive, with requests in flight, before a call that gets no answer in time
-	// condemns the connection. It spares connections whose callers have deadlines of a few milliseconds.
-	silence = 250 * time.Millisecond
+	// silence is how long nothing has to arrive before an overdue call condemns a connection on which others wait. It
+	// spares them from callers with short deadlines.
+	silence = time.Second
 
-	// maxIdleBuffer is the largest write buffer that is kept for reuse, in bytes.
+	// maxIdleBuffer is the largest buffer that is kept for reuse, in bytes.
 	maxIdleBuffer = 64 * 1024
+	// leastBuffer is the size of a buffer to read to, in bytes.
+	leastBuffer = 8 * 1024
 )
 
 // Why a connection ended, or was not made.
@@ -64,8 +65,8 @@ type sentRequest struct {
 	at     time.Time
 }
 
-// conn is a connection after the handshake. One goroutine reads; callers write, and hand what the socket does not take
-// at once to a goroutine.
+// conn is a connection after the handshake. One goroutine at a time reads: see turn. Callers write, and hand what the
+// socket does not take at once to a goroutine.
 type conn struct {
 	sock        *net.UnixConn
 	raw         syscall.RawConn
@@ -75,13 +76,22 @@ type conn struct {
 	slots chan struct{}
 	// closing is closed when no request may be sent any more.
 	closing chan struct{}
-	// frames are bytes that were read and not decoded. Only the reader uses it.
-	frames []byte
+	// frames are bytes in the buffer that were read and not decoded. Only the goroutine whose turn it is uses both.
+	frames, buffer []byte
+	// wake has an element when a caller has passed the turn to the reader.
+	wake chan struct{}
 	// notify is called when no request may be sent any more, and again if the daemon then says more.
 	notify func(c *conn, why error)
 
-	mu     sync.Mutex
-	nextID uint64
+	mu   sync.Mutex
+	turn turn
+	// led counts the turns of callers; seen is what it was when the reader last looked.
+	led, seen uint64
+	// relieving: the caller that reads has to stop. Until it does, the deadline of the socket has passed.
+	relieving bool
+	// drainUntil is how long to read on; zero: no limit.
+	drainUntil time.Time
+	nextID     uint64
 	// inFlight has the requests without an answer.
 	inFlight  map[uint64]sentRequest
 	abandoned int
@@ -154,6 +164,8 @@ func greet(sock *net.UnixConn) (*conn, error) {
 	}
 	c.slots = make(chan struct{}, c.maxInFlight)
 	c.closing = make(chan struct{})
+	c.wake = make(chan struct{}, 1)
+	c.turn = readerReads
 	c.nextID = firstCallID
 	c.inFlight = make(map[uint64]sentRequest)
 	return c, nil
@@ -202,215 +214,12 @@ func limit(value uint32) int {
 	return int(value)
 }
 
-// readFrame returns the body of the next frame, which is valid until the next call.
-func (c *conn) readFrame() ([]byte, error) {
-	for {
-		body, rest, ok, err := wire.SplitFrame(c.frames)
-		if err != nil {
-			return nil, protocolErrorf("%v", err)
-		}
-		if ok {
-			c.frames = rest
-			return body, nil
-		}
-		if err := c.fill(); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// fill reads once. The buffer grows only for a frame whose length was checked.
-func (c *conn) fill() error {
-	const enough = 8 * 1024
-	size, _ := wire.FrameLen(c.frames)
-	if size < enough {
-		size = enough
-	}
-	have := len(c.frames)
-	if cap(c.frames)-have < 512 || cap(c.frames) < size {
-		grown := make([]byte, have, size+have)
-		copy(grown, c.frames)
-		c.frames = grown
-	}
-	count, err := c.sock.Read(c.frames[have:cap(c.frames)])
-	c.frames = c.frames[:have+count]
-	if count > 0 {
-		return nil
-	}
-	if err == io.EOF {
-		return errEnded
-	}
-	return err
-}
-
-// read runs until the connection ends.
-func (c *conn) read() {
-	var err error
-	for err == nil {
-		var body []byte
-		if body, err = c.readFrame(); err == nil {
-			err = c.understand(body)
-		}
-	}
-	c.end(err)
-	c.writers.Wait()
-}
-
-// understand deals with one message. An error ends the connection.
-func (c *conn) understand(body []byte) error {
-	id, reply, err := wire.DecodeResponse(body)
-	if err != nil {
-		return protocolErrorf("%v", err)
-	}
-	failure, isError := reply.(wire.Error)
-	stopping := isError && Code(failure.Code) == CodeShuttingDown
-	if _, isGoodbye := reply.(wire.Goodbye); isGoodbye || stopping && id == wire.Unsolicited {
-		c.close(errGoodbye, drain)
-		return nil
-	}
-	if id == wire.Unsolicited {
-		if isError {
-			return refused(failure)
-		}
-		return protocolErrorf("it sent %s that answers no request", reply.Name())
-	}
-	result := answer{reply: reply}
-	if stopping {
-		result = answer{lost: errGoodbye}
-	}
-	if !c.deliver(id, result) {
-		return protocolErrorf("it answered request %d, which was never sent or already has an answer", id)
-	}
-	if stopping {
-		c.close(errGoodbye, drain)
-	}
-	return nil
-}
-
-// deliver passes an answer to its caller. It returns false if no such request is in flight.
-func (c *conn) deliver(id uint64, result answer) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sent, known := c.inFlight[id]
-	if !known {
-		return false
-	}
-	delete(c.inFlight, id)
-	c.quietSince = time.Now()
-	if result.lost == nil {
-		c.answered = true
-	}
-	if sent.caller != nil {
-		sent.caller <- result
-	} else {
-		c.abandoned--
-	}
-	<-c.slots
-	return true
-}
-
-// send sends a request. The answer arrives in the channel, which has room for one. The caller holds a slot, which the
-// answer frees. It returns false if the connection takes no requests any more.
-func (c *conn) send(r *request, deadline time.Time, caller chan answer) (id uint64, ok bool) {
-	c.mu.Lock()
-	if c.why != nil {
-		c.mu.Unlock()
-		return 0, false
-	}
-	now := time.Now()
-	id = c.nextID
-	c.nextID++
-	if len(c.inFlight) == 0 {
-		c.quietSince = now
-	}
-	c.inFlight[id] = sentRequest{caller: caller, at: now}
-	c.out = r.encode(r, c.out, id, daemonTimeoutMS(deadline.Sub(now)))
-	if c.writing {
-		c.mu.Unlock()
-		return id, true
-	}
-	c.writing = true
-	batch := c.takeOut()
-	c.mu.Unlock()
-	rest, err := c.writeNow(batch)
-	if err != nil {
-		c.close(err, drain)
-		return id, true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case len(rest) == 0 && len(c.out) == 0:
-		c.writing = false
-		c.keep(batch)
-	case c.why == nil:
-		// Not here: this caller must not write what others go on adding, nor wait for the socket.
-		c.writers.Add(1)
-		go c.write(batch, rest)
-	}
-	return id, true
-}
-
-// write writes the rest of a batch, and then what was added meanwhile.
-func (c *conn) write(batch, rest []byte) {
-	defer c.writers.Done()
-	for {
-		if _, err := c.sock.Write(rest); err != nil {
-			c.close(err, drain)
-			return
-		}
-		c.mu.Lock()
-		c.keep(batch)
-		if len(c.out) == 0 {
-			c.writing = false
-			c.mu.Unlock()
-			return
-		}
-		batch = c.takeOut()
-		rest = batch
-		c.mu.Unlock()
-	}
-}
-
-// takeOut takes the bytes to write. The caller holds the lock.
-func (c *conn) takeOut() []byte {
-	batch := c.out
-	c.out, c.spare = c.spare[:0], nil
-	return batch
-}
-
-// keep keeps the buffer of a batch for reuse. The caller holds the lock.
-func (c *conn) keep(batch []byte) {
-	if cap(batch) <= maxIdleBuffer {
-		c.spare = batch
-	}
-}
-
-// writeNow writes what the socket takes without waiting, and returns the rest.
-func (c *conn) writeNow(batch []byte) (rest []byte, err error) {
-	var count int
-	var failure error
-	err = c.raw.Write(func(fd uintptr) bool {
-		count, failure = syscall.Write(int(fd), batch)
-		return true
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case failure == syscall.EAGAIN || failure == syscall.EINTR:
-		return batch, nil
-	case failure != nil:
-		return nil, os.NewSyscallError("write", failure)
-	}
-	return batch[count:], nil
-}
-
 // abandon gives up on a request. Its ID stays taken until the late answer arrives and is dropped. overdue says that
 // its deadline passed.
 //
 // A daemon answers within the timeout of a request, if only with an error. If a call is overdue and nothing at all has
-// arrived since it was sent, the connection is stuck, and the other requests in flight move to the next one. The same
-// if requests that were given up fill it.
+// arrived since it was sent, the connection is stuck; if other calls are in flight, only after a long silence. They then
+// move to the next connection. The same if requests that were given up fill it.
 func (c *conn) abandon(id uint64, caller chan answer, overdue bool) {
 	c.mu.Lock()
 	sent := c.inFlight[id]
@@ -420,8 +229,9 @@ func (c *conn) abandon(id uint64, caller chan answer, overdue bool) {
 	}
 	c.inFlight[id] = sentRequest{at: sent.at}
 	c.abandoned++
-	silent := !c.quietSince.After(sent.at) && time.Since(c.quietSince) >= silence
-	stuck := overdue && silent || c.abandoned >= c.maxInFlight
+	silent := !c.quietSince.After(sent.at)
+	long := len(c.inFlight) == c.abandoned || time.Since(c.quietSince) >= silence
+	stuck := overdue && silent && long || c.abandoned >= c.maxInFlight
 	c.mu.Unlock()
 	if stuck {
 		c.close(errStuck, 0)
@@ -435,21 +245,24 @@ func (c *conn) close(why error, readOn time.Duration) {
 	if first {
 		c.why = why
 		close(c.closing)
+		if readOn > 0 {
+			c.drainUntil = time.Now().Add(readOn)
+			// A caller that is being relieved sets it when it stops.
+			if !c.relieving {
+				_ = c.sock.SetReadDeadline(c.drainUntil)
+			}
+		}
 	}
 	c.mu.Unlock()
 	if first {
 		c.notify(c, why)
 	}
-	if readOn > 0 {
-		if first {
-			_ = c.sock.SetReadDeadline(time.Now().Add(readOn))
-		}
-		return
+	if readOn <= 0 {
+		_ = c.sock.Close()
 	}
-	_ = c.sock.Close()
 }
 
-// end ends the connection. Requests without an answer get why.
+// end ends the connection. Requests without an answer get why. Only the goroutine whose turn it is may call it.
 func (c *conn) end(why error) {
 	var refusal *RefusedError
 	c.mu.Lock()
