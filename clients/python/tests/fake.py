@@ -164,11 +164,11 @@ class FakeCase(unittest.TestCase):
 class Server(threading.Thread):
     """Answers every request of every connection with the next IDs, until it is stopped."""
 
-    def __init__(self, daemon: FakeDaemon) -> None:
+    def __init__(self, daemon: FakeDaemon, first: int = 1) -> None:
         super().__init__(daemon=True)
         self._daemon_side = daemon
         self._lock = threading.Lock()
-        self._next = 1
+        self._next = first
         self.start()
 
     def run(self) -> None:

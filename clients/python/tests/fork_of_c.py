@@ -21,7 +21,7 @@ def main(path: str) -> None:
 
     parent = take()
     link = client._links.get()
-    inherited = [sock for sock in (link._sock, *(link._wakers or ())) if sock is not None]
+    inherited = [sock for sock in (link._sock, *(link._watch.wakers or ())) if sock is not None]
     time.sleep(0.2)  # The pool's thread is at rest.
     reading, writing = os.pipe()
     pid = ctypes.PyDLL(None).fork()

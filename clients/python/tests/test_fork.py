@@ -73,8 +73,8 @@ class Children(ForkCase):
         client = self.client()
         client.next("orders")
         link = client._links.get()
-        assert link._sock is not None and link._wakers is not None
-        numbers = [link._sock.fileno(), *(sock.fileno() for sock in link._wakers)]
+        assert link._sock is not None and link._watch.wakers is not None
+        numbers = [link._sock.fileno(), *(sock.fileno() for sock in link._watch.wakers)]
 
         def open_ones() -> list[int]:
             return [number for number in numbers if os.path.exists(f"/proc/self/fd/{number}")]
@@ -112,6 +112,19 @@ class Children(ForkCase):
         peer = self.daemon.greet()
         request = peer.request()
         self.assertEqual(in_child(lambda: 7), 7)
+        peer.send(ids(request.id, (5, 1)))
+        self.assertEqual(call.result(20), 5)
+
+    def test_a_child_of_a_process_whose_call_is_alone_makes_calls_of_its_own(self) -> None:
+        client = self.client()
+        call = self.background(client.next, "orders")
+        peer = self.daemon.greet()
+        peer.send(ids(peer.request().id, (1, 1)))
+        self.assertEqual(call.result(20), 1)
+        call = self.background(client.next, "orders")
+        request = peer.request()
+        Server(self.daemon, first=100)
+        self.assertEqual(in_child(lambda: take(client, 3)), [100, 101, 102])
         peer.send(ids(request.id, (5, 1)))
         self.assertEqual(call.result(20), 5)
 

@@ -8,6 +8,7 @@ import struct
 import unittest
 from typing import Any
 
+from fake import frame, ids
 from leafd_client import DaemonStatus, ProtocolError, RefusedError, _wire
 from leafd_client._ids import check_ids
 
@@ -52,6 +53,34 @@ def fields_of(reply: Any) -> Any:
         first, *more = ({"first": str(first), "count": count} for first, count in reply.runs)
         return {"first": first, "more": more}
     return reply
+
+
+class CallsAlone(unittest.TestCase):
+    def test_a_request_that_is_joined_from_parts_is_the_same(self) -> None:
+        fields = _wire.encode_str("orders") + _wire.count_fields(1, 4950)
+        for request_id in (2, 2**64 - 1):
+            header, rest = _wire.split_request(_wire.SEGMENT, fields)
+            joined = _wire.frame_start(header, request_id) + rest
+            self.assertEqual(joined, _wire.encode_request(request_id, _wire.SEGMENT, fields))
+
+    def test_only_a_whole_answer_with_one_id_is_decoded_at_once(self) -> None:
+        good = ids(9, (2**63 - 1, 1))
+        self.assertEqual(_wire.decode_one_id(good, 9), 2**63 - 1)
+        self.assertIsNone(_wire.decode_one_id(good, 8))
+        for bad in (
+            b"",
+            good[:-1],
+            good + good,
+            ids(9, (2**63, 1)),
+            ids(9, (5, 0)),
+            ids(9, (5, 2)),
+            ids(9, (5, 1), (6, 1)),
+            frame(9, 3, good[16:]),
+            b"\0\0\0\x21" + good[4:],
+            good[:-8] + b"\1" + good[-7:],
+        ):
+            with self.subTest(bad=bad):
+                self.assertIsNone(_wire.decode_one_id(bad, 9))
 
 
 class Requests(unittest.TestCase):

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import Any
 
-from ._client import NO_SIGNAL, open_socket
 from ._errors import ClosedError, ForkedError
 from ._ids import Ids
 from ._options import Options, StrPath, check_seconds
 from ._process import close, current_process
 from ._session import Call, Session, check_count, encode_tag
+from ._socket import NO_SIGNAL, open_socket
 from ._wire import SEGMENT, SNOWFLAKE, STATUS, TIME, DaemonStatus
 
 _now = time.monotonic

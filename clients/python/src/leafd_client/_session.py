@@ -108,22 +108,17 @@ def check_count(count: int) -> int:
 class Call:
     """A call of one caller: what to send, and what came back."""
 
-    __slots__ = (
-        "asked",
-        "count",
-        "deadline",
-        "error",
-        "finished",
-        "fits",
-        "number",
-        "on_finish",
-        "once",
-        "request_id",
-        "result",
-        "sent_at",
-        "tag",
-        "timeout",
-    )
+    #: Whether to ask for fewer IDs if the daemon does not allow that many in one request.
+    fits = False
+    #: Whether to fail as soon as a new connection fails, instead of trying until the deadline.
+    once = False
+    request_id = 0
+    sent_at = 0.0
+    finished = False
+    result: Any = None
+    error: LeafdError | None = None
+    #: Called when the call is finished.
+    on_finish: Callable[[Call], None] | None = None
 
     def __init__(self, number: int, now: float, timeout: float, count: int = 0, tag: bytes = b"") -> None:
         self.number = number
@@ -131,19 +126,8 @@ class Call:
         self.count = count
         self.timeout = timeout
         self.deadline = now + timeout
-        #: Whether to ask for fewer IDs if the daemon does not allow that many in one request.
-        self.fits = False
-        #: Whether to fail as soon as a new connection fails, instead of trying until the deadline.
-        self.once = False
         #: How many IDs the last request asked for.
         self.asked = count
-        self.request_id = 0
-        self.sent_at = 0.0
-        self.finished = False
-        self.result: Any = None
-        self.error: LeafdError | None = None
-        #: Called when the call is finished.
-        self.on_finish: Callable[[Call], None] | None = None
 
     @property
     def name(self) -> str:
@@ -267,6 +251,16 @@ class Connection:
             and len(self.out) < _BATCH_LEN
         )
 
+    def is_quiet(self) -> bool:
+        return (
+            self.answered
+            and self.ending is None
+            and not self.sent
+            and not self.abandoned
+            and not self.out
+            and self.buffer.is_empty()
+        )
+
     def end(self, error: LeafdError, now: float) -> None:
         """Send nothing more, and read what still arrives."""
         self.out.clear()
@@ -299,7 +293,8 @@ class Session:
         self._backoff = Backoff(options.backoff_min, options.backoff_max)
         #: Calls to be sent, in order.
         self._queued: deque[Call] = deque()
-        self._next_id = _FIRST_CALL_ID
+        #: The ID of the next request.
+        self.next_id = _FIRST_CALL_ID
         #: Why the last attempt failed, until another one succeeds.
         self._last_error: LeafdError | None = None
         self.connection: Connection | None = None
@@ -314,6 +309,18 @@ class Session:
         """Iterate over the calls that are not finished."""
         sent = self.connection.sent.values() if self.connection is not None else ()
         return chain(sent, self._queued)
+
+    def is_quiet(self) -> bool:
+        """Whether a connection that works has nothing in flight and nothing to send."""
+        connection = self.connection
+        return connection is not None and not self._queued and connection.is_quiet()
+
+    def sent_alone(self, call: Call) -> None:
+        """Note a call whose request was sent on a quiet connection as soon as it was made."""
+        connection = self.connection
+        if connection is not None:
+            call.sent_at = connection.quiet_since = call.deadline - call.timeout
+            connection.sent[call.request_id] = call
 
     def give_up(self, call: Call, now: float, overdue: bool = True) -> None:
         """Stop waiting for a call, because its deadline passed (``overdue``) or it was cancelled."""
@@ -409,8 +416,8 @@ class Session:
             call = self._queued.popleft()
             if call.finished:
                 continue
-            call.request_id = self._next_id
-            self._next_id += 1
+            call.request_id = self.next_id
+            self.next_id += 1
             call.sent_at = now
             if not connection.sent and not connection.abandoned:
                 connection.quiet_since = now
@@ -418,6 +425,27 @@ class Session:
             connection.sent[call.request_id] = call
             connection.out += call.encode(now, max_count)
         return connection.out
+
+    def has_unsent(self) -> bool:
+        """Whether :meth:`pump` would return something."""
+        connection = self.connection
+        return connection is not None and (
+            bool(connection.out) or bool(self._queued and connection.has_room())
+        )
+
+    def take_unsent(self, now: float) -> bytes:
+        """Remove and return the bytes to send. What is not sent is put back."""
+        out = self.pump(now)
+        if not out:
+            return b""
+        data = bytes(out)
+        out.clear()
+        return data
+
+    def put_back(self, data: bytes) -> None:
+        """Be about to send bytes again, before all others."""
+        if self.connection is not None and self.connection.ending is None:
+            self.connection.out[:0] = data
 
     def send_failed(self, error: OSError, now: float) -> None:
         """Sending failed. What the daemon said before it closed the connection says more."""

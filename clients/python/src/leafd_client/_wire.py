@@ -35,8 +35,13 @@ _I64 = struct.Struct("<q")
 _RUN = struct.Struct("<QI")
 _HELLO_REPLY = struct.Struct("<HII")
 _ERROR_REPLY = struct.Struct("<HIQ")
+#: Encodes the header and the ID of a request. The header is a number in another byte order than the rest.
+frame_start = struct.Struct("<IQ").pack
+# The frame of an answer of one run: header, and the fields of `_ONE_RUN`.
+_ONE_RUN_FRAME = struct.Struct("<IQIQIQ")
 # An answer of one run: request ID, reply number, first, count, number of further runs.
 _ONE_RUN = struct.Struct("<QIQIQ")
+_ONE_RUN_HEADER = _U32.unpack(_HEADER.pack(_ONE_RUN.size))[0]
 
 
 class HelloReply(NamedTuple):
@@ -125,6 +130,12 @@ def encode_request(request_id: int, call: int, fields: bytes = b"") -> bytes:
     return _HEADER.pack(12 + len(fields)) + _MESSAGE.pack(request_id, call) + fields
 
 
+def split_request(call: int, fields: bytes) -> tuple[int, bytes]:
+    """Encode a request without its ID: what :data:`frame_start` needs beside that, and what follows."""
+    (header,) = _U32.unpack(_HEADER.pack(12 + len(fields)))
+    return header, _U32.pack(call) + fields
+
+
 def hello_fields(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
     """Encode the fields of ``Hello``."""
     return _HELLO_CALL.pack(magic, version)
@@ -157,6 +168,10 @@ class FrameBuffer:
             self._start = 0
         self._bytes += data
 
+    def is_empty(self) -> bool:
+        """Whether no part of a frame has arrived."""
+        return self._start == len(self._bytes)
+
     def take(self) -> bytes | None:
         """Remove and return the next body if it is complete."""
         body = self._start + 4
@@ -171,6 +186,17 @@ class FrameBuffer:
             return None
         self._start = body + length
         return bytes(self._bytes[body : self._start])
+
+
+def decode_one_id(data: bytes, request_id: int) -> int | None:
+    """Return the ID from the bytes of a whole answer to this request that brings one ID. Anything else is
+    ``None``, and left to :func:`decode_response`."""
+    if len(data) != _ONE_RUN_FRAME.size:
+        return None
+    header, answered, number, first, count, more = _ONE_RUN_FRAME.unpack(data)
+    if answered != request_id or number != _IDS or count != 1 or more != 0:
+        return None
+    return first if header == _ONE_RUN_HEADER and first <= MAX_ID else None
 
 
 def decode_response(body: bytes) -> tuple[int, Reply]:
