@@ -16,7 +16,7 @@ use super::buffer::TagBuffer;
 use super::health::StoreHealth;
 use super::lease_tally::LeaseTally;
 use super::messages::{BufferRecord, BufferRules};
-use super::table::{NameHash, NameHasher, TagTable};
+use super::table::{NameHash, NameHasher, TagPlace, TagTable};
 use super::tag::Tag;
 use crate::environment::Environment;
 use crate::ids::{BizTag, RangeQueue};
@@ -189,7 +189,7 @@ impl Segments {
         Some(first)
     }
 
-    /// The hash of a name, for [`Self::take_of`] and [`Self::prefetch`].
+    /// The hash of a name, for [`Self::look_for`] and [`Self::take_of`].
     #[inline]
     pub(crate) fn hash(&self, name: &[u8]) -> NameHash {
         self.0.hasher.hash(name)
@@ -197,9 +197,10 @@ impl Segments {
 
     /// As [`Self::take`], for a tag that the caller does not keep. `None` as well if memory has no tag of
     /// this name, or if another thread has locked the tag: nobody waits for a tag with the table in hand.
-    pub(crate) fn take_of(&self, hash: NameHash, name: &str, count: u32) -> Option<u64> {
+    #[inline]
+    pub(crate) fn take_of(&self, place: TagPlace, name: &str, count: u32) -> Option<u64> {
         let table = lock(&self.0.tags);
-        let tag = table.get_hashed(hash, name)?;
+        let tag = table.get_near(place, name)?;
         let (first, more_to_do) = tag.try_lock()?.buffer.take(count)?;
         if more_to_do {
             let tag = Arc::clone(tag);
@@ -209,11 +210,16 @@ impl Segments {
         Some(first)
     }
 
-    /// Has the processor fetch tags that requests will name in a moment, all at the same time.
-    pub(crate) fn prefetch(&self, hashes: &[NameHash]) {
+    /// Notes where the tags of names with these hashes are, which requests will name in a moment, and has the
+    /// processor fetch them, all at the same time.
+    pub(crate) fn look_for(&self, hashes: &[NameHash], places: &mut Vec<TagPlace>) {
         let table = lock(&self.0.tags);
-        for tag in hashes.iter().filter_map(|hash| table.guess(*hash)) {
-            tag.prefetch();
+        for hash in hashes {
+            let (place, tag) = table.guess(*hash);
+            places.push(place);
+            if let Some(tag) = tag {
+                tag.prefetch();
+            }
         }
     }
 

@@ -38,6 +38,20 @@ impl NameHasher {
     }
 }
 
+/// Where the tag of a name may be: its slot, if somebody has looked, or its hash alone. A table that has
+/// changed since may have another tag there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TagPlace {
+    pub(crate) hash: NameHash,
+    slot: Option<usize>,
+}
+
+impl TagPlace {
+    pub(crate) const fn unseen(hash: NameHash) -> Self {
+        Self { hash, slot: None }
+    }
+}
+
 /// A user that asks for names. The table only compares them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Asker(pub(crate) u64);
@@ -105,17 +119,28 @@ impl<T: TableEntry> TagTable<T> {
         self.get_hashed(self.hasher.hash(name.as_bytes()), name)
     }
 
-    /// As [`Self::get`], with the hash of `name`.
     #[inline]
-    pub(super) fn get_hashed(&self, hash: NameHash, name: &str) -> Option<&Arc<T>> {
+    fn get_hashed(&self, hash: NameHash, name: &str) -> Option<&Arc<T>> {
         let is_it = |slot: &(NameHash, Arc<T>)| slot.0 == hash && slot.1.name().as_str() == name;
         Some(&self.tags.find(hash.0, is_it)?.1)
     }
 
-    /// The tag whose name most likely has this hash, without a look at the tag.
+    /// Where the tag may be whose name has this hash, and the tag that is there. Nobody has looked at its name.
     #[inline]
-    pub(super) fn guess(&self, hash: NameHash) -> Option<&T> {
-        Some(&*self.tags.find(hash.0, |slot| slot.0 == hash)?.1)
+    pub(super) fn guess(&self, hash: NameHash) -> (TagPlace, Option<&T>) {
+        let slot = self.tags.find_bucket_index(hash.0, |slot| slot.0 == hash);
+        let tag = slot.and_then(|slot| self.tags.get_bucket(slot)).map(|slot| &*slot.1);
+        (TagPlace { hash, slot }, tag)
+    }
+
+    /// As [`Self::get`], where the name may be that of `place`.
+    #[inline]
+    pub(super) fn get_near(&self, place: TagPlace, name: &str) -> Option<&Arc<T>> {
+        let near = match place.slot {
+            Some(slot) => self.tags.get_bucket(slot).map(|slot| &slot.1),
+            None => self.get_hashed(place.hash, name),
+        };
+        near.filter(|tag| tag.name().as_str() == name).or_else(|| self.get(name))
     }
 
     /// Removes the tag of this name.

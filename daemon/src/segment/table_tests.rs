@@ -71,13 +71,13 @@ fn a_tag_is_found_by_its_whole_name_and_a_guess_looks_at_the_hash_alone() {
     for tag in &tags {
         let hash = table.hasher.hash(tag.name.as_str().as_bytes());
         assert!(Arc::ptr_eq(table.get(tag.name.as_str()).unwrap(), tag));
-        assert!(std::ptr::eq(table.guess(hash).unwrap(), &raw const **tag));
+        assert!(std::ptr::eq(table.guess(hash).1.unwrap(), &raw const **tag));
         // As if two names had one hash.
         assert!(table.get_hashed(hash, "another").is_none());
     }
     let again = add_tag(&mut table, "tag 7", 7);
     assert!(Arc::ptr_eq(table.get("tag 7").unwrap(), &again) && table.len() == 500);
-    assert!(table.guess(table.hasher.hash(b"tag 501")).is_none());
+    assert!(table.guess(table.hasher.hash(b"tag 501")).1.is_none());
 }
 
 #[test]
@@ -204,4 +204,34 @@ fn without_room_for_marks_new_tags_are_refused_and_no_mark_is_forgotten() {
     marks.extend(table.tags().map(|tag| tag.mark.get()));
     marks.sort_unstable();
     assert_eq!(marks, [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_place_finds_its_tag_as_long_as_it_is_there_and_never_another_one() {
+    let mut table = table(1000);
+    let hash = |text: &str| table.hasher.hash(text.as_bytes());
+    let [orders, users] = ["orders", "users"].map(hash);
+    assert!(table.guess(orders).1.is_none());
+    add_tag(&mut table, "orders", 1);
+    let (place, tag) = table.guess(orders);
+    assert_eq!(tag.map(TableEntry::name), Some(&name("orders")));
+    let found = |table: &TagTable<Fake>, place, text: &str| {
+        table.get_near(place, text).map(|tag| tag.name().as_str().to_owned())
+    };
+    let unseen = [orders, users].map(TagPlace::unseen);
+    for place in [place, unseen[0], unseen[1]] {
+        assert_eq!(found(&table, place, "orders").as_deref(), Some("orders"));
+        assert_eq!(found(&table, place, "users"), None);
+    }
+    // The table grows, and others take the slot.
+    for number in 0..500 {
+        add_tag(&mut table, &format!("tag-{number}"), 1);
+    }
+    add_tag(&mut table, "users", 1);
+    assert_eq!(found(&table, place, "orders").as_deref(), Some("orders"));
+    assert_eq!(found(&table, place, "users").as_deref(), Some("users"));
+    table.remove(&name("orders"));
+    for place in [place, unseen[0], unseen[1]] {
+        assert_eq!(found(&table, place, "orders"), None);
+    }
 }

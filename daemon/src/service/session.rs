@@ -1,14 +1,18 @@
 //! One caller's access to the service. A session answers what memory can answer at once, without a
 //! task, an await or an allocation. For everything else it hands the transport a future.
 
+mod other_tags;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leaf_client::wire::{Call, ErrorCode, Reply, Run, WireError};
-use smallvec::SmallVec;
 use tokio::time::Instant;
 
+pub(crate) use self::other_tags::LOOK_AHEAD;
+
+use self::other_tags::OtherTags;
 use super::administration::administrate;
 use super::admission::{Allowance, Reservation, Visitor, audit_turned_away};
 use super::answers::{bad_count, bad_tag, ids};
@@ -21,7 +25,7 @@ use crate::access::ledger::User;
 use crate::access::principal::Principal;
 use crate::ids::{BizTag, Runs};
 use crate::segment::request::SegmentOutcome;
-use crate::segment::table::{Asker, NameHash};
+use crate::segment::table::Asker;
 use crate::segment::tag::Tag;
 use crate::snowflake::issuer::SnowflakeOutcome;
 use crate::tally::{BatchTally, CallKind};
@@ -29,9 +33,6 @@ use crate::tally::{BatchTally, CallKind};
 /// What a status costs its user in addition to the bytes of its answer, in bytes of answers. On a
 /// thread other than the Unix socket's, the addition may be lost, which harms nobody.
 const STATUS_COST: usize = 512;
-
-/// How many requests [`Session::look_ahead`] looks at. Their tags fit into the smallest cache.
-pub(crate) const LOOK_AHEAD: usize = 32;
 
 /// Where the answer to one call goes. A transport implements it over its connection's buffers, so
 /// that the answer is encoded where it is made.
@@ -63,11 +64,8 @@ pub(crate) struct Session {
     announced: AnnouncedLimits,
     /// Most callers ask for the same tag again and again.
     last_tag: Option<AllowedTag>,
-    /// The hash of the last name that was not that of `last_tag`. Asked for twice in a row, it becomes the
-    /// last tag.
-    other_name: Option<NameHash>,
-    /// Whether a request since the last look ahead was for another tag than `last_tag`.
-    changes_tags: bool,
+    /// Others ask for many tags in turn.
+    other_tags: OtherTags,
     /// Made at the first administrative call: few callers have any.
     queues: Option<Arc<AdministrationQueues>>,
     /// Requests that memory answered since the last [`Self::fold_counts`].
@@ -103,8 +101,7 @@ impl Session {
             visitor,
             announced,
             last_tag: None,
-            other_name: None,
-            changes_tags: false,
+            other_tags: OtherTags::default(),
             queues: None,
             tally,
         })
@@ -218,7 +215,6 @@ impl Session {
     ) -> Result<(), WireError> {
         self.check_count(count)?;
         let is_last = matches!(&self.last_tag, Some(last) if last.name.as_str() == name);
-        self.changes_tags |= !is_last;
         if !is_last && let Some(first) = self.take_of_other(name, count) {
             self.tally.segment(count);
             responder.reply(Reply::Ids { first: Run { first, count }, more: Vec::new() });
@@ -251,34 +247,6 @@ impl Session {
         self.tally.segment(count);
         responder.reply(Reply::Ids { first: Run { first, count }, more: Vec::new() });
         Ok(())
-    }
-
-    /// Takes IDs of a tag that the session does not keep, if no quota counts them: with thousands of tags
-    /// in turn, keeping each one costs more than finding it.
-    #[inline(never)]
-    fn take_of_other(&mut self, name: &str, count: u32) -> Option<u64> {
-        let segments = &self.service.segments;
-        let hash = segments.hash(name.as_bytes());
-        if self.other_name.replace(hash) == Some(hash)
-            || !self.visitor.is_unmetered()
-            || self.visitor.grant().tag(name).is_err()
-        {
-            return None;
-        }
-        segments.take_of(hash, name, count)
-    }
-
-    /// Prepares for requests of these names, if the caller is one that asks for many tags in turn.
-    #[inline]
-    pub(crate) fn look_ahead<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
-        if std::mem::take(&mut self.changes_tags) {
-            let hashes: SmallVec<[NameHash; LOOK_AHEAD]> =
-                names.map(|name| self.service.segments.hash(name)).collect();
-            // For a single one it gains nothing.
-            if hashes.len() > 1 {
-                self.service.segments.prefetch(&hashes);
-            }
-        }
     }
 
     /// Requests IDs of a tag that has too few ready in memory.
