@@ -200,6 +200,7 @@ func (c *conn) exchange(w *wait, r *request, caller chan answer) (answer, error)
 	if !ok {
 		return answer{lost: c.notSent()}, nil
 	}
+	// An answer that is there wins over the deadline.
 	select {
 	case result := <-caller:
 		return result, nil

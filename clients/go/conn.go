@@ -89,7 +89,7 @@ type conn struct {
 	led, seen uint64
 	// relieving: the caller that reads has to stop. Until it does, the deadline of the socket has passed.
 	relieving bool
-	// drainUntil is how long to read on; zero: no limit.
+	// drainUntil is when to stop reading; zero: never.
 	drainUntil time.Time
 	nextID     uint64
 	// inFlight has the requests without an answer.
@@ -262,7 +262,8 @@ func (c *conn) close(why error, readOn time.Duration) {
 	}
 }
 
-// end ends the connection. Requests without an answer get why. Only the goroutine whose turn it is may call it.
+// end ends the connection. Requests without an answer get why. Only the goroutine whose turn it is may call it, and a
+// caller before it wakes the reader, which is next.
 func (c *conn) end(why error) {
 	var refusal *RefusedError
 	c.mu.Lock()

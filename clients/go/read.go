@@ -25,7 +25,7 @@ const (
 
 const (
 	// tick is how often a resting reader looks. A caller that has been reading since the last look is relieved, because
-	// it cannot watch its context while it reads: a cancellation is noticed two ticks late at most. If nobody has
+	// it cannot watch its context while it reads: a cancellation is noticed about two ticks late at most. If nobody has
 	// called since then, the reader reads on, to notice when the daemon stops.
 	tick = 2 * time.Millisecond
 
@@ -69,7 +69,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// room is where to read to. The buffer grows only for a frame whose length was checked.
+// room returns the free part of the buffer, which grows only for a frame whose length was checked.
 func (c *conn) room() []byte {
 	size, _ := wire.FrameLen(c.frames)
 	if size < leastBuffer {

@@ -3,6 +3,7 @@ package leafd.client;
 import java.io.IOException;
 import java.nio.channels.Selector;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
@@ -26,8 +27,26 @@ final class ConnectionLoop {
     private static final long LONGEST_LEAD = TimeUnit.MILLISECONDS.toNanos(10);
     private static final long UNEXPECTED_PAUSE = TimeUnit.MILLISECONDS.toNanos(1);
 
-    /** Who has the lead. */
-    private enum Lead { THREAD, CALLER, FREE }
+    /** How long a caller may seem to have the lead before the thread looks whether it still does. */
+    private static final long SUSPICIOUS = TimeUnit.SECONDS.toNanos(1);
+    private static final Throwable UNFINISHED =
+            new IllegalStateException("a caller left in the middle of its call");
+
+    /** The thread has the lead. */
+    private static final Object THREAD = new Object();
+    /** A caller may take it. */
+    private static final Object FREE = new Object();
+
+    /** A caller with the lead. Every time another one, so that nobody takes the lead of the next. */
+    private static final class Leader {
+        private final Thread caller = Thread.currentThread();
+
+        /** Whether it left without handing over: a stack without room for that, for example. */
+        boolean isGone() {
+            String here = ConnectionLoop.class.getName();
+            return Arrays.stream(caller.getStackTrace()).noneMatch(frame -> frame.getClassName().equals(here));
+        }
+    }
 
     private interface Step {
         void run() throws IOException, MalformedResponseException;
@@ -36,7 +55,8 @@ final class ConnectionLoop {
     private final Path socket;
     private final String threadName;
     private final Queue<Runnable> commands = new ConcurrentLinkedQueue<>();
-    private final AtomicReference<Lead> lead = new AtomicReference<>(Lead.THREAD);
+    /** Who has the lead: {@link #THREAD}, a {@link Leader}, or nobody. */
+    private final AtomicReference<Object> lead = new AtomicReference<>(THREAD);
     /** Whether the one with the lead waits in the selector, or is about to. */
     private final AtomicBoolean asleep = new AtomicBoolean();
     /** Whether a caller has had the lead since the thread looked last. */
@@ -49,6 +69,8 @@ final class ConnectionLoop {
 
     // For the one with the lead.
     private final Connection connection;
+    /** Why a caller's lead has ended in the middle. The thread gives the connection up. */
+    private Throwable failure;
     private final LoneCaller loneCaller = new LoneCaller();
 
     /** A connection for a client, which repeats a call until its deadline. */
@@ -82,7 +104,7 @@ final class ConnectionLoop {
     void submitOrLead(PendingCall<?> call) {
         // A virtual thread may wait for a carrier for any time, and others would wait for its lead.
         boolean mayLead = !VirtualThreads.isCurrent();
-        if (mayLead && lead.compareAndSet(Lead.FREE, Lead.CALLER)) {
+        if (mayLead && lead.compareAndSet(FREE, new Leader())) {
             leadFor(call);
         } else {
             submit(call, mayLead);
@@ -129,7 +151,7 @@ final class ConnectionLoop {
     /** Queues work for the thread. The one with the lead sees it before it waits, or is woken. */
     private void command(Runnable command) {
         commands.add(command);
-        if (lead.get() == Lead.FREE) {
+        if (lead.get() == FREE) {
             LockSupport.unpark(thread);
         } else if (asleep.get() && asleep.compareAndSet(true, false)) {
             selector.wakeup();
@@ -219,6 +241,7 @@ final class ConnectionLoop {
         connection.receive();
         if (loneCaller.isLikely() && connection.isIdle()) {
             lendLead();
+            takeBackLead();
         }
     }
 
@@ -246,11 +269,26 @@ final class ConnectionLoop {
     /** Frees the lead. Returns once a caller has handed it over, or it is free and the thread needs it. */
     private void lendLead() {
         used = true;
-        lead.set(Lead.FREE);
-        while (lead.get() != Lead.THREAD) {
-            // Unused, the connection is watched by the thread: the daemon may say goodbye or close it.
-            boolean needed = !used || !commands.isEmpty() || closed;
-            if (needed && lead.compareAndSet(Lead.FREE, Lead.THREAD)) {
+        lead.set(FREE);
+        Object seen = FREE;
+        long since = System.nanoTime();
+        while (true) {
+            Object holder = lead.get();
+            long now = System.nanoTime();
+            if (holder == THREAD) {
+                return;
+            }
+            if (holder != seen) {
+                seen = holder;
+                since = now;
+            }
+            if (holder instanceof Leader leader) {
+                if (now - since > SUSPICIOUS && leader.isGone() && lead.compareAndSet(leader, THREAD)) {
+                    failure = UNFINISHED;
+                    return;
+                }
+            } else if ((!used || !commands.isEmpty() || closed) && lead.compareAndSet(FREE, THREAD)) {
+                // Unused, the connection is watched by the thread: the daemon may say goodbye or close it.
                 return;
             }
             used = false;
@@ -259,20 +297,34 @@ final class ConnectionLoop {
         }
     }
 
+    /** Gives the connection up if a caller has failed in the middle. */
+    private void takeBackLead() {
+        if (failure != null) {
+            Throwable cause = failure;
+            failure = null;
+            connection.lost(cause);
+        }
+    }
+
     /** Makes a call in the thread of its caller, which has taken the lead. */
     private void leadFor(PendingCall<?> call) {
-        Lead next = Lead.THREAD;
+        Object next = THREAD;
+        failure = UNFINISHED;
         try {
             connection.calls.add(call);
-            orLose(() -> exchange(call));
+            exchange(call);
+            failure = null;
             if (connection.isIdle() && commands.isEmpty()) {
-                next = Lead.FREE;
+                next = FREE;
             }
+        } catch (Throwable cause) {
+            // Also an error of this thread alone, such as a full stack. The thread of the connection repeats the call.
+            failure = cause;
         } finally {
             used = true;
             lead.set(next);
             // Looks again: until now, whoever queued a command has relied on this caller.
-            if (next == Lead.THREAD || !commands.isEmpty() || closed) {
+            if (next == THREAD || !commands.isEmpty() || closed) {
                 LockSupport.unpark(thread);
             }
         }

@@ -14,6 +14,8 @@ final class VirtualThreads {
     static boolean isCurrent() {
         try {
             return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(Thread.currentThread());
+        } catch (Error noRoom) {
+            throw noRoom;
         } catch (Throwable impossible) {
             throw new AssertionError(impossible);
         }

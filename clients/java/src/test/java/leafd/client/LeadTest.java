@@ -34,7 +34,7 @@ public class LeadTest {
 
     private FakeDaemon daemon;
     private LeafdClient client;
-    private Peer peer;
+    private volatile Peer peer;
     private long nextId = 1;
 
     @Before
@@ -320,6 +320,70 @@ public class LeadTest {
             assertEquals(spoiled < 0, caller.isLikely());
             caller.called(true, (LoneCaller.CALLS + 1) * soon + 1);
             assertFalse(caller.isLikely());
+        }
+    }
+
+    /** Answers every call, also on later connections. */
+    private void answerAll() {
+        Thread answering = new Thread(() -> {
+            while (true) {
+                try {
+                    peer.send(FakeDaemon.ids(peer.read().id, nextId++, 1));
+                } catch (Exception ended) {
+                    try {
+                        peer = daemon.greet();
+                    } catch (Exception over) {
+                        return;
+                    }
+                }
+            }
+        });
+        answering.setDaemon(true);
+        answering.start();
+    }
+
+    private void next() {
+        try {
+            client.next("t");
+        } catch (InterruptedException nobodyDoes) {
+            throw new AssertionError(nobodyDoes);
+        }
+    }
+
+    /** Calls in the deepest frame in which that succeeds. Returns whether it has. */
+    private boolean dive() {
+        boolean done = false;
+        try {
+            done = dive();
+        } catch (StackOverflowError full) {
+            // Here it may work.
+        }
+        if (!done) {
+            next();
+        }
+        return true;
+    }
+
+    @Test
+    public void aLeaderWhoseStackIsFullStopsNobody() throws Exception {
+        answerAll();
+        // A caller that leaves costs the others a second, and one dive may leave several times.
+        long enough = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
+        for (int round = 0; round < 12 && System.nanoTime() < enough; round++) {
+            Thread diver = new Thread(null, () -> {
+                for (int i = 0; i < LoneCaller.CALLS + 2; i++) {
+                    next();
+                }
+                try {
+                    dive();
+                } catch (StackOverflowError | LeafdException full) {
+                    // It was too deep. Others matter here.
+                }
+            }, "diver", 400_000);
+            diver.start();
+            diver.join();
+            FutureTask<Long> other = call(client);
+            assertTrue("round " + round, get(other) > 0);
         }
     }
 }
