@@ -162,7 +162,8 @@ class ClosedError(LeafdError):
 
 
 class ForkedError(LeafdError):
-    """An asynchronous client was used in the child of a fork. Make a new one in the child."""
+    """An asynchronous client was used in the child of a fork, or the process was forked while a call waited.
+    Make a new client or call in the child."""
 
     def __init__(
         self,

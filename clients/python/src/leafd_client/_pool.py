@@ -17,6 +17,7 @@ from ._client import _client_with
 from ._errors import (
     ClosedError,
     DeadlineError,
+    ForkedError,
     InvalidArgumentError,
     LeafdError,
     UnsupportedError,
@@ -24,7 +25,7 @@ from ._errors import (
 from ._ids import Ids
 from ._options import Options, StrPath, check_seconds
 from ._plan import MAX_CHUNK, ChunkRule, RefillPlan
-from ._process import Forkable, PerProcess, Process
+from ._process import Forkable, PerProcess, Process, current_process
 from ._session import check_count, encode_tag
 
 _T = TypeVar("_T")
@@ -114,6 +115,28 @@ class _Failure(NamedTuple):
     until: float
 
 
+class _Bell:
+    """Wakes one thread, which waits without the lock of the supply.
+
+    A condition takes that lock again before it returns. An exception from a signal handler then leaves the
+    ``with`` statement without the lock, and so releases that of another thread.
+    """
+
+    def __init__(self) -> None:
+        self._silent = threading.Lock()
+        self._silent.acquire()
+
+    def ring(self) -> None:
+        try:
+            self._silent.release()
+        except RuntimeError:
+            pass  # It has rung already.
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it has rung since the last wait."""
+        self._silent.acquire(timeout=max(seconds, 0.0))
+
+
 class _Supply(Forkable):
     """What a pool holds in one process. Everything is changed under one lock, so an ID that is taken
     after another one was returned is higher."""
@@ -125,9 +148,9 @@ class _Supply(Forkable):
         self._plan = RefillPlan(settings.rule, settings.options.backoff_min, settings.options.backoff_max)
         self.lock = threading.Lock()
         self._refill_thread: threading.Thread | None = None
-        self._refill_asked = threading.Condition(self.lock)
-        self._changed = threading.Condition(self.lock)
-        # Callers in event loops, who wait for the same.
+        self._refill_bell = _Bell()
+        # Callers that wait for a refill, in threads and in event loops.
+        self._bells: set[_Bell] = set()
         self._futures: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self._asked = False
         self._failure: _Failure | None = None
@@ -210,16 +233,21 @@ class _Supply(Forkable):
     def wait_for(self, take: Callable[[], _T | None], timeout: float) -> _T:
         """Call ``take`` under the lock until it returns something."""
         deadline = _now() + timeout
+        bell = _Bell()
         waited = False
-        with self.lock:
+        try:
             while True:
-                taken = take()
-                if taken is not None:
-                    return taken
-                self._check(deadline, timeout)
-                self._waits += not waited
-                waited = True
-                self._changed.wait(max(deadline - _now(), 0.0))
+                with self.lock:
+                    taken = take()
+                    if taken is not None:
+                        return taken
+                    self._check(deadline, timeout)
+                    self._waits += not waited
+                    waited = True
+                    self._bells.add(bell)
+                bell.wait(deadline - _now())
+        finally:
+            self._bells.discard(bell)
 
     async def wait_for_async(self, take: Callable[[], _T | None], timeout: float) -> _T:
         """As :meth:`wait_for`, without blocking the event loop."""
@@ -241,8 +269,11 @@ class _Supply(Forkable):
                 await future
             finally:
                 timer.cancel()
-                with self.lock:
-                    self._futures.pop(future, None)
+                self._futures.pop(future, None)
+            if self.process != current_process():
+                raise ForkedError(
+                    "the process was forked while this call waited; make a new one in the child"
+                )
 
     def _check(self, deadline: float, timeout: float) -> None:
         """Raise the error for a caller that found nothing, if it should not wait any longer."""
@@ -261,7 +292,8 @@ class _Supply(Forkable):
 
     def _tell(self) -> list[tuple[asyncio.Future[None], asyncio.AbstractEventLoop]]:
         """Wake everybody that waits. The caller releases the lock and then calls `_wake_loops`."""
-        self._changed.notify_all()
+        for bell in list(self._bells):
+            bell.ring()
         futures = list(self._futures.items())
         self._futures.clear()
         return futures
@@ -278,10 +310,18 @@ class _Supply(Forkable):
                 return  # No thread. A caller that finds nothing gets an error.
             self._refill_thread = thread
         if not self._asked:
+            # In this order: if an exception strikes in between, the next caller asks again.
+            self._refill_bell.ring()
             self._asked = True
-            self._refill_asked.notify()
 
     def _refill(self) -> None:
+        with self.lock:
+            # An exception may have kept the caller that started this thread from noting it, or another one
+            # may have started one as well.
+            if self._refill_thread is None:
+                self._refill_thread = threading.current_thread()
+            if self._refill_thread is not threading.current_thread():
+                return
         while True:
             count = self._wait_until_due()
             if count is None:
@@ -296,17 +336,18 @@ class _Supply(Forkable):
 
     def _wait_until_due(self) -> int | None:
         """Return how many IDs to lease, or ``None`` if the pool was closed."""
-        with self.lock:
-            while not self._closed:
+        while True:
+            with self.lock:
+                if self._closed:
+                    return None
                 self._count_held()
                 now = _now()
                 due = self._plan.due(now, self._held, self._issued(), self._asked)
                 self._asked = self._asked and not due.ids and self._held <= self._plan.chunk >> 1
                 if due.ids:
                     return due.ids
-                pause = _LOOK if due.at is None else min(max(due.at - now, 0.0), _LOOK)
-                self._refill_asked.wait(pause)
-            return None
+                pause = _LOOK if due.at is None else min(due.at - now, _LOOK)
+            self._refill_bell.wait(pause)
 
     def _lease(self, count: int) -> None:
         """Lease a chunk, one request after the other: their IDs are in the order of issue."""
@@ -365,20 +406,16 @@ class _Supply(Forkable):
             self._held = 0
             self._front = [0, 0, 0]
             self._runs.clear()
-            self._refill_asked.notify()
+            self._refill_bell.ring()
             woken = self._tell()
         _wake_loops(woken)
         self._client.close()
 
     def drop(self) -> None:
         """End the thread of a pool that nobody uses any more. The garbage collector may call this in
-        the refill thread itself, so it does not wait for the lock."""
+        any thread, also in one that has the lock."""
         self._closed = True
-        if self.lock.acquire(blocking=False):
-            try:
-                self._refill_asked.notify()
-            finally:
-                self.lock.release()
+        self._refill_bell.ring()
 
     def abandon(self) -> None:
         self._client._links.get()
