@@ -602,8 +602,9 @@ func TestASlowHelloIsNoFailure(t *testing.T) {
 	mustNext(t, client)
 }
 
-func TestAStuckConnectionIsReplaced(t *testing.T) {
-	f := startFake(t, func(p *peer) {
+// firstHangs is a daemon that answers nothing but Hello on its first connection.
+func firstHangs(t *testing.T) *fake {
+	return startFake(t, func(p *peer) {
 		p.hello(1000, 64)
 		if p.number > 1 {
 			p.serve()
@@ -611,6 +612,10 @@ func TestAStuckConnectionIsReplaced(t *testing.T) {
 			p.wait()
 		}
 	})
+}
+
+func TestAStuckConnectionIsReplaced(t *testing.T) {
+	f := firstHangs(t)
 	client := f.client()
 	got := make(chan int64)
 	go func() { got <- mustNext(t, client) }()
@@ -623,14 +628,7 @@ func TestAStuckConnectionIsReplaced(t *testing.T) {
 }
 
 func TestALoneCallLeavesAStuckConnectionAtItsDeadline(t *testing.T) {
-	f := startFake(t, func(p *peer) {
-		p.hello(1000, 64)
-		if p.number > 1 {
-			p.serve()
-		} else {
-			p.wait()
-		}
-	})
+	f := firstHangs(t)
 	client := f.client()
 	_, err := client.WithTimeout(silence/5).Next(background, "t")
 	mustFail(t, err, ErrDeadline)

@@ -10,8 +10,8 @@ import (
 	"leafd.invalid/leafd/wire"
 )
 
-// turn says who may read. A lone caller reads its own answer, which spares it two wake-ups. When there are several
-// callers, or none, the reader reads: a goroutine of the connection.
+// turn says who may read from the socket. A caller without others beside it reads its own answer, which saves two
+// wake-ups. With several callers, or none, the connection's own goroutine reads: the reader.
 type turn int
 
 const (
@@ -24,9 +24,9 @@ const (
 )
 
 const (
-	// tick is how often a resting reader looks. A caller that has been reading since the last look is relieved, because
-	// it cannot watch its context while it reads: a cancellation is noticed about two ticks late at most. If nobody has
-	// called since then, the reader reads on, to notice when the daemon stops.
+	// tick is how often a resting reader looks. It takes over from a caller that has been reading since the last look,
+	// because a caller cannot watch its context while it reads: it notices a cancellation up to about two ticks late. If
+	// nobody has called since the last look, the reader reads, to notice when the daemon stops.
 	tick = 2 * time.Millisecond
 
 	// leastLead is the least time left in which a caller reads. The reader relieves it well before.
@@ -247,8 +247,8 @@ func (c *conn) rest(timer *time.Timer) {
 	}
 }
 
-// look takes the turn if nobody has called since the last look or the connection is closing, and relieves a caller that
-// has been reading since then.
+// look takes the turn if the connection is closing or nobody has called since the last look. If one caller has been
+// reading since then, look stops it.
 func (c *conn) look() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

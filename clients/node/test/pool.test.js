@@ -144,13 +144,18 @@ test('an error that does not pass is given at once, to calls that find nothing',
     },
   ));
 
-test('what nextMany had got before it failed goes to the next caller', () => {
+/** Answers the first request only. */
+function oneAnswer() {
   let answers = 1;
+  return (request, peer) => {
+    if (answers > 0) peer.daemon.give(request, peer);
+    answers -= 1;
+  };
+}
+
+test('what nextMany had got before it failed goes to the next caller', () => {
   return withDaemon(
-    (request, peer) => {
-      if (answers > 0) peer.daemon.give(request, peer);
-      answers -= 1;
-    },
+    oneAnswer(),
     {},
     async (daemon, use) => {
       const pool = ordersPool(daemon, use, { minChunk: 10, maxChunk: 10 });
@@ -172,12 +177,8 @@ test('what nextMany had got before it failed goes to the next caller', () => {
 });
 
 test('one signal that ends several callers gives no ID twice', () => {
-  let answers = 1;
   return withDaemon(
-    (request, peer) => {
-      if (answers > 0) peer.daemon.give(request, peer);
-      answers -= 1;
-    },
+    oneAnswer(),
     {},
     async (daemon, use) => {
       const pool = ordersPool(daemon, use, { minChunk: 10, maxChunk: 10 });

@@ -125,7 +125,7 @@ impl<T: TableEntry> TagTable<T> {
         Some(&self.tags.find(hash.0, is_it)?.1)
     }
 
-    /// Where the tag may be whose name has this hash, and the tag that is there. Nobody has looked at its name.
+    /// The slot with this hash and the tag in it. Does not read the tag, so its name may be another one.
     #[inline]
     pub(super) fn guess(&self, hash: NameHash) -> (TagPlace, Option<&T>) {
         let slot = self.tags.find_bucket_index(hash.0, |slot| slot.0 == hash);

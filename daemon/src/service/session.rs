@@ -2,20 +2,22 @@
 //! task, an await or an allocation. For everything else it hands the transport a future.
 
 mod other_tags;
+mod segments;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leaf_client::wire::{Call, ErrorCode, Reply, Run, WireError};
+use leaf_client::wire::{Call, ErrorCode, Reply, WireError};
 use tokio::time::Instant;
 
 pub(crate) use self::other_tags::LOOK_AHEAD;
 
 use self::other_tags::OtherTags;
+use self::segments::AllowedTag;
 use super::administration::administrate;
-use super::admission::{Allowance, Reservation, Visitor, audit_turned_away};
-use super::answers::{bad_count, bad_tag, ids};
+use super::admission::{Reservation, Visitor, audit_turned_away};
+use super::answers::{bad_count, ids};
 use super::in_flight::{PendingReply, TooManyInFlight, in_background};
 use super::policy::RequestLimits;
 use super::queues::AdministrationQueues;
@@ -23,10 +25,7 @@ use super::shared::Service;
 use super::viewer::Viewer;
 use crate::access::ledger::User;
 use crate::access::principal::Principal;
-use crate::ids::{BizTag, Runs};
-use crate::segment::request::SegmentOutcome;
-use crate::segment::table::Asker;
-use crate::segment::tag::Tag;
+use crate::ids::Runs;
 use crate::snowflake::issuer::SnowflakeOutcome;
 use crate::tally::{BatchTally, CallKind};
 
@@ -70,14 +69,6 @@ pub(crate) struct Session {
     queues: Option<Arc<AdministrationQueues>>,
     /// Requests that memory answered since the last [`Self::fold_counts`].
     tally: BatchTally,
-}
-
-/// A tag that the caller may get IDs of.
-struct AllowedTag {
-    name: BizTag,
-    /// None while memory has no tag of this name.
-    tag: Option<Arc<Tag>>,
-    allowance: Option<Allowance>,
 }
 
 impl Session {
@@ -205,83 +196,6 @@ impl Session {
     }
 
     #[inline(always)]
-    fn segment(
-        &mut self,
-        name: &str,
-        count: u32,
-        timeout_ms: u32,
-        now: Instant,
-        responder: &mut impl Responder,
-    ) -> Result<(), WireError> {
-        self.check_count(count)?;
-        let is_last = matches!(&self.last_tag, Some(last) if last.name.as_str() == name);
-        if !is_last && let Some(first) = self.take_of_other(name, count) {
-            self.tally.segment(count);
-            responder.reply(Reply::Ids { first: Run { first, count }, more: Vec::new() });
-            return Ok(());
-        }
-        let allowed = match &self.last_tag {
-            Some(last) if is_last => last,
-            _ => &*self.last_tag.insert(self.find_tag(name)?),
-        };
-        let allowance = allowed.allowance.as_ref();
-        let metered = self.visitor.is_metered(allowance);
-        if metered
-            && let Err(refused) = self.visitor.check_quota(&self.service, count, allowance, now)
-        {
-            self.note(&refused);
-            return Err(refused);
-        }
-        let taken = allowed.tag.as_ref().and_then(|tag| self.service.segments.take(tag, count));
-        let Some(first) = taken else {
-            // Memory may evict a tag that the store does not know and later make a new one of the
-            // same name, so the session must not keep this one.
-            let (name, allowance) = (allowed.name.clone(), allowed.allowance.clone());
-            self.last_tag = None;
-            let deadline = self.deadline(now, timeout_ms);
-            return self.segment_by_service(&name, allowance, count, (now, deadline), responder);
-        };
-        if metered {
-            self.visitor.charge(&self.service, count, allowance, now);
-        }
-        self.tally.segment(count);
-        responder.reply(Reply::Ids { first: Run { first, count }, more: Vec::new() });
-        Ok(())
-    }
-
-    /// Requests IDs of a tag that has too few ready in memory.
-    #[inline(never)]
-    fn segment_by_service(
-        &self,
-        name: &BizTag,
-        allowance: Option<Allowance>,
-        count: u32,
-        (now, deadline): (Instant, Instant),
-        responder: &mut impl Responder,
-    ) -> Result<(), WireError> {
-        let allowance = allowance.as_ref();
-        // Before the name gets an entry in memory, which a refused request must not cause.
-        self.check_in_flight(responder)?;
-        let asker = Asker(self.visitor.grant().account().number());
-        let by = (asker, self.visitor.principal().actor());
-        match self.service.segments.request(name, by, count, deadline) {
-            SegmentOutcome::Now(runs) => {
-                self.visitor.charge(&self.service, count, allowance, now);
-                self.service.counts.requests.waited(CallKind::Segment, runs.total());
-                responder.reply(ids(runs));
-            }
-            SegmentOutcome::Refused(refused) => return Err(refused),
-            SegmentOutcome::Later(waiting) => {
-                let reserved = self.visitor.reserve(&self.service, count, allowance);
-                let outcome = waiting.outcome();
-                let reply = self.keep_waiting(CallKind::Segment, now, reserved, outcome);
-                responder.reply_later(reply);
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
     fn snowflake(
         &mut self,
         count: u32,
@@ -349,23 +263,6 @@ impl Session {
             self.visitor.grant().administer()?;
         }
         self.check_in_flight(responder)
-    }
-
-    /// The tag of this name, if the caller may get IDs of it.
-    fn find_tag(&self, name: &str) -> Result<AllowedTag, WireError> {
-        if let Err(refused) = self.visitor.grant().tag(name) {
-            // A malformed name is refused as malformed first: the refusal below would quote it.
-            BizTag::new(name).map_err(bad_tag)?;
-            self.note(&refused);
-            return Err(refused);
-        }
-        let tag = self.service.segments.find(name);
-        let checked = match &tag {
-            Some(tag) => tag.name().clone(),
-            None => BizTag::new(name).map_err(bad_tag)?,
-        };
-        let allowance = self.visitor.allowance(&self.service, name);
-        Ok(AllowedTag { name: checked, tag, allowance })
     }
 
     /// Logs a refusal by a rule or a quota; throttled per user.

@@ -15,7 +15,7 @@ from ._ids import Ids
 from ._options import Options, StrPath, check_seconds
 from ._process import close, current_process
 from ._session import Call, Session, check_count, encode_tag
-from ._socket import NO_SIGNAL, open_socket
+from ._socket import NO_SIGNAL, open_if_wanted
 from ._wire import SEGMENT, SNOWFLAKE, STATUS, TIME, DaemonStatus
 
 _now = time.monotonic
@@ -100,15 +100,11 @@ class _LoopLink:
         session = self._session
         session.tick(now)
         self._close_lost_socket()
-        if session.wants_socket(now):
-            # Not the loop's own connect: that one takes a full backlog for success.
-            try:
-                self._sock = open_socket(self._path)
-            except OSError as error:
-                session.open_failed(error, now)
-            else:
-                session.opened(now)
-                self.loop.add_reader(self._sock, self._readable)
+        # Not by the loop's own connect: that one takes a full backlog for success.
+        opened = open_if_wanted(session, self._path, now)
+        if opened is not None:
+            self._sock = opened
+            self.loop.add_reader(opened, self._readable)
         self._send(now)
         self._set_timer(now)
         self._changing = False

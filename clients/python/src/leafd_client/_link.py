@@ -23,7 +23,7 @@ from ._ids import Ids
 from ._options import Options
 from ._process import Forkable, Process, close
 from ._session import Call, Session, daemon_timeout_ms
-from ._socket import NO_SIGNAL, Watch, open_socket
+from ._socket import NO_SIGNAL, Watch, open_if_wanted
 from ._wire import count_fields, decode_one_id, frame_start, split_request
 
 _now = time.monotonic
@@ -347,14 +347,10 @@ class Link(Forkable):
         session = self._session
         session.tick(now)
         self._close_lost_sockets()
-        if session.wants_socket(now):
-            try:
-                self._sock = open_socket(self._path)
-            except OSError as error:
-                session.open_failed(error, now)
-            else:
-                session.opened(now)
-                self._watch.wake()  # It waits for another socket, or for none.
+        opened = open_if_wanted(session, self._path, now)
+        if opened is not None:
+            self._sock = opened
+            self._watch.wake()  # It waits for another socket, or for none.
 
     def _write(self, call: Call) -> None:
         """Send what there is, unless another thread does: it looks for more when it has sent."""

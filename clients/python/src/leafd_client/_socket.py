@@ -6,6 +6,7 @@ import select
 import socket
 
 from ._process import close, remember
+from ._session import Session
 
 # Without it, an application that restores the default action of SIGPIPE would die with the daemon.
 NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
@@ -21,6 +22,19 @@ def open_socket(path: str) -> socket.socket:
     except BaseException:
         close(sock)
         raise
+    return sock
+
+
+def open_if_wanted(session: Session, path: str, now: float) -> socket.socket | None:
+    """Connect if the session wants a connection now, and tell it the outcome."""
+    if not session.wants_socket(now):
+        return None
+    try:
+        sock = open_socket(path)
+    except OSError as error:
+        session.open_failed(error, now)
+        return None
+    session.opened(now)
     return sock
 
 

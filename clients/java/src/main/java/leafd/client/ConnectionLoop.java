@@ -13,11 +13,11 @@ import java.util.concurrent.locks.LockSupport;
 import leafd.client.wire.MalformedResponseException;
 
 /**
- * The thread of a connection, and who has the lead: the right to use the connection. It is the thread's, and
- * calls reach it as commands. For a lone caller, that costs two wake-ups a call. So the thread then frees the
- * lead, and a caller takes it to send its call and read the answer itself. The caller hands it over to the
- * thread as soon as anything else comes up: another call, a lost connection, an interrupt, an answer that takes
- * long. So the lead of a caller is short, and only its own call gets a result in its thread.
+ * The thread of a connection, and who has the lead: only the one with the lead may use the connection. Usually
+ * that is the thread, and calls reach it as commands. A caller without others beside it would pay for two wake-ups
+ * a call. The thread then gives up the lead, and the caller takes it to send its call and read the answer itself. It
+ * hands the lead back as soon as anything else comes up: another call, a lost connection, an interrupt, a slow
+ * answer. So a caller leads for a short time while its thread runs, and never completes the call of another.
  *
  * <p>The socket is not blocking, and the selector is what waits: interrupting a thread in a blocking operation
  * on a channel would close the channel for everybody.
@@ -55,11 +55,11 @@ final class ConnectionLoop {
     private final Path socket;
     private final String threadName;
     private final Queue<Runnable> commands = new ConcurrentLinkedQueue<>();
-    /** Who has the lead: {@link #THREAD}, a {@link Leader}, or nobody. */
+    /** {@link #THREAD}, {@link #FREE} or a {@link Leader}. */
     private final AtomicReference<Object> lead = new AtomicReference<>(THREAD);
     /** Whether the one with the lead waits in the selector, or is about to. */
     private final AtomicBoolean asleep = new AtomicBoolean();
-    /** Whether a caller has had the lead since the thread looked last. */
+    /** Whether a caller has taken the lead since the thread last checked. */
     private volatile boolean used;
     private volatile boolean closed;
     private volatile boolean ended;

@@ -305,7 +305,7 @@ public class LeadTest {
         daemonSide.join();
     }
 
-    // Who is a lone caller.
+    // When a caller counts as alone.
 
     @Test
     public void callsAloneAndSoonAfterEachOtherMakeALoneCaller() {
