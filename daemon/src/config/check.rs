@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::problems::{Problem, Problems};
-use super::{Config, StoreKind, log_level};
+use super::{Config, RegistryKind, StoreKind, log_level};
 use crate::ids::MAX_STEP;
 use crate::safety::MOST_CEILING_AHEAD_MS;
 use crate::store::StoreAddress;
@@ -38,6 +38,12 @@ impl Config {
         ] {
             if let Some(text) = text.as_ref().filter(|text| text.chars().any(char::is_control)) {
                 problems.add(key, format!("{text:?} contains a control character"));
+            }
+            // The name of a row has each byte outside of ASCII as three.
+            let bytes =
+                if self.worker.registry == RegistryKind::Database { MAX_NAME } else { usize::MAX };
+            if text.as_ref().is_some_and(|text| text.len() > bytes) {
+                problems.add(key, format!("is longer than {MAX_NAME} bytes (worker.registry)"));
             }
             if text.as_ref().is_some_and(|text| text.chars().count() > MAX_NAME) {
                 problems.add(key, format!("is longer than {MAX_NAME} characters"));

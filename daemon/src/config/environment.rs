@@ -152,7 +152,10 @@ mod tests {
             ("LEAFD_WORKER_IDD", "did you mean LEAFD_WORKER_ID?"),
             ("LEAFD_SOCKET_PAHT", "did you mean LEAFD_SOCKET_PATH?"),
             ("LEAFD_CONFG", "did you mean LEAFD_CONFIG?"),
-            ("LEAFD_TIMEOUT", "did you mean LEAFD_STORE_TIMEOUT or LEAFD_ZOOKEEPER_TIMEOUT?"),
+            (
+                "LEAFD_TIMEOUT",
+                "did you mean LEAFD_STORE_TIMEOUT or LEAFD_ZOOKEEPER_TIMEOUT or LEAFD_DATABASE_TIMEOUT?",
+            ),
             ("LEAFD_COLOUR_OF_LOGS", "`leafd default-config` prints them all"),
         ] {
             let mistakes = read_one(name, "hunter2").mistakes;

@@ -36,7 +36,11 @@ impl Config {
         let location = || self.store_location().ok();
         let has_password =
             || location().is_some_and(|at| at.address().is_some_and(|url| url.has_password()));
-        key != "store.url" || has_password()
+        match key {
+            "store.url" => has_password(),
+            "database.url" => self.registry_database().is_ok_and(|it| it.has_password()),
+            _ => true,
+        }
     }
 
     /// The files with secrets that are used.
@@ -45,8 +49,15 @@ impl Config {
             self.store.password_file.as_ref().filter(|_| self.store.kind != StoreKind::Sqlite);
         let is_used = self.worker.registry == RegistryKind::ZooKeeper;
         let zookeeper = self.zookeeper.auth_file.as_ref().filter(|_| is_used);
-        let store = store.map(|path| ("store.password-file", path));
-        store.into_iter().chain(zookeeper.map(|path| ("zookeeper.auth-file", path)))
+        let is_used = self.worker.registry == RegistryKind::Database;
+        let database = self.database.password_file.as_ref().filter(|_| is_used);
+        [
+            store.map(|path| ("store.password-file", path)),
+            zookeeper.map(|path| ("zookeeper.auth-file", path)),
+            database.map(|path| ("database.password-file", path)),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 

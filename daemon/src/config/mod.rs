@@ -4,6 +4,7 @@
 mod access;
 pub(crate) mod acl;
 mod check;
+mod database;
 mod environment;
 mod examine;
 mod exposed;
@@ -32,6 +33,7 @@ use crate::store::{ServerKind, StoreLocation};
 
 pub(crate) use access::{AccessRule, UserOrGroup};
 use access::{AccessSection, QuotaSection};
+pub(crate) use database::RegistryDatabase;
 use http::HttpSection;
 pub(crate) use http::MetricsAudience;
 pub(crate) use load::{Loaded, load};
@@ -39,11 +41,11 @@ pub(crate) use mistake::ConfigError;
 pub(crate) use password::NoPassword;
 pub(crate) use problems::Problem;
 pub use registry::PeerAddress;
-pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use sections::{
-    MetricsSection, PeerSection, SegmentSection, ShutdownSection, SnowflakeSection, SocketSection,
-    StateSection, StoreSection, ZooKeeperSection,
+    DatabaseSection, MetricsSection, PeerSection, SegmentSection, ShutdownSection,
+    SnowflakeSection, SocketSection, StateSection, StoreSection, ZooKeeperSection,
 };
+pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use values::AutoCreate;
 pub use zookeeper::Ensemble;
 
@@ -64,6 +66,7 @@ pub(crate) struct Config {
     pub(crate) snowflake: SnowflakeSection,
     pub(crate) worker: WorkerSection,
     pub(crate) zookeeper: ZooKeeperSection,
+    pub(crate) database: DatabaseSection,
     pub(crate) peer: PeerSection,
     pub(crate) metrics: MetricsSection,
     pub(crate) log: LogSection,

@@ -1,4 +1,4 @@
-//! Reads the passwords for the store and for ZooKeeper: from a key, a file, or a systemd
+//! Reads the passwords for the store and for the registry: from a key, a file, or a systemd
 //! credential.
 
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ const CREDENTIAL: &str = "store-password";
 
 /// As [`CREDENTIAL`], for ZooKeeper.
 const ZOOKEEPER_CREDENTIAL: &str = "zookeeper-auth";
+
+/// As [`CREDENTIAL`], for the registry in a database.
+const DATABASE_CREDENTIAL: &str = "database-password";
 
 /// A password that leafd cannot read.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +94,31 @@ impl Config {
             return read("zookeeper.auth-file", path, credentials).map(Some);
         }
         credential(credentials, ZOOKEEPER_CREDENTIAL)
+    }
+
+    /// The password of the registry's database, if it is not in the URL: `database.password`, or
+    /// `database.password-file`, or the systemd credential `database-password` in `credentials`; the
+    /// store's for the store's own database.
+    ///
+    /// # Errors
+    /// When a file that should hold it cannot be read.
+    pub(crate) fn database_password(
+        &self,
+        credentials: Option<&Path>,
+    ) -> Result<Option<Secret>, NoPassword> {
+        if self.worker.registry != RegistryKind::Database || self.database.path.is_some() {
+            return Ok(None);
+        }
+        if let Some(password) = &self.database.password {
+            return Ok(Some(password.clone()));
+        }
+        if let Some(path) = &self.database.password_file {
+            return read("database.password-file", path, credentials).map(Some);
+        }
+        match &self.database.url {
+            None => self.store_password(credentials),
+            Some(_) => credential(credentials, DATABASE_CREDENTIAL),
+        }
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::Config;
 use super::check::MS;
 use super::problems::{Problem, Problems};
-use super::{Config, RegistryKind};
 use crate::duration::exact;
 
 /// `peer.advertise`: the address at which other instances find this one, as far as it is
@@ -71,6 +71,7 @@ impl Config {
         let offset = worker.max_clock_offset;
         problems.duration("worker.max-clock-offset", offset, 10 * MS, hour);
         self.check_zookeeper(problems);
+        self.check_database(problems);
         for problem in
             [self.peer_listen().err(), self.peer_advertise().err(), self.check_identity()]
                 .into_iter()
@@ -78,9 +79,12 @@ impl Config {
         {
             problems.push(problem);
         }
-        if worker.registry == RegistryKind::ZooKeeper && worker.id != 0 {
-            let text =
-                format!("{} is set, but the worker ID comes from ZooKeeper; remove it", worker.id);
+        if worker.registry.is_shared() && worker.id != 0 {
+            let text = format!(
+                "{} is set, but the worker ID comes from the registry {:?}; remove it",
+                worker.id,
+                worker.registry.name()
+            );
             problems.push(Problem::new("worker.id", text).with(&["worker.registry"]));
         }
     }

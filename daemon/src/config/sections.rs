@@ -130,6 +130,8 @@ pub(crate) enum RegistryKind {
     /// ZooKeeper, in Java Leaf's tree.
     #[serde(rename = "zookeeper")]
     ZooKeeper,
+    /// A table.
+    Database,
 }
 
 impl RegistryKind {
@@ -138,6 +140,7 @@ impl RegistryKind {
         match self {
             Self::Fixed => "fixed",
             Self::ZooKeeper => "zookeeper",
+            Self::Database => "database",
         }
     }
 
@@ -162,6 +165,25 @@ pub(crate) struct ZooKeeperSection {
     #[serde(deserialize_with = "values::path")]
     pub(crate) auth_file: Option<PathBuf>,
     pub(crate) acl: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct DatabaseSection {
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) url: Option<Secret>,
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) password: Option<Secret>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) tls_verify: bool,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) name: String,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) session_timeout: Duration,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -297,6 +319,21 @@ impl Default for ZooKeeperSection {
             auth: None,
             auth_file: None,
             acl: "anyone".into(),
+        }
+    }
+}
+
+impl Default for DatabaseSection {
+    fn default() -> Self {
+        Self {
+            url: None,
+            password: None,
+            password_file: None,
+            tls_verify: true,
+            path: None,
+            name: "leaf".into(),
+            session_timeout: seconds(10),
+            timeout: seconds(2),
         }
     }
 }

@@ -71,15 +71,23 @@ impl Config {
     /// # Errors
     /// When `zookeeper.servers` is missing or invalid.
     pub(crate) fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
-        if self.worker.registry != RegistryKind::ZooKeeper {
-            return Ok(None);
+        match self.worker.registry {
+            RegistryKind::ZooKeeper => self.configured_ensemble().map(Some),
+            RegistryKind::Fixed | RegistryKind::Database => Ok(None),
         }
+    }
+
+    /// The ensemble, whatever the registry is.
+    ///
+    /// # Errors
+    /// When `zookeeper.servers` is missing or invalid.
+    pub(crate) fn configured_ensemble(&self) -> Result<Ensemble, Problem> {
         let problem = |text| Problem::new("zookeeper.servers", text).with(&["worker.registry"]);
         let servers = self.zookeeper.servers.as_deref();
         let servers = servers.ok_or_else(|| {
             problem("is missing; write it like zk1:2181,zk2:2181,zk3:2181".to_owned())
         })?;
-        Ensemble::parse(servers).map(Some).map_err(problem)
+        Ensemble::parse(servers).map_err(problem)
     }
 
     pub(super) fn check_zookeeper(&self, problems: &mut Problems) {

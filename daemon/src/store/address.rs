@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use percent_encoding::percent_decode_str;
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
 use super::guard::DatabaseGuard;
@@ -34,6 +36,8 @@ pub(crate) struct SharedDatabase {
     pub(super) tls: &'static str,
     /// Checks the values of all parameters, and says whether the URL asks for TLS.
     pub(super) asks_for_tls: fn(&StoreAddress) -> Result<bool, BadAddress>,
+    /// How to connect, for whoever makes connections of its own.
+    pub(super) connect: ConnectShared,
     /// What besides host, port and database decides which table a session sees.
     pub(super) session: fn(&StoreAddress) -> String,
     pub(super) open: OpenShared,
@@ -43,7 +47,16 @@ pub(crate) struct SharedDatabase {
 
 type InspectShared = fn(&SharedStore) -> BoxFuture<'_, Result<StoreFacts, String>>;
 
+type ConnectShared = fn(&StoreAddress, Option<&Secret>) -> Result<SharedOptions, BadAddress>;
+
 type OpenShared = fn(&SharedStore, Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String>;
+
+/// The options of a connection to a shared database.
+#[derive(Debug, Clone)]
+pub(crate) enum SharedOptions {
+    MySql(MySqlConnectOptions),
+    Postgres(PgConnectOptions),
+}
 
 /// A database server, and how leafd uses it.
 #[derive(Debug, Clone)]
@@ -169,6 +182,21 @@ impl StoreAddress {
         let names = self.database.certificates;
         let files = self.url.query_pairs().filter(move |(key, _)| names.contains(&&**key));
         files.map(|(key, path)| (key.into_owned(), PathBuf::from(path.into_owned())))
+    }
+
+    /// How to connect, with `password` unless the URL has one.
+    ///
+    /// # Errors
+    /// When a parameter has a wrong value.
+    pub(crate) fn options(&self, password: Option<&Secret>) -> Result<SharedOptions, BadAddress> {
+        (self.database.connect)(self, password)
+    }
+
+    /// `HOST:PORT`; none for a Unix socket, or a folder of them.
+    pub(crate) fn server(&self) -> Option<String> {
+        let host = self.host();
+        let port = self.url.port().unwrap_or(self.database.port);
+        (!host.starts_with('/')).then(|| format!("{host}:{port}"))
     }
 
     pub(super) const fn database(&self) -> &'static SharedDatabase {

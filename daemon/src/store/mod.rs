@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use crate::ids::{BizTag, Range};
 
-pub(crate) use address::SharedDatabase;
 pub use address::{BadAddress, SharedStore, StoreAddress};
+pub(crate) use address::{SharedDatabase, SharedOptions};
 pub use guard::DatabaseGuard;
 pub(crate) use guard::{DatabaseRecorder, UnusableDatabase};
 pub(crate) use inspection::StoreFacts;
@@ -28,7 +28,7 @@ pub use open::{ServerKind, StoreLocation, StoreSource, open};
 pub use row::{Number, Row};
 pub use sql::schema::SchemaDialect;
 pub use sql::sqlite::{EmbeddedStore, IfMissing};
-pub(crate) use sql::sqlite::{is_a_copy, may_be_another, take_over};
+pub(crate) use sql::sqlite::{SQLITE_WORKERS, is_a_copy, may_be_another, take_over};
 
 /// Leaf's tables in each dialect.
 pub mod schema {

@@ -15,6 +15,8 @@ pub struct SchemaDialect {
     pub(super) tables: &'static str,
     /// The statements that make the table of the identity.
     pub(super) identity: fn(DatabaseIdentity) -> String,
+    /// The statements that make the registry's tables.
+    pub(super) workers: &'static str,
 }
 
 impl std::fmt::Debug for SchemaDialect {
@@ -26,7 +28,7 @@ impl std::fmt::Debug for SchemaDialect {
 impl SchemaDialect {
     /// All statements. A shared database gets `identity`; nothing changes if they run again.
     pub(crate) fn statements(&self, identity: DatabaseIdentity) -> String {
-        format!("{}{}", self.tables, (self.identity)(identity))
+        format!("{}{}{}", self.tables, (self.identity)(identity), self.workers)
     }
 }
 
@@ -56,6 +58,45 @@ CREATE TABLE IF NOT EXISTS leafd_tombstone (
     };
 }
 pub(super) use standard_tables;
+
+/// The tables of worker IDs (`worker.registry = "database"`): a row for each fleet, and the records of all
+/// fleets, each below the path that it has in ZooKeeper. Paths are ASCII and compare by bytes.
+macro_rules! worker_tables {
+    (name: $name:literal, path: $path:literal, options: $options:literal) => {
+        concat!(
+            "-- For worker.registry = \"database\" alone.
+CREATE TABLE IF NOT EXISTS leafd_worker_fleet (
+  name        ",
+            $name,
+            " NOT NULL PRIMARY KEY,
+  changes     bigint       NOT NULL DEFAULT 0,
+  next_worker bigint       NOT NULL DEFAULT 0
+)",
+            $options,
+            ";
+CREATE TABLE IF NOT EXISTS leafd_worker (
+  fleet       ",
+            $name,
+            " NOT NULL,
+  path        ",
+            $path,
+            " NOT NULL,
+  record      varchar(2000) NOT NULL,
+  version     int          NOT NULL,
+  created     bigint       NOT NULL,
+  modified_ms bigint       NOT NULL,
+  session     bigint       NOT NULL,
+  beat        bigint       NOT NULL,
+  lasts_ms    bigint       NOT NULL,
+  PRIMARY KEY (fleet, path)
+)",
+            $options,
+            ";
+"
+        )
+    };
+}
+pub(super) use worker_tables;
 
 /// The table of a shared database's identity, as one database writes it.
 pub(super) struct IdentityTable {

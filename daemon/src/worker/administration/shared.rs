@@ -77,8 +77,8 @@ impl SharedWorkers {
     fn session(&self) -> Result<Arc<dyn RegistrySession>, WireError> {
         self.connection.session().ok_or_else(|| {
             let registry = self.connection.registry();
-            let (name, servers) = (registry.words().name, registry.servers().join(","));
-            let text = format!("{name} at {servers} cannot be reached at present");
+            let (name, place) = (registry.words().name, registry.place());
+            let text = format!("{name} at {place} cannot be reached at present");
             WireError::new(ErrorCode::RegistryUnavailable, text).with_retry_after_ms(1000)
         })
     }

@@ -156,6 +156,32 @@ fn worker_ids_of_instances_that_are_gone_for_a_day_are_reclaimed_and_not_before(
 }
 
 #[test]
+fn where_the_registrys_clock_may_jump_a_worker_id_is_reclaimed_after_a_day_that_was_seen() {
+    let mut world = SimulatedWorld::new(1, &["a", "b"], 0);
+    world.rules = world.rules.observing_ages();
+    world.start(0);
+    world.run(settled());
+    let freed = world.worker_of(0);
+    world.kill(0);
+    world.start(1);
+    world.run(90 * SECOND);
+    // Another server says that it is two days later.
+    world.registry_offset = 48 * i64::try_from(HOUR).unwrap();
+    world.ensemble().epoch += 1;
+    world.run(90 * SECOND);
+    assert_eq!(world.worker_of(1), None);
+    world.pass(24 * HOUR - 300 * SECOND);
+    world.run(60 * SECOND);
+    // Somebody else is heard of: what was seen before does not count any more.
+    world.ensemble().epoch += 1;
+    world.run(90 * SECOND);
+    assert_eq!(world.worker_of(1), None);
+    world.pass(24 * HOUR);
+    world.run(120 * SECOND);
+    assert_eq!(world.worker_of(1), freed, "{}", world.why(1));
+}
+
+#[test]
 fn where_java_leaf_is_present_nothing_is_reclaimed() {
     let mut world = SimulatedWorld::new(1, &["a", "b"], 0);
     world.rules.reclaim_after_ms = None;

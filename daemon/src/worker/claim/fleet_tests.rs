@@ -97,6 +97,31 @@ fn whatever_happens_to_a_fleet_no_worker_id_is_used_twice_with_one_time() {
 }
 
 #[test]
+fn where_the_registrys_clock_jumps_and_ages_are_observed_no_worker_id_is_used_twice_either() {
+    let (mut issued, mut reclaimed) = (0, 0);
+    for seed in 0..WORLDS {
+        let mut world = SimulatedWorld::new(seed, &EIGHT, if seed % 3 == 0 { 50 } else { 4 });
+        world.rules = world.rules.observing_ages();
+        for _ in 0..3000 {
+            if world.random.u32(0..500) == 0 {
+                world.fail_over();
+            }
+            let owners = world.owners();
+            something_happens(&mut world);
+            let now = world.owners();
+            reclaimed += owners
+                .iter()
+                .filter(|(id, owner)| now.get(id).is_some_and(|it| it != *owner))
+                .count();
+        }
+        issued += world.issued.len();
+    }
+    println!("{WORLDS} worlds, {issued} IDs, {reclaimed} worker IDs reclaimed, no duplicate");
+    assert!(issued > 250 * WORLDS as usize);
+    assert!(reclaimed > WORLDS as usize / 4);
+}
+
+#[test]
 fn while_all_are_connected_the_tree_can_be_deleted_or_put_back_without_a_repetition() {
     let mut issued = 0;
     for seed in 0..WORLDS {

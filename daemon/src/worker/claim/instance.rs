@@ -114,7 +114,19 @@ pub(crate) struct ClaimRules {
     pub(crate) report_ms: u64,
     /// A new worker ID is not used before this has passed.
     pub(crate) settle_ms: u64,
+    /// How the age of a record is told.
+    pub(crate) ages: Ages,
     pub(crate) words: RegistryWords,
+}
+
+/// How an instance tells for how long another one has not reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ages {
+    /// By the registry's clock.
+    Told,
+    /// By this host's boot clock, for as long as it sees the record unchanged from one
+    /// [vantage](super::quiet::Vantage): another server may answer from now on, whose clock differs.
+    Observed,
 }
 
 impl ClaimRules {
@@ -131,8 +143,14 @@ impl ClaimRules {
             session_ms: ms(session),
             report_ms: REPORT_MS,
             settle_ms: settle_ms(ms(call)),
+            ages: Ages::Told,
             words,
         }
+    }
+
+    /// The rules in a registry whose clock may jump.
+    pub(crate) const fn observing_ages(self) -> Self {
+        Self { ages: Ages::Observed, ..self }
     }
 
     /// Until when a holder may issue after it reported the time `ms`.

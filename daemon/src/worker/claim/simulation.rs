@@ -67,6 +67,8 @@ pub(crate) struct SimulatedWorld {
     /// Sessions that nobody keeps, and when they end.
     ending: Vec<(u64, u64)>,
     late: Vec<(u64, u64, Call)>,
+    /// How far the ensemble's clock is ahead.
+    pub(crate) registry_offset: i64,
     /// Nobody reaches the ensemble.
     pub(crate) is_down: bool,
     /// Of whoever administers.
@@ -108,6 +110,7 @@ impl SimulatedWorld {
             issued: HashMap::new(),
             ending: Vec::new(),
             late: Vec::new(),
+            registry_offset: 0,
             is_down: false,
             watch: QuietWatch::default(),
             is_put_back: false,
@@ -132,7 +135,7 @@ impl SimulatedWorld {
     }
 
     pub(crate) fn zk_now(&self) -> u64 {
-        BEGIN + self.now
+        (BEGIN + self.now).saturating_add_signed(self.registry_offset)
     }
 
     /// What an operator's leafd sees from.
@@ -143,7 +146,7 @@ impl SimulatedWorld {
     }
 
     pub(crate) fn clock(&self, at: usize) -> u64 {
-        self.zk_now().saturating_add_signed(self.hosts[at].offset)
+        (BEGIN + self.now).saturating_add_signed(self.hosts[at].offset)
     }
 
     pub(crate) fn start(&mut self, at: usize) {

@@ -5,9 +5,11 @@
 //! the claim is here.
 
 mod connection;
+pub(crate) mod database;
 pub(crate) mod fixed;
 mod open;
 pub(crate) mod reading;
+mod tree;
 pub(crate) mod zookeeper;
 
 use std::sync::Arc;
@@ -59,6 +61,11 @@ pub(crate) trait WorkerRegistry: Send + Sync {
 
     /// `HOST:PORT` of each server, the way to which tells this host's own address.
     fn servers(&self) -> &[String];
+
+    /// Where it is, for messages.
+    fn place(&self) -> String {
+        self.servers().join(",")
+    }
 
     fn words(&self) -> RegistryWords;
 

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::WorkerRegistry;
-use super::zookeeper::{WORDS, ZooKeeperAccess, ZooKeeperRegistry};
-use crate::config::Config;
+use super::database::{self, DatabaseAccess, DatabaseRegistry};
+use super::zookeeper::{self, ZooKeeperAccess, ZooKeeperRegistry};
+use crate::config::{Config, RegistryKind};
 use crate::environment::Environment;
 use crate::worker::claim::instance::ClaimRules;
 
@@ -13,7 +14,7 @@ use crate::worker::claim::instance::ClaimRules;
 pub(crate) enum WorkerSource {
     /// The configuration gives this one.
     Fixed(u64),
-    /// A registry that other hosts use as well. It is connected to later.
+    /// A registry that other instances use as well. It is connected to later.
     Shared(SharedRegistry),
 }
 
@@ -33,11 +34,35 @@ pub(crate) fn open(
     credentials: Option<&Path>,
     environment: &Environment,
 ) -> Result<WorkerSource, String> {
-    let Some(ensemble) = config.ensemble().map_err(|problem| problem.to_string())? else {
-        return Ok(WorkerSource::Fixed(config.worker.id));
+    let shared = match config.worker.registry {
+        RegistryKind::Fixed => return Ok(WorkerSource::Fixed(config.worker.id)),
+        RegistryKind::ZooKeeper => in_zookeeper(config, credentials, environment)?,
+        RegistryKind::Database => in_database(config, credentials, environment)?,
     };
+    Ok(WorkerSource::Shared(shared))
+}
+
+fn in_zookeeper(
+    config: &Config,
+    credentials: Option<&Path>,
+    environment: &Environment,
+) -> Result<SharedRegistry, String> {
+    let ensemble = config.configured_ensemble().map_err(|problem| problem.to_string())?;
     let access = ZooKeeperAccess::new(config, ensemble, credentials)?;
-    let rules = ClaimRules::new(&config.worker, access.session_timeout, access.timeout, WORDS);
+    let (session, call) = (access.session_timeout, access.timeout);
+    let rules = ClaimRules::new(&config.worker, session, call, zookeeper::WORDS);
     let registry = Arc::new(ZooKeeperRegistry::new(access, environment.clone()));
-    Ok(WorkerSource::Shared(SharedRegistry { registry, rules }))
+    Ok(SharedRegistry { registry, rules })
+}
+
+fn in_database(
+    config: &Config,
+    credentials: Option<&Path>,
+    environment: &Environment,
+) -> Result<SharedRegistry, String> {
+    let access = DatabaseAccess::new(config, credentials)?;
+    let (session, call) = (access.session_timeout, access.timeout);
+    let rules = ClaimRules::new(&config.worker, session, call, database::WORDS).observing_ages();
+    let registry = Arc::new(DatabaseRegistry::new(access, environment.clone()));
+    Ok(SharedRegistry { registry, rules })
 }

@@ -1,6 +1,6 @@
 //! Leaf's tables in MySQL and in MariaDB, which differ in the name of the binary collation.
 
-use crate::store::sql::schema::{IdentityTable, SchemaDialect};
+use crate::store::sql::schema::{IdentityTable, SchemaDialect, worker_tables};
 
 macro_rules! tables {
     (collation: $collation:literal) => {
@@ -44,6 +44,11 @@ pub(in crate::store) const MYSQL_SCHEMA: SchemaDialect = SchemaDialect {
     title: "MySQL, from 8.0.17 on",
     tables: tables!(collation: "utf8mb4_0900_bin"),
     identity: |identity| IDENTITY.statements(identity),
+    workers: worker_tables!(
+        name: "varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        path: "varchar(640) CHARACTER SET ascii COLLATE ascii_bin",
+        options: " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    ),
 };
 
 pub(in crate::store) const MARIADB_SCHEMA: SchemaDialect = SchemaDialect {

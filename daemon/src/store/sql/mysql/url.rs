@@ -4,7 +4,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 
 use crate::secret::Secret;
-use crate::store::{BadAddress, SharedDatabase, StoreAddress};
+use crate::store::{BadAddress, SharedDatabase, SharedOptions, StoreAddress};
 
 /// What `open.rs` lists.
 pub(in crate::store) static MYSQL_DATABASE: SharedDatabase = SharedDatabase {
@@ -25,6 +25,7 @@ pub(in crate::store) static MYSQL_DATABASE: SharedDatabase = SharedDatabase {
     example: "mysql://leaf@db.example:3306/leaf",
     tls: "ssl-mode=REQUIRED",
     asks_for_tls,
+    connect: |address, password| options(address, password).map(SharedOptions::MySql),
     session: |_| String::new(),
     open: super::open,
     inspect: super::inspect,

@@ -17,7 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use super::connections::{Connect, check_shared};
 use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use super::schema::{IdentityTable, SchemaDialect, standard_tables};
+use super::schema::{IdentityTable, SchemaDialect, standard_tables, worker_tables};
 use super::{LONG_READ, open_shared};
 use crate::store::guard::DatabaseGuard;
 use crate::store::{SharedStore, Store};
@@ -40,6 +40,11 @@ pub(in crate::store) const POSTGRES_SCHEMA: SchemaDialect = SchemaDialect {
     title: "PostgreSQL",
     tables: POSTGRES,
     identity: |identity| IDENTITY.statements(identity),
+    workers: worker_tables!(
+        name: "varchar(64) COLLATE \"C\"",
+        path: "varchar(640) COLLATE \"C\"",
+        options: ""
+    ),
 };
 
 /// Beginnings of SQLSTATEs that concern every call: connection, authorization, a database or schema

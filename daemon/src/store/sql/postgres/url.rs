@@ -6,7 +6,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use crate::secret::Secret;
-use crate::store::{BadAddress, SharedDatabase, StoreAddress};
+use crate::store::{BadAddress, SharedDatabase, SharedOptions, StoreAddress};
 
 const PORT: u16 = 5432;
 
@@ -30,6 +30,7 @@ pub(in crate::store) static POSTGRES_DATABASE: SharedDatabase = SharedDatabase {
     example: "postgres://leaf@db.example:5432/leaf",
     tls: "sslmode=require",
     asks_for_tls,
+    connect: |address, password| options(address, password).map(SharedOptions::Postgres),
     session,
     open: super::open,
     inspect: super::inspect,

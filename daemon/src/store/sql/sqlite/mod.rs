@@ -24,6 +24,7 @@ pub use file::{EmbeddedStore, IfMissing};
 pub(crate) use file::{is_a_copy, may_be_another, take_over};
 pub use tables::SQLITE;
 pub(in crate::store) use tables::SQLITE_SCHEMA;
+pub(crate) use tables::SQLITE_WORKERS;
 
 /// SQLITE_BUSY and SQLITE_LOCKED, in the low byte of the code: another process has the lock. A probe
 /// would not wait for it, so the store does not count as down.

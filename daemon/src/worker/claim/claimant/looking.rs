@@ -1,8 +1,9 @@
 //! What a reading of the registry leads to.
 
+use super::super::instance::Ages;
 use super::super::name::NodeName;
 use super::super::plan::{self, Claim};
-use super::super::step::Moment;
+use super::super::step::{Moment, RememberedClaim};
 use super::super::view::{RegistryView, WorkerEntry};
 use super::super::write::{Key, RegistryWrite};
 use super::{AfterCommit, ClaimStage, Claimant, Exhausted, java};
@@ -137,14 +138,14 @@ impl Claimant {
             return;
         }
         let Some(registered) = self.registered.clone().filter(|own| own.name == entry.name) else {
-            return self.claim(now, self.again(view, entry));
+            return self.claim(now, self.again(now, view, entry));
         };
         let versions = (registered.leaf_version, registered.holder_version);
         let there = (entry.leaf.version, entry.holder.as_ref().map_or(0, |holder| holder.version));
         if versions != there {
             // A write whose answer was lost, or somebody else's that is over.
             self.registered = None;
-            return self.claim(now, self.again(view, entry));
+            return self.claim(now, self.again(now, view, entry));
         }
         // A Java Leaf that had just started when this node was made has written its own by now.
         if registered.settle_until.is_some()
@@ -165,9 +166,16 @@ impl Claimant {
         }
     }
 
-    pub(super) fn again(&self, view: &RegistryView, entry: &WorkerEntry) -> Claim {
-        let memory = self.memory.as_ref();
-        plan::take_again(&self.me, view, entry, memory, self.serving)
+    pub(super) fn again(&self, now: Moment, view: &RegistryView, entry: &WorkerEntry) -> Claim {
+        let worker = entry.name.sequence();
+        let memory = self.memory.as_ref().filter(|memory| memory.worker == worker);
+        // The registry's clock says enough, unless it may jump.
+        let is_in_time = |memory: &RememberedClaim| {
+            view.now_ms < memory.limit_ms
+                && (self.rules.ages == Ages::Told || !self.is_over(memory, now))
+        };
+        let is_sure = self.serving || memory.is_some_and(is_in_time);
+        plan::take_again(&self.me, view, entry, memory, is_sure)
     }
 
     /// Leaves a worker ID to the other one that has it, and removes its own record of it.
@@ -176,6 +184,15 @@ impl Claimant {
         self.created = None;
         let ops = plan::give_up(view, entry);
         self.stage = ClaimStage::Committing { ops, then: AfterCommit::Abandoned { pause_ms: 500 } };
+    }
+
+    /// For how long the records that were read have been unchanged, if that has to be observed.
+    fn seen_unchanged(&mut self, now: Moment, view: &RegistryView) -> plan::SeenUnchanged {
+        if self.rules.ages == Ages::Told {
+            return None;
+        }
+        let quiet = |entry: &WorkerEntry| (entry.name.clone(), self.quiet(now, view, entry).for_ms);
+        Some(view.entries.iter().map(quiet).collect())
     }
 
     /// The registry has no claim of this state directory.
@@ -194,11 +211,12 @@ impl Claimant {
         if self.joins_java(now, view) {
             return;
         }
+        let seen = self.seen_unchanged(now, view);
         let pick = self.random.usize(..);
         if let Some(claim) = plan::take_free(&self.me, view, pick) {
             return self.claim(now, claim);
         }
-        if let Some(claim) = plan::reclaim(&self.me, &self.rules, view, pick, true) {
+        if let Some(claim) = plan::reclaim(&self.me, &self.rules, (view, &seen), pick, true) {
             return self.claim(now, claim);
         }
         if plan::can_create(&self.me, view) {
@@ -218,10 +236,10 @@ impl Claimant {
             }
             return;
         }
-        if let Some(claim) = plan::reclaim(&self.me, &self.rules, view, pick, false) {
+        if let Some(claim) = plan::reclaim(&self.me, &self.rules, (view, &seen), pick, false) {
             return self.claim(now, claim);
         }
-        let (why, in_ms) = plan::exhausted(&self.me, &self.rules, view);
+        let (why, in_ms) = plan::exhausted(&self.me, &self.rules, (view, &seen));
         let in_ms = in_ms.clamp(2000, SURVEY_MS);
         let (live, until) = (view.live.clone(), now.boot_ms + in_ms);
         self.exhausted = Some(Exhausted { live, until, why: why.clone() });

@@ -23,7 +23,7 @@ pub(crate) use own::{
     without_live,
 };
 pub(crate) use report::{ClaimReport, give_back, release, report};
-pub(crate) use vacancy::{exhausted, reclaim, take_free, take_vacant};
+pub(crate) use vacancy::{SeenUnchanged, exhausted, reclaim, take_free, take_vacant};
 
 /// A claim to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]

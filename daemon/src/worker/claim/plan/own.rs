@@ -44,33 +44,31 @@ fn over(
     Claim { ops, name: name.clone(), leaf_version, holder_version, phase, start_ms, limit_ms }
 }
 
-/// Goes on with the claim of an earlier session or life on this state directory. `is_used` says that
-/// IDs are being issued with it.
+/// Goes on with the claim of an earlier session or life on this state directory. `is_sure` says that
+/// nobody else can have had the worker ID since; `memory` is what is remembered of this worker ID.
 pub(crate) fn take_again(
     me: &Instance,
     view: &RegistryView,
     entry: &WorkerEntry,
     memory: Option<&RememberedClaim>,
-    is_used: bool,
+    is_sure: bool,
 ) -> Claim {
     let holder = entry.holder();
     let timestamp = entry.leaf.value.as_ref().map_or(0, |leaf| leaf.timestamp);
     let is_javas = is_written_by_others(entry);
     let timestamp = if is_javas { after_java(entry, view.now_ms) } else { timestamp };
-    let remembered = memory.filter(|memory| memory.worker == entry.name.sequence());
     let start_ms = timestamp
         .max(holder.map_or(0, |holder| holder.ceiling))
-        .max(remembered.map_or(0, |memory| memory.ceiling_ms));
+        .max(memory.map_or(0, |memory| memory.ceiling_ms));
     // A registry that went back to older data knows an earlier limit.
     let limit_ms = holder
         .map_or(0, |holder| holder.limit)
-        .max(remembered.map_or(0, |memory| memory.limit_ms))
+        .max(memory.map_or(0, |memory| memory.limit_ms))
         .max(start_ms);
     // If its time is over, or was never known here, the registry may have gone back to data from
     // before another instance took the worker ID.
-    let is_known = is_used || remembered.is_some_and(|memory| view.now_ms < memory.limit_ms);
     let phase = match holder {
-        Some(holder) if is_known || is_javas => holder.phase,
+        Some(holder) if is_sure || is_javas => holder.phase,
         _ => ClaimPhase::Settling,
     };
     over(me, view, entry, phase, start_ms, limit_ms)

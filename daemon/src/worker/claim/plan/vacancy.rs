@@ -1,6 +1,6 @@
 //! Claims of worker IDs that nobody has: passed over, given back, or of an instance that is gone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::super::instance::{ClaimRules, Instance};
 use super::super::name::NodeName;
@@ -76,12 +76,16 @@ fn end_of(rules: &ClaimRules, entry: &WorkerEntry) -> Option<u64> {
     Some(end_ms)
 }
 
+/// For how long each worker ID has been seen unchanged (ms); none where the registry's clock tells.
+pub(crate) type SeenUnchanged = Option<HashMap<NodeName, u64>>;
+
 /// When the worker ID of `entry` may be taken over, by the registry's clock; `None` if it may not, as
 /// things are.
 fn reclaimable_at(
     me: &Instance,
     rules: &ClaimRules,
     view: &RegistryView,
+    seen: &SeenUnchanged,
     entry: &WorkerEntry,
 ) -> Option<u64> {
     if view.is_live(&entry.name) || entry.name.sequence() > me.max_worker {
@@ -93,7 +97,11 @@ fn reclaimable_at(
     if is_double {
         return None;
     }
-    let silent = entry.leaf.modified_ms.saturating_add(rules.reclaim_after_ms?);
+    let since = match seen {
+        None => entry.leaf.modified_ms,
+        Some(seen) => view.now_ms.saturating_sub(seen.get(&entry.name).copied().unwrap_or(0)),
+    };
+    let silent = since.saturating_add(rules.reclaim_after_ms?);
     Some(silent.max(end_of(rules, entry)?))
 }
 
@@ -102,13 +110,13 @@ fn reclaimable_at(
 pub(crate) fn reclaim(
     me: &Instance,
     rules: &ClaimRules,
-    view: &RegistryView,
+    (view, seen): (&RegistryView, &SeenUnchanged),
     pick: usize,
     own: bool,
 ) -> Option<Claim> {
     let fits = view.entries.iter().filter(|entry| {
         (!own || entry.name.identity() == me.identity())
-            && reclaimable_at(me, rules, view, entry).is_some_and(|at| at <= view.now_ms)
+            && reclaimable_at(me, rules, view, seen, entry).is_some_and(|at| at <= view.now_ms)
     });
     let fits: Vec<_> = fits.collect();
     let entry = fits.get(pick.checked_rem(fits.len())?)?;
@@ -121,8 +129,13 @@ pub(crate) fn reclaim(
 }
 
 /// Why there is no worker ID, and in how many ms to look again.
-pub(crate) fn exhausted(me: &Instance, rules: &ClaimRules, view: &RegistryView) -> (String, u64) {
-    let next = view.entries.iter().filter_map(|entry| reclaimable_at(me, rules, view, entry)).min();
+pub(crate) fn exhausted(
+    me: &Instance,
+    rules: &ClaimRules,
+    (view, seen): (&RegistryView, &SeenUnchanged),
+) -> (String, u64) {
+    let at = |entry| reclaimable_at(me, rules, view, seen, entry);
+    let next = view.entries.iter().filter_map(at).min();
     let in_ms = next.map_or(60_000, |at| at.saturating_sub(view.now_ms));
     let then = match (next, rules.reclaim_after_ms) {
         (_, None) => "none is reclaimed while Java Leaf is present (worker.java-leaf)".to_owned(),

@@ -1,10 +1,12 @@
 //! What happens to the hosts of a simulation, and to the tree.
 
-use super::super::model::Tree;
+use std::collections::HashMap;
+
+use super::super::model::{Folder, Tree};
 use super::super::plan;
 use super::super::registrar::RegistrarTask;
 use super::super::step::ClaimAction;
-use super::{Call, LAYOUT, REGISTRY, SimulatedWorld};
+use super::{Call, HOUR, LAYOUT, REGISTRY, SimulatedWorld};
 use crate::state::worker_file::{Standing, WorkerRecord};
 use crate::worker::peers::Verdict;
 use crate::worker::registry::zookeeper::hand_back::{self, Giver, HandOver};
@@ -135,6 +137,19 @@ impl SimulatedWorld {
         let end = self.now + self.rules.session_ms;
         let sessions = self.ensemble().tree.sessions();
         self.ending.extend(sessions.into_iter().map(|session| (end, session)));
+    }
+
+    /// Another server answers from now on, with a clock of its own.
+    pub(crate) fn fail_over(&mut self) {
+        self.registry_offset = self.random.i64(-30..=30) * i64::try_from(HOUR).unwrap();
+        self.ensemble().epoch += 1;
+        self.pass(0);
+    }
+
+    /// Who has each worker ID, by the tree.
+    pub(crate) fn owners(&self) -> HashMap<u64, String> {
+        let names = self.ensemble().tree.names(Folder::Owned);
+        names.iter().map(|name| (name.sequence(), name.identity().to_owned())).collect()
     }
 
     /// The ensemble is gone. Its sessions outlast that, as those of one that is started again do.

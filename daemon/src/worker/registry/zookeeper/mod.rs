@@ -4,7 +4,6 @@ mod access;
 pub(crate) mod hand_back;
 pub(crate) mod inspection;
 mod session;
-mod tree;
 mod words;
 
 use std::sync::Arc;

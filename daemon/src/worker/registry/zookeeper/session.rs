@@ -13,7 +13,6 @@ use zookeeper_client::{
 };
 
 use super::access::ZooKeeperAccess;
-use super::tree;
 use crate::environment::Environment;
 use crate::worker::claim::name::{self, NodeName};
 use crate::worker::claim::quiet::Vantage;
@@ -21,7 +20,7 @@ use crate::worker::claim::record::{self, FleetRecord, FreeRecord, LeafRecord, Li
 use crate::worker::claim::view::{Versioned, WorkerEntry};
 use crate::worker::claim::write::{Key, RegistryRecord, RegistryWrite};
 use crate::worker::registry::{
-    Answer, Found, FoundAt, RegistryClock, RegistryError, RegistrySession,
+    Answer, Found, FoundAt, RegistryClock, RegistryError, RegistrySession, tree,
 };
 
 /// How many records are asked for before the first has come.

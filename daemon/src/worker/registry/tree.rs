@@ -1,4 +1,5 @@
-//! The tree below `/snowflake/<name>`, as Java Leaf has it: where each record is, and its bytes.
+//! Where each record is, below the name of a fleet, and its bytes: Java Leaf's tree in ZooKeeper, and the
+//! same paths in every other registry.
 
 use crate::worker::claim::record;
 use crate::worker::claim::write::{Key, RegistryRecord};

@@ -1,0 +1,475 @@
+//! A session with the registry's database: one connection, whose calls follow each other, each with a time
+//! limit. A call that has begun goes on if nobody waits for it any more, so that a stop does not cost the
+//! connection. After a failure the session has ended, and its connection is never used again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tokio::task::AbortHandle;
+
+use super::access::DatabaseAccess;
+use super::commit;
+use super::link::{Link, Trouble, Value};
+use super::markers::{Beat, MarkerWatch};
+use super::statements::{SqlKind, Statements};
+use crate::environment::Environment;
+use crate::state::mark::FileMark;
+use crate::worker::claim::name::NodeName;
+use crate::worker::claim::quiet::Vantage;
+use crate::worker::claim::record::{self, FleetRecord, FreeRecord, LeafRecord, LiveRecord};
+use crate::worker::claim::view::{Versioned, WorkerEntry};
+use crate::worker::claim::write::{Key, RegistryRecord, RegistryWrite};
+use crate::worker::registry::{
+    Answer, Found, FoundAt, RegistryClock, RegistryError, RegistrySession, tree,
+};
+
+/// From so many records on, all of a folder are read.
+const MOST_NAMED: usize = 64;
+
+/// How often leafd looks for markers of instances that have gone, which it removes.
+const CLEANING: Duration = Duration::from_secs(60);
+
+/// Behind the last path of a folder.
+const AFTER: char = '0';
+
+pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
+
+pub(crate) struct DatabaseSession {
+    core: Arc<SessionCore>,
+    keeper: AbortHandle,
+}
+
+pub(super) struct SessionCore {
+    pub(super) access: DatabaseAccess,
+    pub(super) statements: Statements,
+    environment: Environment,
+    /// Its name. No other session has it.
+    pub(super) id: i64,
+    /// Empty after a failure.
+    link: tokio::sync::Mutex<Option<Link>>,
+    is_open: AtomicBool,
+    disturbances: AtomicU64,
+    /// The file that was opened.
+    file: Option<FileMark>,
+    markers: Mutex<MarkerWatch>,
+    /// The path of this session's own live marker.
+    own: Mutex<Option<String>>,
+    /// When it had its last beat (ms since the boot).
+    beaten_ms: AtomicU64,
+}
+
+impl Drop for DatabaseSession {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        let core = Arc::clone(&self.core);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let link = core.link.lock().await.take();
+                if let Some(link) = link {
+                    let _ = tokio::time::timeout(core.access.timeout, link.close()).await;
+                }
+            });
+        }
+    }
+}
+
+impl DatabaseSession {
+    /// Opens a session, and writes nothing.
+    ///
+    /// # Errors
+    /// When the database does not answer in time, or refuses.
+    pub(crate) async fn open(
+        access: &DatabaseAccess,
+        environment: &Environment,
+    ) -> Result<Self, RegistryError> {
+        let failed = |why: String| RegistryError::Failed(format!("{}: {why}", access.place));
+        let mut id = [0; 8];
+        environment.fill_random(&mut id).map_err(|error| failed(error.to_string()))?;
+        let limit = access.timeout * 2;
+        let link = tokio::time::timeout(limit, Link::open(access)).await;
+        let link = link
+            .map_err(|_| failed(no_answer(limit)))?
+            .map_err(|error| failed(error.to_string()))?;
+        let core = SessionCore {
+            statements: Statements::new(SqlKind::of(&access.place), access.timeout),
+            file: access.file_mark(),
+            access: access.clone(),
+            environment: environment.clone(),
+            id: i64::from_ne_bytes(id),
+            link: tokio::sync::Mutex::new(Some(link)),
+            is_open: AtomicBool::new(true),
+            disturbances: AtomicU64::new(0),
+            markers: Mutex::default(),
+            own: Mutex::default(),
+            beaten_ms: AtomicU64::new(0),
+        };
+        let core = Arc::new(core);
+        let keeper = tokio::spawn(keep(Arc::clone(&core))).abort_handle();
+        Ok(Self { core, keeper })
+    }
+
+    pub(super) fn id(&self) -> i64 {
+        self.core.id
+    }
+
+    fn call<T: Send + 'static>(
+        &self,
+        work: impl for<'a> FnOnce(&'a SessionCore, &'a mut Link) -> Reply<'a, T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        let call = Arc::clone(&self.core).call(work);
+        Box::pin(call)
+    }
+}
+
+/// Gives signs of life, and removes the markers of those who give none, until the session fails.
+async fn keep(core: Arc<SessionCore>) {
+    let pause = core.access.session_timeout / 3;
+    let mut cleaned_ms = core.environment.boot_ms();
+    loop {
+        tokio::time::sleep(pause).await;
+        let now_ms = core.environment.boot_ms();
+        let is_due = now_ms.saturating_sub(core.beaten_ms.load(Ordering::Relaxed));
+        let own = lock(&core.own).clone();
+        let mut outcome = Ok(());
+        if let Some(path) = own.filter(|_| u128::from(is_due) >= pause.as_millis()) {
+            outcome = Arc::clone(&core).call(|core, link| Box::pin(core.beat(link, path))).await;
+        }
+        if u128::from(now_ms.saturating_sub(cleaned_ms)) >= CLEANING.as_millis() {
+            cleaned_ms = now_ms;
+            let live = Arc::clone(&core).call(|core, link| Box::pin(core.live(link)));
+            outcome = outcome.and(live.await.map(drop));
+        }
+        if outcome.is_err() && !core.is_open.load(Ordering::Relaxed) {
+            return;
+        }
+    }
+}
+
+impl SessionCore {
+    /// How long a beat of this session lasts (ms).
+    pub(super) fn lasts_ms(&self) -> i64 {
+        i64::try_from(self.access.session_timeout.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    async fn call<T: Send + 'static>(
+        self: Arc<Self>,
+        work: impl for<'a> FnOnce(&'a Self, &'a mut Link) -> Reply<'a, T> + Send + 'static,
+    ) -> Result<T, RegistryError> {
+        let this = Arc::clone(&self);
+        let call = tokio::spawn(async move {
+            let mut slot = this.link.lock().await;
+            let Some(mut link) = slot.take() else {
+                return Err(this.failed("the connection has ended".to_owned()));
+            };
+            let limit = this.access.timeout;
+            let outcome = tokio::time::timeout(limit, work(&this, &mut link)).await;
+            let why = match outcome {
+                Ok(Ok(value)) => {
+                    *slot = Some(link);
+                    return Ok(value);
+                }
+                Ok(Err(Trouble::Conflict)) => {
+                    *slot = Some(link);
+                    return Err(RegistryError::Conflict);
+                }
+                Ok(Err(Trouble::Failed(why))) => why,
+                Err(_) => no_answer(limit),
+            };
+            this.is_open.store(false, Ordering::Relaxed);
+            this.disturbances.fetch_add(1, Ordering::Relaxed);
+            Err(this.failed(why))
+        });
+        let ended = |error: tokio::task::JoinError| Err(self.failed(error.to_string()));
+        call.await.unwrap_or_else(ended)
+    }
+
+    fn failed(&self, why: String) -> RegistryError {
+        RegistryError::Failed(format!("{}: {why}", self.access.place))
+    }
+
+    async fn beat(&self, link: &mut Link, path: String) -> Result<(), Trouble> {
+        let values = [Value::Text(&self.access.name), Value::Text(&path), Value::Number(self.id)];
+        link.change(&self.statements.beat, &values).await?;
+        self.has_beaten();
+        Ok(())
+    }
+
+    fn has_beaten(&self) {
+        self.beaten_ms.store(self.environment.boot_ms(), Ordering::Relaxed);
+    }
+
+    async fn clock(&self, link: &mut Link) -> Result<RegistryClock, Trouble> {
+        if self.file != self.access.file_mark() {
+            return Err(Trouble::Failed("the file was replaced".to_owned()));
+        }
+        // A write: a server that cannot write does not tell the time.
+        let name = Value::Text(&self.access.name);
+        if link.change(&self.statements.count, &[name]).await? == 0 {
+            return Err(Trouble::Conflict);
+        }
+        let rows = link.rows(&self.statements.server, &[]).await?;
+        let row = rows.into_iter().next().unwrap_or_default();
+        let [now_ms, server, read_only] = row.as_slice() else {
+            return Err(Trouble::Failed("it does not tell the time".to_owned()));
+        };
+        if !matches!(read_only.as_str(), "0" | "OFF") {
+            let why = "the server is read-only, as a replica is; worker IDs need the primary";
+            return Err(Trouble::Failed(why.to_owned()));
+        }
+        let now_ms = now_ms.split('.').next().and_then(|text| text.parse().ok());
+        let now_ms = now_ms.ok_or_else(|| Trouble::Failed("it does not tell the time".into()))?;
+        Ok(RegistryClock { now_ms, epoch: i64::from(crc32fast::hash(server.as_bytes())) })
+    }
+
+    async fn names(&self, link: &mut Link, folder: &str) -> Result<Vec<NodeName>, Trouble> {
+        let (first, last) = (format!("{folder}/"), format!("{folder}{AFTER}"));
+        let values = [Value::Text(&self.access.name), Value::Text(&first), Value::Text(&last)];
+        let rows = link.rows(&self.statements.paths_between, &values).await?;
+        Ok(in_order(rows.iter().filter_map(|row| row.first()), folder))
+    }
+
+    /// Those who live. Removes the markers of those who have gone.
+    async fn live(&self, link: &mut Link) -> Result<Vec<NodeName>, Trouble> {
+        let folder = tree::TEMPORARY;
+        let name = Value::Text(&self.access.name);
+        let (first, last) = (format!("{folder}/"), format!("{folder}{AFTER}"));
+        let values = [name, Value::Text(&first), Value::Text(&last)];
+        let began_ms = self.environment.boot_ms();
+        let rows = link.rows(&self.statements.markers_between, &values).await?;
+        let times = (began_ms, self.environment.boot_ms());
+        let mut markers: Vec<_> = rows.iter().filter_map(|row| marker(row)).collect();
+        let mut gone = lock(&self.markers).see(times, &markers);
+        gone.retain(|(_, beat)| beat.session != self.id);
+        for (path, beat) in gone {
+            let (session, number) = (Value::Number(beat.session), Value::Number(beat.beat));
+            let values = [name, Value::Text(&path), session, number];
+            if link.change(&self.statements.drop_marker, &values).await? > 0 {
+                markers.retain(|(other, _)| *other != path);
+            }
+        }
+        Ok(in_order(markers.iter().map(|(path, _)| path), folder))
+    }
+
+    /// The records at these paths that are there.
+    async fn records(
+        &self,
+        link: &mut Link,
+        folder: &str,
+        paths: Vec<String>,
+    ) -> Result<HashMap<String, Row>, Trouble> {
+        let name = Value::Text(&self.access.name);
+        let (first, last) = (format!("{folder}/"), format!("{folder}{AFTER}"));
+        let rows = if paths.is_empty() {
+            Vec::new()
+        } else if paths.len() > MOST_NAMED {
+            let values = [name, Value::Text(&first), Value::Text(&last)];
+            link.rows(&self.statements.records_between, &values).await?
+        } else {
+            // Few lengths, so that a connection keeps few prepared statements.
+            let length = paths.len().next_power_of_two();
+            let some = paths.iter().chain(std::iter::repeat(&paths[0]).take(length - paths.len()));
+            let values: Vec<_> =
+                std::iter::once(name).chain(some.map(|path| Value::Text(path))).collect();
+            link.rows(&self.statements.records_at(length), &values).await?
+        };
+        rows.into_iter().map(|row| Row::read(row).map(|row| (row.path.clone(), row))).collect()
+    }
+
+    async fn each<T: DeserializeOwned>(
+        &self,
+        link: &mut Link,
+        folder: &str,
+        names: Vec<NodeName>,
+        key: fn(&NodeName) -> Key,
+    ) -> Result<FoundAt<T>, Trouble> {
+        let paths = names.iter().map(|name| tree::path(&key(name))).collect();
+        let rows = self.records(link, folder, paths).await?;
+        let found = names.into_iter().filter_map(|name| {
+            let row = rows.get(&tree::path(&key(&name)))?;
+            Some((name, row.versioned()))
+        });
+        Ok(found.collect())
+    }
+
+    async fn entries(
+        &self,
+        link: &mut Link,
+        names: Vec<NodeName>,
+    ) -> Result<Vec<WorkerEntry>, Trouble> {
+        let both = |name: &NodeName| [Key::leaf(name), Key::holder(name)];
+        let paths = names.iter().flat_map(both).map(|key| tree::path(&key)).collect();
+        // In one statement, so that the two records of a worker ID belong together.
+        let rows = self.records(link, tree::FOREVER, paths).await?;
+        let entries = names.into_iter().filter_map(|name| {
+            let [leaf, holder] = both(&name).map(|key| rows.get(&tree::path(&key)));
+            let (leaf, holder) = (leaf?.versioned(), holder.map(Row::versioned));
+            Some(WorkerEntry { name, leaf, holder })
+        });
+        Ok(entries.collect())
+    }
+
+    async fn commit(&self, link: &mut Link, writes: &[RegistryWrite]) -> Result<(), Trouble> {
+        commit::commit(self, link, writes).await?;
+        for write in writes {
+            let mut own = lock(&self.own);
+            match write {
+                RegistryWrite::Create(record @ RegistryRecord::Live(..)) => {
+                    *own = Some(tree::path(&record.key()));
+                }
+                RegistryWrite::Delete(key @ Key::Live(_), _)
+                    if own.as_ref() == Some(&tree::path(key)) =>
+                {
+                    *own = None;
+                }
+                RegistryWrite::Check(Key::Live(_), _) => {}
+                _ => continue,
+            }
+            self.has_beaten();
+        }
+        Ok(())
+    }
+}
+
+/// A row with a record.
+#[derive(Debug)]
+struct Row {
+    path: String,
+    record: String,
+    version: i32,
+    created: i64,
+    modified_ms: i64,
+}
+
+impl Row {
+    fn read(cells: Vec<String>) -> Result<Self, Trouble> {
+        let read = || {
+            let [path, record, version, created, modified_ms] = cells.as_slice() else {
+                return None;
+            };
+            let (version, created) = (version.parse().ok()?, created.parse().ok()?);
+            let modified_ms = modified_ms.parse().ok()?;
+            let (path, record) = (path.clone(), record.clone());
+            Some(Self { path, record, version, created, modified_ms })
+        };
+        read().ok_or_else(|| Trouble::Failed(format!("{cells:?} is not a row that leafd writes")))
+    }
+
+    fn versioned<T: DeserializeOwned>(&self) -> Found<T> {
+        Versioned {
+            value: record::read(self.record.as_bytes()),
+            version: self.version,
+            created: self.created,
+            // Each write has another version too.
+            modified: self.modified_ms,
+            modified_ms: u64::try_from(self.modified_ms).unwrap_or(0),
+        }
+    }
+}
+
+fn marker(row: &[String]) -> Option<(String, Beat)> {
+    let [path, session, beat, lasts_ms] = row else { return None };
+    let beat = Beat {
+        session: session.parse().ok()?,
+        beat: beat.parse().ok()?,
+        lasts_ms: lasts_ms.parse().ok()?,
+    };
+    Some((path.clone(), beat))
+}
+
+/// The names among the paths of a folder. Below a worker ID is the record of its holder.
+fn in_order<'a>(paths: impl Iterator<Item = &'a String>, folder: &str) -> Vec<NodeName> {
+    let name = |path: &'a String| NodeName::parse(path.strip_prefix(folder)?.strip_prefix('/')?);
+    let mut names: Vec<_> = paths.filter_map(name).collect();
+    names.sort_unstable();
+    names
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn no_answer(limit: Duration) -> String {
+    format!("no answer within {limit:?} (database.timeout)")
+}
+
+impl RegistrySession for DatabaseSession {
+    fn is_connected(&self) -> bool {
+        self.core.is_open.load(Ordering::Relaxed)
+    }
+
+    fn prepare(&self) -> Answer<'_, ()> {
+        self.call(|core, link| Box::pin(commit::prepare(core, link)))
+    }
+
+    fn clock(&self) -> Answer<'_, RegistryClock> {
+        self.call(|core, link| Box::pin(core.clock(link)))
+    }
+
+    fn vantage(&self, epoch: i64) -> Vantage {
+        Vantage {
+            session: self.core.id,
+            disturbances: self.core.disturbances.load(Ordering::Relaxed),
+            epoch,
+            session_ms: u64::try_from(self.core.lasts_ms()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn fleet(&self) -> Answer<'_, Option<Found<FleetRecord>>> {
+        self.call(|core, link| {
+            Box::pin(async {
+                let values = [Value::Text(&core.access.name), Value::Text(tree::LEAFD)];
+                let rows = link.rows(&core.statements.record, &values).await?;
+                let row = rows.into_iter().next().map(Row::read).transpose()?;
+                Ok(row.map(|row| row.versioned()))
+            })
+        })
+    }
+
+    fn owned(&self) -> Answer<'_, (Vec<NodeName>, u64)> {
+        self.call(|core, link| {
+            Box::pin(async {
+                let names = core.names(link, tree::FOREVER).await?;
+                Ok((names, commit::fleet(core, link).await?.1))
+            })
+        })
+    }
+
+    fn live(&self) -> Answer<'_, Vec<NodeName>> {
+        self.call(|core, link| Box::pin(core.live(link)))
+    }
+
+    fn free(&self) -> Answer<'_, Vec<NodeName>> {
+        self.call(|core, link| Box::pin(core.names(link, tree::FREE)))
+    }
+
+    fn entries<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, Vec<WorkerEntry>> {
+        let names = names.to_vec();
+        self.call(|core, link| Box::pin(core.entries(link, names)))
+    }
+
+    fn live_records<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, FoundAt<LiveRecord>> {
+        let names = names.to_vec();
+        self.call(|core, link| Box::pin(core.each(link, tree::TEMPORARY, names, Key::live)))
+    }
+
+    fn free_records<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, FoundAt<FreeRecord>> {
+        let names = names.to_vec();
+        self.call(|core, link| Box::pin(core.each(link, tree::FREE, names, Key::free)))
+    }
+
+    fn create<'a>(&'a self, identity: &'a str, leaf: &'a LeafRecord) -> Answer<'a, NodeName> {
+        let (identity, leaf) = (identity.to_owned(), leaf.clone());
+        self.call(|core, link| {
+            Box::pin(async move { commit::create(core, link, &identity, &leaf).await })
+        })
+    }
+
+    fn commit<'a>(&'a self, writes: &'a [RegistryWrite]) -> Answer<'a, ()> {
+        let writes = writes.to_vec();
+        self.call(|core, link| Box::pin(async move { core.commit(link, &writes).await }))
+    }
+}
