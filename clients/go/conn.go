@@ -78,15 +78,16 @@ type conn struct {
 	closing chan struct{}
 	// frames are bytes in the buffer that were read and not decoded. Only the goroutine whose turn it is uses both.
 	frames, buffer []byte
-	// wake has an element when a caller has passed the turn to the reader.
-	wake chan struct{}
+	// wake has an element when the reader rests and it is its turn, and due when it has to look.
+	wake, due chan struct{}
 	// notify is called when no request may be sent any more, and again if the daemon then says more.
 	notify func(c *conn, why error)
 
 	mu   sync.Mutex
 	turn turn
-	// led counts the turns of callers; seen is what it was when the reader last looked.
-	led, seen uint64
+	// timer makes the reader look at lookAt. It is nil until the reader first rests.
+	timer  *time.Timer
+	lookAt time.Time
 	// relieving: the caller that reads has to stop. Until it does, the deadline of the socket has passed.
 	relieving bool
 	// drainUntil is when to stop reading; zero: never.
@@ -164,7 +165,7 @@ func greet(sock *net.UnixConn) (*conn, error) {
 	}
 	c.slots = make(chan struct{}, c.maxInFlight)
 	c.closing = make(chan struct{})
-	c.wake = make(chan struct{}, 1)
+	c.wake, c.due = make(chan struct{}, 1), make(chan struct{}, 1)
 	c.turn = readerReads
 	c.nextID = firstCallID
 	c.inFlight = make(map[uint64]sentRequest)
@@ -252,6 +253,8 @@ func (c *conn) close(why error, readOn time.Duration) {
 				_ = c.sock.SetReadDeadline(c.drainUntil)
 			}
 		}
+		// If a caller has the turn, it wakes the reader when it leaves.
+		c.resume()
 	}
 	c.mu.Unlock()
 	if first {
@@ -283,6 +286,9 @@ func (c *conn) end(why error) {
 			sent.caller <- answer{lost: why}
 		}
 		delete(c.inFlight, id)
+	}
+	if c.timer != nil {
+		c.timer.Stop()
 	}
 	c.mu.Unlock()
 }

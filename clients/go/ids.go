@@ -102,6 +102,9 @@ func checkIDs(reply wire.IDs, count int) (IDs, error) {
 
 // duplicate finds an ID that is in two runs.
 func (ids IDs) duplicate() (int64, bool) {
+	if len(ids.runs) == 1 {
+		return 0, false
+	}
 	byFirst := func(i, j int) bool { return ids.runs[i].First < ids.runs[j].First }
 	runs := ids.runs
 	if !sort.SliceIsSorted(runs, byFirst) {

@@ -24,13 +24,18 @@ const (
 )
 
 const (
-	// tick is how often a resting reader looks. It takes over from a caller that has been reading since the last look,
-	// because a caller cannot watch its context while it reads: it notices a cancellation up to about two ticks late. If
-	// nobody has called since the last look, the reader reads, to notice when the daemon stops.
-	tick = 2 * time.Millisecond
+	// patience is the longest time until look runs. A caller that reads cannot watch its context, so look stops it: it
+	// notices a cancellation at most that late. If nobody reads, the reader does from then on, to notice when the daemon
+	// stops.
+	patience = 10 * time.Millisecond
 
-	// leastLead is the least time left in which a caller reads. The reader relieves it well before.
-	leastLead = 5 * tick
+	// leastPatience: a caller that takes the turn renews a timer that fires sooner. So the timer stays beyond the tick of
+	// the kernel, 4 ms as a rule: each wait for the socket arms the processor's timer for a nearer one, which costs as
+	// much as half a call.
+	leastPatience = patience / 2
+
+	// leastLead is the least time left in which a caller reads. The reader relieves it well before the deadline.
+	leastLead = 2 * patience
 )
 
 // readFrame returns the body of the next frame, which is valid until the next call.
@@ -89,12 +94,26 @@ func (c *conn) room() []byte {
 func (c *conn) takeTurn(deadline time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.turn != nobodyReads || c.why != nil || time.Until(deadline) < leastLead {
+	now := time.Now()
+	if c.turn != nobodyReads || c.why != nil || deadline.Sub(now) < leastLead {
 		return false
 	}
 	c.turn = callerReads
-	c.led++
+	c.watch(now)
 	return true
+}
+
+// watch makes look run, not before leastPatience and not after patience. The caller holds the lock.
+func (c *conn) watch(now time.Time) {
+	if c.lookAt.Sub(now) >= leastPatience {
+		return
+	}
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	// Reset would not do: the runtime goes on to wait for the earlier time.
+	c.timer = time.AfterFunc(patience, c.remind)
+	c.lookAt = now.Add(patience)
 }
 
 // lead is send for a caller that has the turn. It reads until the answer is in the channel, the reader relieves it or
@@ -169,10 +188,12 @@ func (l *leader) understand() error {
 	return c.understandAll()
 }
 
-// leave ends the turn of a caller. The reader goes on if requests are in flight or the connection is closing. err is why
-// the caller stopped, if not for its answer.
+// leave ends the turn of a caller. The reader goes on if it relieved the caller, requests are in flight or the connection
+// is closing. err is why the caller stopped, if not for its answer.
 func (c *conn) leave(err error) {
 	c.mu.Lock()
+	// If it was relieved, no timer runs.
+	wake := err != nil || c.relieving || c.why != nil || len(c.inFlight) > 0
 	if c.relieving {
 		c.relieving = false
 		_ = c.sock.SetReadDeadline(c.drainUntil)
@@ -181,7 +202,6 @@ func (c *conn) leave(err error) {
 		}
 	}
 	c.turn = nobodyReads
-	wake := err != nil || c.why != nil || len(c.inFlight) > 0
 	if wake {
 		c.turn = readerReads
 	}
@@ -196,69 +216,75 @@ func (c *conn) leave(err error) {
 
 // read is the reader. It runs until the connection ends.
 func (c *conn) read() {
-	timer := time.NewTimer(tick)
-	defer timer.Stop()
 	err := c.understandAll()
 	for err == nil {
 		if err = c.fill(); err == nil {
 			err = c.understandAll()
 		}
 		if err == nil && c.pause() {
-			c.rest(timer)
+			c.rest()
 		}
 	}
 	c.end(err)
 	c.writers.Wait()
 }
 
-// pause ends the turn of the reader if nothing is in flight.
+// pause ends the turn of the reader if nothing is in flight. It returns true if the reader has to wait to be woken.
 func (c *conn) pause() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inFlight) > 0 || c.why != nil {
 		return false
 	}
-	c.turn, c.seen = nobodyReads, c.led
+	c.turn = nobodyReads
+	c.watch(time.Now())
 	return true
 }
 
+// resume wakes the reader if nobody reads. The caller holds the lock.
+func (c *conn) resume() {
+	if c.turn == nobodyReads {
+		c.turn = readerReads
+		c.wake <- struct{}{}
+	}
+}
+
+// remind makes a resting reader look.
+func (c *conn) remind() {
+	select {
+	case c.due <- struct{}{}:
+	default:
+	}
+}
+
 // rest returns when it is the reader's turn.
-func (c *conn) rest(timer *time.Timer) {
-	closing := c.closing
+func (c *conn) rest() {
 	for {
-		if !timer.Stop() {
-			select {
-			case <-timer.C:
-			default:
-			}
-		}
-		timer.Reset(tick)
 		select {
 		case <-c.wake:
 			return
-		case <-closing:
-			// If a caller has the turn, it wakes the reader when it leaves.
-			closing = nil
-		case <-timer.C:
-		}
-		if c.look() {
-			return
+		case <-c.due:
+			if c.look() {
+				return
+			}
 		}
 	}
 }
 
-// look takes the turn if the connection is closing or nobody has called since the last look. If one caller has been
-// reading since then, look stops it.
+// look takes the turn if nobody reads, and stops a caller that does. Only the reader calls it, so that it reads at once:
+// until it does, callers send without having read.
 func (c *conn) look() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	unchanged := c.led == c.seen
-	c.seen = c.led
+	if time.Now().Before(c.lookAt) {
+		// The reader missed it while it read, or a caller renewed the timer just when it fired.
+		return false
+	}
 	switch {
-	case c.turn == nobodyReads && (unchanged || c.why != nil):
+	case c.turn == nobodyReads:
 		c.turn = readerReads
 		return true
-	case c.turn == callerReads && unchanged && !c.relieving:
+	case c.turn == callerReads && !c.relieving:
 		c.relieving = true
 		_ = c.sock.SetReadDeadline(time.Unix(1, 0))
 	}

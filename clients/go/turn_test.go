@@ -10,7 +10,7 @@ import (
 	"leafd.invalid/leafd/wire"
 )
 
-// leadOnce makes calls until one of them has read for itself. As a rule, the next one then does, too.
+// leadOnce makes calls until nobody reads. As a rule, the next caller then reads for itself.
 func leadOnce(t *testing.T, client *Client) *conn {
 	t.Helper()
 	for i := 0; i < 1000; i++ {
@@ -22,9 +22,9 @@ func leadOnce(t *testing.T, client *Client) *conn {
 			continue
 		}
 		c.mu.Lock()
-		led := c.led
+		free := c.turn == nobodyReads
 		c.mu.Unlock()
-		if led > 0 {
+		if free {
 			return c
 		}
 	}
@@ -53,7 +53,7 @@ func TestACallerThatReadsForItselfEndsAtOnceWhenItIsCancelled(t *testing.T) {
 	client := f.client()
 	c := leadOnce(t, client)
 	// Before the reader relieves it, about then, and long after.
-	for _, pause := range []time.Duration{0, tick, 2 * tick, 20 * tick} {
+	for _, pause := range []time.Duration{0, leastPatience, patience, 4 * patience} {
 		mustNext(t, client)
 		ctx, cancel := context.WithCancel(background)
 		go func() {
@@ -153,9 +153,9 @@ func TestAnAnswerMayArriveJustWhenTheReaderTakesOver(t *testing.T) {
 	f := startFake(t, holding(func(p *peer, r asked) {
 		answer := p.answer(r)
 		half := rand.Intn(len(answer))
-		time.Sleep(time.Duration(rand.Int63n(int64(2 * tick))))
+		time.Sleep(time.Duration(rand.Int63n(int64(patience))))
 		p.send(answer[:half])
-		time.Sleep(time.Duration(rand.Int63n(int64(tick))))
+		time.Sleep(time.Duration(rand.Int63n(int64(leastPatience))))
 		p.send(answer[half:])
 	}))
 	client := f.client()
@@ -202,7 +202,7 @@ func TestAGoodbyeThatArrivesWhileNobodyReadsIsHeeded(t *testing.T) {
 		}
 		answered <- struct{}{}
 		<-saidGoodbye
-		time.Sleep(time.Duration(i) * tick / 10)
+		time.Sleep(time.Duration(i) * patience / 20)
 	}
 	if f.accepted.Load() != 30 {
 		t.Fatal(f.accepted.Load())
@@ -250,6 +250,8 @@ func greeted(t *testing.T) (*conn, *request) {
 	}
 	t.Cleanup(func() { _ = c.sock.Close() })
 	c.turn = nobodyReads
+	// The timer does not fire during the test.
+	c.lookAt = time.Now().Add(time.Hour)
 	r, err := segment("t", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +304,9 @@ func TestTheReaderIsWokenForWhatACallerLeavesBehind(t *testing.T) {
 func TestACallerThatIsRelievedBeforeItHasSentSendsOnce(t *testing.T) {
 	c, r := greeted(t)
 	deadline := time.Now().Add(time.Minute)
-	if !c.takeTurn(deadline) || c.look() || c.look() || !c.relieving {
+	taken := c.takeTurn(deadline)
+	c.lookAt = time.Now()
+	if c.look() || !taken || !c.relieving {
 		t.Fatal("it is not relieved")
 	}
 	caller := make(chan answer, 1)
@@ -329,7 +333,7 @@ func TestWhileNobodyCallsTheReaderReads(t *testing.T) {
 	client := f.client()
 	c := leadOnce(t, client)
 	within(t, 0, func() {
-		for reading := false; !reading; time.Sleep(tick) {
+		for reading := false; !reading; time.Sleep(leastPatience) {
 			c.mu.Lock()
 			reading = c.turn == readerReads
 			c.mu.Unlock()

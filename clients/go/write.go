@@ -14,10 +14,7 @@ func (c *conn) send(r *request, deadline time.Time, caller chan answer) (id uint
 		c.mu.Unlock()
 		return 0, false
 	}
-	if c.turn == nobodyReads {
-		c.turn = readerReads
-		c.wake <- struct{}{}
-	}
+	c.resume()
 	now := time.Now()
 	id = c.nextID
 	c.nextID++
