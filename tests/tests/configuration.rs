@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 79] = [
+const WRONG: [(&str, &str, &str); 87] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -97,6 +97,14 @@ const WRONG: [(&str, &str, &str); 79] = [
     ("zookeeper.auth-file", "\"/nonexistent\"", "worker.registry is fixed"),
     ("zookeeper.acl", "\"nobody\"", "nobody"),
     ("zookeeper.acl", "\"world:anyone:x\"", "world:anyone:x"),
+    ("database.url", "\"mysql://leaf@db/leaf\"", "worker.registry is fixed"),
+    ("database.password", "\"secret\"", "worker.registry is fixed"),
+    ("database.password-file", "\"/nonexistent\"", "worker.registry is fixed"),
+    ("database.tls-verify", "\"perhaps\"", "perhaps"),
+    ("database.path", "\"/nonexistent\"", "worker.registry is fixed"),
+    ("database.name", "\"\"", "\"\" is not a name of 1 to 64 characters"),
+    ("database.session-timeout", "\"999ms\"", "999ms is not between 1s and 10m"),
+    ("database.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
     ("peer.listen", "\"here\"", "\"here\" is not IP:PORT"),
     ("peer.listen", "\"10.0.0.7\"", "\"10.0.0.7\" is not IP:PORT"),
     ("peer.advertise", "\"0.0.0.0\"", "\"0.0.0.0\" is not IP or IP:PORT"),

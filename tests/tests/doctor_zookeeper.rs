@@ -23,7 +23,7 @@ fn a_leafd_that_has_its_worker_id_from_zookeeper_has_no_findings() {
     wait_for(&home, "snowflake", "ok", "issues snowflake IDs");
     let examined = examine(&home);
     examined.is_healthy();
-    assert!(examined.has("zookeeper", "ok", "answers"), "{:#}", examined.report);
+    assert!(examined.has("registry", "ok", "answers"), "{:#}", examined.report);
     assert!(examined.has("java-leaf", "ok", "no Java Leaf"), "{:#}", examined.report);
 }
 
@@ -54,14 +54,14 @@ fn another_layout_than_the_fleets_is_bad() {
     wait_for(&home, "snowflake", "ok", "issues snowflake IDs");
     daemon.stop();
     let other = home.with("SNOWFLAKE_LAYOUT", "41/11/11@1288834974657");
-    examine(&other).finds("zookeeper", "bad", "another layout");
+    examine(&other).finds("registry", "bad", "another layout");
 }
 
 #[test]
 fn it_makes_no_node() {
     let servers = Ensemble::shared().fresh_chroot();
     let (_folder, home) = home(&servers);
-    examine(&home).finds("zookeeper", "ok", "answers");
+    examine(&home).finds("registry", "ok", "answers");
     assert_eq!(Tree::at(&servers).children("/"), [""; 0]);
 }
 
@@ -72,7 +72,7 @@ fn an_ensemble_that_hangs_is_bad_before_the_start_and_a_warning_while_leafd_serv
     let _daemon = home.start();
     wait_for(&home, "snowflake", "ok", "issues snowflake IDs");
     ensemble.freeze(0);
-    wait_for(&home, "zookeeper", "warn", "cannot report to ZooKeeper");
+    wait_for(&home, "registry", "warn", "cannot report to ZooKeeper");
     let (_elsewhere, other) = self::home(&ensemble.connect_string());
-    examine(&other).finds("zookeeper", "bad", "cannot read ZooKeeper's tree");
+    examine(&other).finds("registry", "bad", "cannot read ZooKeeper");
 }

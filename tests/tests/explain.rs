@@ -66,9 +66,10 @@ fn every_warn_and_error_line_of_leafd_finds_its_own_entry_first() {
 }
 
 /// The files that say why there are no snowflake IDs.
-const REASONS: [&str; 9] = [
+const REASONS: [&str; 10] = [
     "snowflake/refusal.rs",
     "worker/registry/fixed.rs",
+    "worker/registry/database/words.rs",
     "worker/registry/zookeeper/words.rs",
     "worker/claim/claimant.rs",
     "worker/claim/claimant/java.rs",
@@ -79,17 +80,24 @@ const REASONS: [&str; 9] = [
 ];
 
 /// Texts in these files that are only part of a reason, or of something else.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 12] = [
     // A request got fewer IDs than it asked for: 308.
     "could not make that many IDs in time: the layout's limit is reached",
     // Follows "the worker file cannot be written: ".
     "the disk has not answered yet",
     // In the middle of a sentence.
     "zookeeper.name to a tree of its own",
+    "database.name to a fleet of its own",
+    "this fleet of the registry's database",
+    "the record \"leafd\" in the table leafd_worker",
+    "it has a Unix socket",
     // Log lines, which another test looks for.
     "worker ID from the worker file, ZooKeeper does not answer; other instances' clocks are not \
      asked",
+    "worker ID from the worker file, the registry's database does not answer; other instances' clocks \
+     are not asked",
     "ZooKeeper was not told of the end: …",
+    "the registry's database was not told of the end: …",
     "…: …",
 ];
 

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use nix::unistd::Uid;
 
 use crate::access::tokens::{BearerToken, Tokens};
-use crate::config::{Config, NoPassword, Problem};
+use crate::config::{Config, NoPassword, Problem, RegistryDatabase, RegistryKind};
 use crate::input;
 use crate::secret::Secret;
+use crate::store::{StoreAddress, StoreLocation};
 
 /// The system's state directory.
 const SYSTEM_STATE: &str = "/var/lib/leafd";
@@ -62,19 +63,35 @@ pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPasswo
 /// Problems with the database's certificates and keys, which have to be files: every connection reads
 /// them, and a FIFO would block it. A file that is missing may come later.
 pub(super) fn check_certificates(config: &Config) -> Vec<Problem> {
-    let Ok(store) = config.store_location() else { return Vec::new() };
-    let problem = |(key, path): (String, PathBuf)| {
-        let error = input::is_file_or_absent(&path).err()?;
-        let text = format!("cannot read {key}, {}: {error}", path.display());
-        Some(Problem::new("store.url", text))
+    let mut problems = Vec::new();
+    let mut check = |key: &'static str, address: &StoreAddress| {
+        for (parameter, path) in address.certificates() {
+            if let Err(error) = input::is_file_or_absent(&path) {
+                let text = format!("cannot read {parameter}, {}: {error}", path.display());
+                problems.push(Problem::new(key, text));
+            }
+        }
     };
-    store.address().iter().flat_map(|address| address.certificates()).filter_map(problem).collect()
+    if let Ok(StoreLocation::Shared(address)) = config.store_location() {
+        check("store.url", &address);
+    }
+    let is_used = config.worker.registry == RegistryKind::Database && config.database.url.is_some();
+    if let Some(RegistryDatabase::Server(address)) =
+        config.registry_database().ok().filter(|_| is_used)
+    {
+        check("database.url", &address);
+    }
+    problems
 }
 
 /// The secrets that leafd cannot read.
 pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
-    let outcomes =
-        [store_password(config).err(), zookeeper_auth(config).err(), http_tokens(config).err()];
+    let outcomes = [
+        store_password(config).err(),
+        zookeeper_auth(config).err(),
+        config.database_password(credentials().as_deref()).err(),
+        http_tokens(config).err(),
+    ];
     outcomes.into_iter().flatten().map(NoPassword::problem).collect()
 }
 

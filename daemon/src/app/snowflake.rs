@@ -65,8 +65,8 @@ impl Snowflake {
         let is_shared = config.worker.registry.is_shared();
         if peer.is_some() && !(is_shared && config.snowflake.enabled) {
             tracing::warn!(
-                "the service manager passes a peer port, which is of use with worker.registry = \
-                 \"zookeeper\" alone; it is closed"
+                "the service manager passes a peer port, which is of use with a shared \
+                 worker.registry alone; it is closed"
             );
         }
         let settings = IssuerSettings {

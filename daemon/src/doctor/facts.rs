@@ -7,7 +7,7 @@ use leaf_client::wire::{DaemonStatus, SnowflakeState, TagStatus};
 use super::mounts::{Mount, StorageKind};
 use crate::config::{Config, RegistryKind, StoreKind};
 use crate::store::StoreFacts;
-use crate::worker::registry::zookeeper::TreeFacts;
+use crate::worker::registry::inspection::RegistryFacts;
 
 /// What looking at something brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,7 +137,7 @@ pub struct Facts {
     /// Nothing: the store is embedded, or unknown.
     pub(crate) store: Seen<StoreFacts>,
     /// Nothing: the registry is another one, or unknown.
-    pub(crate) tree: Seen<TreeFacts>,
+    pub(crate) registry: Seen<RegistryFacts>,
 }
 
 impl Facts {
@@ -166,6 +166,17 @@ impl Facts {
         let running = self.status().map(|status| status.snowflake.registry == "fixed");
         running
             .or_else(|| self.config().map(|config| config.worker.registry == RegistryKind::Fixed))
+    }
+
+    /// Where the worker ID comes from, by the configuration, or else by what the daemon says.
+    pub(super) fn registry_kind(&self) -> RegistryKind {
+        let running = self.status().map(|status| status.snowflake.registry.as_str());
+        match (self.config(), running) {
+            (Some(config), None) => config.worker.registry,
+            (_, Some("zookeeper")) => RegistryKind::ZooKeeper,
+            (_, Some("database")) => RegistryKind::Database,
+            (_, _) => RegistryKind::Fixed,
+        }
     }
 
     /// Whether snowflake IDs are turned on. A daemon that refuses them does not say which of the two

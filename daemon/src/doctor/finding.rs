@@ -88,8 +88,8 @@ checks! {
     Layout "layout" "operations/worker-ids.md#change-layout-tree-or-registry",
     /// Whether several hosts may have the default worker ID.
     WorkerId "worker-id" "operations/worker-ids.md#number-the-hosts-yourself",
-    /// Whether ZooKeeper answers, and has worker IDs left.
-    ZooKeeper "zookeeper" "operations/worker-ids.md#an-outage-of-the-ensemble",
+    /// Whether the registry of worker IDs answers, and has some left.
+    Registry "registry" "operations/worker-ids.md#an-outage-of-the-registry",
     /// Whether a Java Leaf writes the tree, and leafd knows.
     JavaLeaf "java-leaf" "migrating-from-leaf.md#snowflake-ids",
     /// Whether the state directory outlives a reboot.

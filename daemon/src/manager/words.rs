@@ -37,7 +37,7 @@ fn segments(totals: &SegmentTotals) -> String {
 fn snowflakes(status: &SnowflakeStatus) -> String {
     let registry = match status.registry_error.as_str() {
         "" => String::new(),
-        error => format!(" (ZooKeeper does not answer: {error})"),
+        error => format!(" (the registry does not answer: {error})"),
     };
     match (&status.state, status.worker) {
         (SnowflakeState::Serving, Some(worker)) => {
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(
             status(&daemon),
             "Serving from memory: mysql leaf@db:3306/leaf fails (connection refused); \
-             1 tag, 2 requests wait; snowflakes with worker ID 7 (ZooKeeper does not answer: \
+             1 tag, 2 requests wait; snowflakes with worker ID 7 (the registry does not answer: \
              connection refused)"
         );
     }

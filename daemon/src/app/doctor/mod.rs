@@ -80,14 +80,14 @@ impl Examination {
             other_descriptors: 0,
             state: Seen::Nothing,
             store: Seen::Nothing,
-            tree: Seen::Nothing,
+            registry: Seen::Nothing,
         };
         facts.host.process = facts.status().and_then(|status| process::look(status.pid));
         facts.state = state(&facts, limit);
         if let Some(config) = facts.config() {
             let config = config.clone();
             facts.other_descriptors = other_descriptors(&config);
-            (facts.store, facts.tree) = remote::look(&config, &environment, limit);
+            (facts.store, facts.registry) = remote::look(&config, &environment, limit);
         }
         facts
     }

@@ -9,14 +9,15 @@ use crate::doctor::facts::Seen;
 use crate::environment::Environment;
 use crate::store::inspection::inspect as inspect_store;
 use crate::store::{SharedStore, StoreFacts, StoreLimits, StoreLocation};
-use crate::worker::registry::zookeeper::{self, TreeFacts, ZooKeeperAccess};
+use crate::worker::registry::inspection::{RegistryFacts, inspect as inspect_registry};
+use crate::worker::registry::{self, WorkerSource};
 
 /// Looks at both, for `limit` each.
 pub(super) fn look(
     config: &Config,
     environment: &Environment,
     limit: Duration,
-) -> (Seen<StoreFacts>, Seen<TreeFacts>) {
+) -> (Seen<StoreFacts>, Seen<RegistryFacts>) {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(failure) => {
@@ -25,7 +26,10 @@ pub(super) fn look(
         }
     };
     let seen = runtime.block_on(async {
-        tokio::join!(within(limit, store(config, limit)), within(limit, tree(config, environment)))
+        tokio::join!(
+            within(limit, store(config, limit)),
+            within(limit, registry(config, environment))
+        )
     });
     // A name that is being resolved must not hold up the report.
     runtime.shutdown_background();
@@ -55,14 +59,21 @@ async fn store(config: &Config, limit: Duration) -> Result<Option<StoreFacts>, S
     facts.map(Some).map_err(|why| format!("{described}: {why}"))
 }
 
-async fn tree(config: &Config, environment: &Environment) -> Result<Option<TreeFacts>, String> {
+async fn registry(
+    config: &Config,
+    environment: &Environment,
+) -> Result<Option<RegistryFacts>, String> {
     if !config.snowflake.enabled {
         return Ok(None);
     }
-    let Some(ensemble) = config.ensemble().map_err(|problem| problem.to_string())? else {
-        return Ok(None);
+    let credentials = paths::credentials();
+    let shared = match registry::open(config, credentials.as_deref(), environment)? {
+        WorkerSource::Fixed(_) => return Ok(None),
+        WorkerSource::Shared(shared) => shared,
     };
-    let access = ZooKeeperAccess::new(config, ensemble, paths::credentials().as_deref())?;
-    let facts = zookeeper::inspect(&access, environment).await;
-    facts.map(Some).map_err(|error| error.to_string())
+    let look = async {
+        let session = shared.registry.join().await?;
+        inspect_registry(&*session, shared.registry.name()).await
+    };
+    look.await.map(Some).map_err(|error| error.to_string())
 }

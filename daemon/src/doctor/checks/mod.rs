@@ -66,7 +66,7 @@ mod tests {
             .iter()
             .filter(|check| !findings.iter().any(|finding| finding.check == **check))
             .collect();
-        assert_eq!(missing, [&Check::ZooKeeper, &Check::JavaLeaf]);
+        assert_eq!(missing, [&Check::Registry, &Check::JavaLeaf]);
     }
 
     #[test]

@@ -143,7 +143,7 @@ pub(super) fn healthy() -> Facts {
             replication: ReplicationFacts::Alone,
             waits_with: "synchronous_standby_names",
         }),
-        tree: Seen::Nothing,
+        registry: Seen::Nothing,
     }
 }
 

@@ -1,9 +1,10 @@
-//! Where the worker ID comes from: a number in the configuration, or ZooKeeper's tree.
+//! Where the worker ID comes from: a number in the configuration, or a registry.
 
 use super::some_of;
+use crate::config::RegistryKind;
 use crate::doctor::facts::{Facts, Seen};
 use crate::doctor::finding::{Check, Finding};
-use crate::worker::registry::zookeeper::TreeFacts;
+use crate::worker::registry::inspection::RegistryFacts;
 
 /// Java Leaf writes its node every 3 s. This leaves room for clocks that differ.
 const JAVA_WRITES_MS: u64 = 60_000;
@@ -34,7 +35,7 @@ fn fixed(facts: &Facts, out: &mut Vec<Finding>) {
         Finding::warn(check, "worker ID 0, the default, on a shared store")
             .because("If a second host has it too, both issue the same snowflake IDs.")
             .remedy(
-                "Number the hosts: worker.id, or worker.registry = \"zookeeper\". If there are no \
+                "Number the hosts: worker.id, or a shared worker.registry. If there are no \
                  snowflake IDs, set snowflake.enabled = false.",
             )
     } else {
@@ -42,61 +43,80 @@ fn fixed(facts: &Facts, out: &mut Vec<Finding>) {
     });
 }
 
+/// What a registry is called, where to look if it cannot be read, and the key of its fleet's name.
+const fn words(kind: RegistryKind) -> [&'static str; 3] {
+    match kind {
+        RegistryKind::ZooKeeper => [
+            "ZooKeeper",
+            "See zookeeper.servers, zookeeper.auth and the nodes' ACL.",
+            "zookeeper.name",
+        ],
+        RegistryKind::Fixed | RegistryKind::Database => [
+            "the registry's database",
+            "See database.url, or store.url without it, and the rights to the tables leafd_worker \
+             and leafd_worker_fleet, which `leafd schema` prints.",
+            "database.name",
+        ],
+    }
+}
+
 fn registry(facts: &Facts, out: &mut Vec<Finding>) {
-    let check = Check::ZooKeeper;
+    let check = Check::Registry;
+    let [name, see, _] = words(facts.registry_kind());
     let has_worker = facts.status().is_some_and(|status| status.snowflake.worker.is_some());
     let told = facts.status().map(|status| status.snowflake.registry_error.as_str());
     let told = told.filter(|error| !error.is_empty());
     if let Some(error) = told {
         let (title, so) = match has_worker {
-            true => {
-                ("leafd cannot report to ZooKeeper", "It issues IDs until its limit, then none.")
-            }
-            false => ("leafd does not reach ZooKeeper", "It has no worker ID until it does."),
+            true => ("cannot report to", "It issues IDs until its limit, then none."),
+            false => ("does not reach", "It has no worker ID until it does."),
         };
         out.push(
-            Finding::warn(check, title).because(format!("{error}. {so}")).remedy(
-                "See that a majority of the servers runs, and that this host reaches them.",
-            ),
+            Finding::warn(check, format!("leafd {title} {name}"))
+                .because(format!("{error}. {so}"))
+                .remedy("See that it runs, in a cluster most of its servers, and that this host reaches it."),
         );
     }
-    match &facts.tree {
-        Seen::As(tree) => {
-            worker_ids(facts, tree, out);
-            java_leaf(facts, tree, out);
+    match &facts.registry {
+        Seen::As(registry) => {
+            worker_ids(facts, registry, out);
+            if facts.registry_kind() == RegistryKind::ZooKeeper {
+                java_leaf(facts, registry, out);
+            }
             if told.is_none() && !out.iter().any(|finding| finding.check == check) {
-                out.push(Finding::ok(check, format!("ZooKeeper answers; the tree {}", tree.root)));
+                out.push(Finding::ok(check, format!("the registry answers: {}", registry.name)));
             }
         }
         Seen::Not(why) if told.is_none() => out.push(
             // The daemon may have what this user lacks, such as systemd's credentials.
             match facts.status() {
-                Some(_) => Finding::unknown(check, "cannot read ZooKeeper's tree from here"),
-                None => Finding::bad(check, "cannot read ZooKeeper's tree"),
+                Some(_) => Finding::unknown(check, format!("cannot read {name} from here")),
+                None => Finding::bad(check, format!("cannot read {name}")),
             }
             .because(why.as_str())
-            .remedy("See zookeeper.servers, zookeeper.auth and the nodes' ACL."),
+            .remedy(see),
         ),
         Seen::Not(_) | Seen::Nothing => {}
     }
 }
 
-fn worker_ids(facts: &Facts, tree: &TreeFacts, out: &mut Vec<Finding>) {
-    let check = Check::ZooKeeper;
+fn worker_ids(facts: &Facts, registry: &RegistryFacts, out: &mut Vec<Finding>) {
+    let check = Check::Registry;
     let Some(config) = facts.config() else { return };
     let own = config.snowflake.layout.to_string();
-    if let Some(layout) = tree.layout.as_ref().filter(|layout| **layout != own) {
+    let [_, _, fleet] = words(facts.registry_kind());
+    if let Some(layout) = registry.layout.as_ref().filter(|layout| **layout != own) {
         out.push(
             Finding::bad(check, "the fleet has another layout")
-                .because(format!("{} says {layout}, and snowflake.layout is {own}.", tree.root))
-                .remedy("Give this host the fleet's layout, or another zookeeper.name."),
+                .because(format!("{} says {layout}, and snowflake.layout is {own}.", registry.name))
+                .remedy(format!("Give this host the fleet's layout, or another {fleet}.")),
         );
     }
     let most = config.snowflake.layout.max_worker().saturating_add(1);
-    if tree.next_worker.saturating_mul(100) >= most.saturating_mul(NEARLY) {
+    if registry.next_worker.saturating_mul(100) >= most.saturating_mul(NEARLY) {
         out.push(
             Finding::warn(check, "few new worker IDs are left")
-                .because(format!("{} of {most} were given out.", tree.next_worker))
+                .because(format!("{} of {most} were given out.", registry.next_worker))
                 .remedy(
                     "Release those of hosts that are gone: `leafctl worker list`, `… release`.",
                 ),
@@ -104,11 +124,11 @@ fn worker_ids(facts: &Facts, tree: &TreeFacts, out: &mut Vec<Finding>) {
     }
 }
 
-fn java_leaf(facts: &Facts, tree: &TreeFacts, out: &mut Vec<Finding>) {
+fn java_leaf(facts: &Facts, registry: &RegistryFacts, out: &mut Vec<Finding>) {
     let check = Check::JavaLeaf;
     let Some(config) = facts.config() else { return };
     let is_live = |written_ms: u64| facts.now_ms.saturating_sub(written_ms) < JAVA_WRITES_MS;
-    let live = tree.javas.iter().filter(|java| is_live(java.written_ms));
+    let live = registry.javas.iter().filter(|java| is_live(java.written_ms));
     let live: Vec<String> = live.map(|java| java.identity.clone()).collect();
     out.push(match (live.is_empty(), config.worker.java_leaf) {
         (false, false) => Finding::bad(check, "Java Leaf runs in the tree, and leafd is not told")
@@ -131,7 +151,7 @@ mod tests {
     use super::*;
     use crate::doctor::checks::sample::{config, healthy, of, running};
     use crate::doctor::{DaemonFacts, Level, examine};
-    use crate::worker::registry::zookeeper::inspection::JavaNode;
+    use crate::worker::registry::inspection::JavaNode;
 
     fn in_zookeeper(toml: &str) -> Facts {
         let mut facts = healthy();
@@ -139,9 +159,8 @@ mod tests {
         facts.configuration = config(&format!(
             "[zookeeper]\nservers = \"zk\"\n[worker]\nregistry = \"zookeeper\"\n{toml}"
         ));
-        facts.tree = Seen::As(TreeFacts {
-            root: "/snowflake/leaf".to_owned(),
-            exists: true,
+        facts.registry = Seen::As(RegistryFacts {
+            name: "zookeeper /snowflake/leaf".to_owned(),
             next_worker: 3,
             layout: Some("leaf".parse::<leaf_client::Layout>().unwrap().to_string()),
             javas: Vec::new(),
@@ -149,9 +168,9 @@ mod tests {
         facts
     }
 
-    fn tree(facts: &mut Facts) -> &mut TreeFacts {
-        match &mut facts.tree {
-            Seen::As(tree) => tree,
+    fn found_in(facts: &mut Facts) -> &mut RegistryFacts {
+        match &mut facts.registry {
+            Seen::As(registry) => registry,
             _ => panic!(),
         }
     }
@@ -184,7 +203,7 @@ mod tests {
         ] {
             let mut facts = in_zookeeper(java_leaf);
             let written_ms = facts.now_ms - age_ms;
-            tree(&mut facts).javas.push(java(written_ms));
+            found_in(&mut facts).javas.push(java(written_ms));
             let found = of(&facts, Check::JavaLeaf);
             assert_eq!(found.level, level, "{java_leaf} {age_ms}");
         }
@@ -193,28 +212,28 @@ mod tests {
     #[test]
     fn a_tree_that_nearly_has_no_worker_ids_left_is_a_warning() {
         let mut facts = in_zookeeper("");
-        assert_eq!(of(&facts, Check::ZooKeeper).level, Level::Ok);
-        tree(&mut facts).next_worker = 922;
-        let found = of(&facts, Check::ZooKeeper);
+        assert_eq!(of(&facts, Check::Registry).level, Level::Ok);
+        found_in(&mut facts).next_worker = 922;
+        let found = of(&facts, Check::Registry);
         assert_eq!(found.level, Level::Warn);
         assert!(found.detail.contains("922 of 1024"), "{}", found.detail);
-        tree(&mut facts).layout = Some("twitter".to_owned());
-        assert_eq!(of(&facts, Check::ZooKeeper).level, Level::Bad);
+        found_in(&mut facts).layout = Some("twitter".to_owned());
+        assert_eq!(of(&facts, Check::Registry).level, Level::Bad);
     }
 
     #[test]
     fn an_ensemble_that_fails_is_a_warning_while_leafd_runs_and_bad_before_it_starts() {
         let mut facts = in_zookeeper("");
-        facts.tree = Seen::Not("no server can be reached".to_owned());
-        assert_eq!(of(&facts, Check::ZooKeeper).level, Level::Unknown);
+        facts.registry = Seen::Not("no server can be reached".to_owned());
+        assert_eq!(of(&facts, Check::Registry).level, Level::Unknown);
         running(&mut facts).snowflake.registry_error = "Connection refused".to_owned();
-        let found = of(&facts, Check::ZooKeeper);
+        let found = of(&facts, Check::Registry);
         assert_eq!(found.level, Level::Warn);
         assert!(found.detail.contains("Connection refused. It issues IDs until its limit"));
         running(&mut facts).snowflake.worker = None;
-        let found = of(&facts, Check::ZooKeeper);
+        let found = of(&facts, Check::Registry);
         assert!(found.detail.ends_with("It has no worker ID until it does."), "{}", found.detail);
         facts.daemon = DaemonFacts::Down(String::new());
-        assert_eq!(of(&facts, Check::ZooKeeper).level, Level::Bad);
+        assert_eq!(of(&facts, Check::Registry).level, Level::Bad);
     }
 }

@@ -5,7 +5,7 @@
 pub(crate) mod claimant;
 pub(crate) mod instance;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 pub(crate) mod name;
 pub(crate) mod plan;
 pub(crate) mod quiet;

@@ -1,29 +1,25 @@
-//! What the tree looks like, for `leafctl doctor`. Writes nothing, not even to learn ZooKeeper's time.
+//! What a registry looks like, for `leafctl doctor`. Writes nothing, not even to learn the registry's time.
 
-use super::{ZooKeeperAccess, ZooKeeperSession};
-use crate::environment::Environment;
+use super::{RegistryError, RegistrySession};
 use crate::worker::claim::plan;
 use crate::worker::claim::view::WorkerEntry;
-use crate::worker::registry::{RegistryError, RegistrySession as _};
 
-/// How many nodes are looked at, the newest first.
+/// How many worker IDs are looked at, the newest first.
 const MOST_NODES: usize = 1024;
 
-/// A node that something other than a leafd wrote last.
+/// A worker ID whose record something other than a leafd wrote last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JavaNode {
     pub(crate) identity: String,
-    /// When it was written last, by ZooKeeper's clock (ms since 1970).
+    /// When it was written last, by the registry's clock (ms since 1970).
     pub(crate) written_ms: u64,
 }
 
-/// What was read of the tree.
+/// What was read of a registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TreeFacts {
-    /// The path of the tree.
-    pub(crate) root: String,
-    /// Whether the tree is there yet.
-    pub(crate) exists: bool,
+pub(crate) struct RegistryFacts {
+    /// What the worker file calls it.
+    pub(crate) name: String,
     /// The number that the next new worker ID gets.
     pub(crate) next_worker: u64,
     /// The layout that the fleet has agreed on.
@@ -31,32 +27,24 @@ pub(crate) struct TreeFacts {
     pub(crate) javas: Vec<JavaNode>,
 }
 
-/// Reads the tree. Nothing bounds the time of this but the time limit of each call.
+/// Reads a registry. Nothing bounds the time of this but the time limit of each call.
 ///
 /// # Errors
-/// When ZooKeeper does not answer, or refuses.
+/// When the registry does not answer, or refuses.
 pub(crate) async fn inspect(
-    access: &ZooKeeperAccess,
-    environment: &Environment,
-) -> Result<TreeFacts, RegistryError> {
-    let session = ZooKeeperSession::join(access, environment).await?;
-    let mut facts = TreeFacts {
-        root: access.root(),
-        exists: false,
-        next_worker: 0,
-        layout: None,
-        javas: Vec::new(),
-    };
+    session: &dyn RegistrySession,
+    name: String,
+) -> Result<RegistryFacts, RegistryError> {
+    let mut facts = RegistryFacts { name, next_worker: 0, layout: None, javas: Vec::new() };
     let (mut nodes, next_worker) = match session.owned().await {
         Ok(owned) => owned,
-        // The tree is not there.
+        // Nobody has used it yet.
         Err(RegistryError::Conflict) => return Ok(facts),
         Err(error) => return Err(error),
     };
     nodes.sort_by_key(|name| std::cmp::Reverse(name.sequence()));
     nodes.truncate(MOST_NODES);
     let entries = session.entries(&nodes).await?;
-    facts.exists = true;
     facts.next_worker = next_worker;
     let fleet = session.fleet().await?;
     facts.layout = fleet.and_then(|fleet| fleet.value.ok()).map(|fleet| fleet.layout);

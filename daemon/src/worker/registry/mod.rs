@@ -7,6 +7,7 @@
 mod connection;
 pub(crate) mod database;
 pub(crate) mod fixed;
+pub(crate) mod inspection;
 mod open;
 pub(crate) mod reading;
 mod tree;
@@ -71,6 +72,9 @@ pub(crate) trait WorkerRegistry: Send + Sync {
 
     /// Opens a session, and makes what the registry lacks.
     fn connect(&self) -> Answer<'_, Arc<dyn RegistrySession>>;
+
+    /// Opens a session, and writes nothing.
+    fn join(&self) -> Answer<'_, Arc<dyn RegistrySession>>;
 }
 
 /// A session of a registry. Every call has a time limit. The registry has one order of all writes, and

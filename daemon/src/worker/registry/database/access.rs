@@ -30,7 +30,7 @@ pub(crate) struct DatabaseAccess {
 #[derive(Debug, Clone)]
 pub(super) enum DatabasePlace {
     File(PathBuf),
-    Server { described: String, options: SharedOptions },
+    Server { described: String, options: Box<SharedOptions> },
 }
 
 impl fmt::Display for DatabasePlace {
@@ -55,7 +55,7 @@ impl DatabaseAccess {
                 let password = config.database_password(credentials);
                 let password = password.map_err(|error| error.to_string())?;
                 let options = address.options(password.as_ref());
-                let options = options.map_err(|error| error.to_string())?;
+                let options = Box::new(options.map_err(|error| error.to_string())?);
                 let described = address.to_string();
                 let servers = address.server().into_iter().collect();
                 (DatabasePlace::Server { described, options }, servers)

@@ -91,7 +91,8 @@ macro_rules! query {
 impl Link {
     pub(super) async fn open(access: &DatabaseAccess) -> Result<Self, sqlx::Error> {
         let timeout = access.timeout;
-        match &access.place {
+        let options = match &access.place {
+            DatabasePlace::Server { options, .. } => &**options,
             DatabasePlace::File(path) => {
                 let options = SqliteConnectOptions::new()
                     .filename(path)
@@ -102,9 +103,11 @@ impl Link {
                     .disable_statement_logging();
                 let mut connection = options.connect().await?;
                 sqlx::raw_sql(SQLITE_WORKERS).execute(&mut connection).await?;
-                Ok(Self::Sqlite(connection))
+                return Ok(Self::Sqlite(connection));
             }
-            DatabasePlace::Server { options: SharedOptions::MySql(options), .. } => {
+        };
+        match options {
+            SharedOptions::MySql(options) => {
                 let lock_wait = (timeout.as_millis() * 4 / 5 / 1000).max(1);
                 let silence = SILENCE.max(timeout * 3).as_secs();
                 let session = format!(
@@ -118,9 +121,7 @@ impl Link {
                 sqlx::raw_sql(AssertSqlSafe(session)).execute(&mut connection).await?;
                 Ok(Self::MySql(connection))
             }
-            DatabasePlace::Server { options: SharedOptions::Postgres(options), .. } => {
-                Ok(Self::Postgres(options.connect().await?))
-            }
+            SharedOptions::Postgres(options) => Ok(Self::Postgres(options.connect().await?)),
         }
     }
 

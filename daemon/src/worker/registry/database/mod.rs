@@ -7,6 +7,7 @@ mod access;
 mod commit;
 mod link;
 mod markers;
+mod reading;
 mod session;
 mod statements;
 mod words;
@@ -55,6 +56,14 @@ impl WorkerRegistry for DatabaseRegistry {
             let session = DatabaseSession::open(&self.access, &self.environment).await?;
             session.prepare().await?;
             tracing::info!(session = session.id(), "session in {}", self.access.place);
+            let session: Arc<dyn RegistrySession> = Arc::new(session);
+            Ok(session)
+        })
+    }
+
+    fn join(&self) -> Answer<'_, Arc<dyn RegistrySession>> {
+        Box::pin(async {
+            let session = DatabaseSession::open(&self.access, &self.environment).await?;
             let session: Arc<dyn RegistrySession> = Arc::new(session);
             Ok(session)
         })

@@ -2,39 +2,32 @@
 //! limit. A call that has begun goes on if nobody waits for it any more, so that a stop does not cost the
 //! connection. After a failure the session has ended, and its connection is never used again.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde::de::DeserializeOwned;
 use tokio::task::AbortHandle;
 
 use super::access::DatabaseAccess;
 use super::commit;
 use super::link::{Link, Trouble, Value};
-use super::markers::{Beat, MarkerWatch};
+use super::markers::MarkerWatch;
+use super::reading::Row;
 use super::statements::{SqlKind, Statements};
 use crate::environment::Environment;
 use crate::state::mark::FileMark;
 use crate::worker::claim::name::NodeName;
 use crate::worker::claim::quiet::Vantage;
-use crate::worker::claim::record::{self, FleetRecord, FreeRecord, LeafRecord, LiveRecord};
-use crate::worker::claim::view::{Versioned, WorkerEntry};
+use crate::worker::claim::record::{FleetRecord, FreeRecord, LeafRecord, LiveRecord};
+use crate::worker::claim::view::WorkerEntry;
 use crate::worker::claim::write::{Key, RegistryRecord, RegistryWrite};
 use crate::worker::registry::{
     Answer, Found, FoundAt, RegistryClock, RegistryError, RegistrySession, tree,
 };
 
-/// From so many records on, all of a folder are read.
-const MOST_NAMED: usize = 64;
-
 /// How often leafd looks for markers of instances that have gone, which it removes.
 const CLEANING: Duration = Duration::from_secs(60);
-
-/// Behind the last path of a folder.
-const AFTER: char = '0';
 
 pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
 
@@ -46,7 +39,7 @@ pub(crate) struct DatabaseSession {
 pub(super) struct SessionCore {
     pub(super) access: DatabaseAccess,
     pub(super) statements: Statements,
-    environment: Environment,
+    pub(super) environment: Environment,
     /// Its name. No other session has it.
     pub(super) id: i64,
     /// Empty after a failure.
@@ -55,7 +48,7 @@ pub(super) struct SessionCore {
     disturbances: AtomicU64,
     /// The file that was opened.
     file: Option<FileMark>,
-    markers: Mutex<MarkerWatch>,
+    pub(super) markers: Mutex<MarkerWatch>,
     /// The path of this session's own live marker.
     own: Mutex<Option<String>>,
     /// When it had its last beat (ms since the boot).
@@ -225,93 +218,6 @@ impl SessionCore {
         Ok(RegistryClock { now_ms, epoch: i64::from(crc32fast::hash(server.as_bytes())) })
     }
 
-    async fn names(&self, link: &mut Link, folder: &str) -> Result<Vec<NodeName>, Trouble> {
-        let (first, last) = (format!("{folder}/"), format!("{folder}{AFTER}"));
-        let values = [Value::Text(&self.access.name), Value::Text(&first), Value::Text(&last)];
-        let rows = link.rows(&self.statements.paths_between, &values).await?;
-        Ok(in_order(rows.iter().filter_map(|row| row.first()), folder))
-    }
-
-    /// Those who live. Removes the markers of those who have gone.
-    async fn live(&self, link: &mut Link) -> Result<Vec<NodeName>, Trouble> {
-        let folder = tree::TEMPORARY;
-        let name = Value::Text(&self.access.name);
-        let (first, last) = (format!("{folder}/"), format!("{folder}{AFTER}"));
-        let values = [name, Value::Text(&first), Value::Text(&last)];
-        let began_ms = self.environment.boot_ms();
-        let rows = link.rows(&self.statements.markers_between, &values).await?;
-        let times = (began_ms, self.environment.boot_ms());
-        let mut markers: Vec<_> = rows.iter().filter_map(|row| marker(row)).collect();
-        let mut gone = lock(&self.markers).see(times, &markers);
-        gone.retain(|(_, beat)| beat.session != self.id);
-        for (path, beat) in gone {
-            let (session, number) = (Value::Number(beat.session), Value::Number(beat.beat));
-            let values = [name, Value::Text(&path), session, number];
-            if link.change(&self.statements.drop_marker, &values).await? > 0 {
-                markers.retain(|(other, _)| *other != path);
-            }
-        }
-        Ok(in_order(markers.iter().map(|(path, _)| path), folder))
-    }
-
-    /// The records at these paths that are there.
-    async fn records(
-        &self,
-        link: &mut Link,
-        folder: &str,
-        paths: Vec<String>,
-    ) -> Result<HashMap<String, Row>, Trouble> {
-        let name = Value::Text(&self.access.name);
-        let (first, last) = (format!("{folder}/"), format!("{folder}{AFTER}"));
-        let rows = if paths.is_empty() {
-            Vec::new()
-        } else if paths.len() > MOST_NAMED {
-            let values = [name, Value::Text(&first), Value::Text(&last)];
-            link.rows(&self.statements.records_between, &values).await?
-        } else {
-            // Few lengths, so that a connection keeps few prepared statements.
-            let length = paths.len().next_power_of_two();
-            let some = paths.iter().chain(std::iter::repeat(&paths[0]).take(length - paths.len()));
-            let values: Vec<_> =
-                std::iter::once(name).chain(some.map(|path| Value::Text(path))).collect();
-            link.rows(&self.statements.records_at(length), &values).await?
-        };
-        rows.into_iter().map(|row| Row::read(row).map(|row| (row.path.clone(), row))).collect()
-    }
-
-    async fn each<T: DeserializeOwned>(
-        &self,
-        link: &mut Link,
-        folder: &str,
-        names: Vec<NodeName>,
-        key: fn(&NodeName) -> Key,
-    ) -> Result<FoundAt<T>, Trouble> {
-        let paths = names.iter().map(|name| tree::path(&key(name))).collect();
-        let rows = self.records(link, folder, paths).await?;
-        let found = names.into_iter().filter_map(|name| {
-            let row = rows.get(&tree::path(&key(&name)))?;
-            Some((name, row.versioned()))
-        });
-        Ok(found.collect())
-    }
-
-    async fn entries(
-        &self,
-        link: &mut Link,
-        names: Vec<NodeName>,
-    ) -> Result<Vec<WorkerEntry>, Trouble> {
-        let both = |name: &NodeName| [Key::leaf(name), Key::holder(name)];
-        let paths = names.iter().flat_map(both).map(|key| tree::path(&key)).collect();
-        // In one statement, so that the two records of a worker ID belong together.
-        let rows = self.records(link, tree::FOREVER, paths).await?;
-        let entries = names.into_iter().filter_map(|name| {
-            let [leaf, holder] = both(&name).map(|key| rows.get(&tree::path(&key)));
-            let (leaf, holder) = (leaf?.versioned(), holder.map(Row::versioned));
-            Some(WorkerEntry { name, leaf, holder })
-        });
-        Ok(entries.collect())
-    }
-
     async fn commit(&self, link: &mut Link, writes: &[RegistryWrite]) -> Result<(), Trouble> {
         commit::commit(self, link, writes).await?;
         for write in writes {
@@ -334,61 +240,7 @@ impl SessionCore {
     }
 }
 
-/// A row with a record.
-#[derive(Debug)]
-struct Row {
-    path: String,
-    record: String,
-    version: i32,
-    created: i64,
-    modified_ms: i64,
-}
-
-impl Row {
-    fn read(cells: Vec<String>) -> Result<Self, Trouble> {
-        let read = || {
-            let [path, record, version, created, modified_ms] = cells.as_slice() else {
-                return None;
-            };
-            let (version, created) = (version.parse().ok()?, created.parse().ok()?);
-            let modified_ms = modified_ms.parse().ok()?;
-            let (path, record) = (path.clone(), record.clone());
-            Some(Self { path, record, version, created, modified_ms })
-        };
-        read().ok_or_else(|| Trouble::Failed(format!("{cells:?} is not a row that leafd writes")))
-    }
-
-    fn versioned<T: DeserializeOwned>(&self) -> Found<T> {
-        Versioned {
-            value: record::read(self.record.as_bytes()),
-            version: self.version,
-            created: self.created,
-            // Each write has another version too.
-            modified: self.modified_ms,
-            modified_ms: u64::try_from(self.modified_ms).unwrap_or(0),
-        }
-    }
-}
-
-fn marker(row: &[String]) -> Option<(String, Beat)> {
-    let [path, session, beat, lasts_ms] = row else { return None };
-    let beat = Beat {
-        session: session.parse().ok()?,
-        beat: beat.parse().ok()?,
-        lasts_ms: lasts_ms.parse().ok()?,
-    };
-    Some((path.clone(), beat))
-}
-
-/// The names among the paths of a folder. Below a worker ID is the record of its holder.
-fn in_order<'a>(paths: impl Iterator<Item = &'a String>, folder: &str) -> Vec<NodeName> {
-    let name = |path: &'a String| NodeName::parse(path.strip_prefix(folder)?.strip_prefix('/')?);
-    let mut names: Vec<_> = paths.filter_map(name).collect();
-    names.sort_unstable();
-    names
-}
-
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -473,3 +325,7 @@ impl RegistrySession for DatabaseSession {
         self.call(|core, link| Box::pin(async move { core.commit(link, &writes).await }))
     }
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

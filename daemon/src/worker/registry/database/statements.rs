@@ -13,11 +13,13 @@ pub(super) enum SqlKind {
 }
 
 impl SqlKind {
-    pub(super) const fn of(place: &DatabasePlace) -> Self {
+    pub(super) fn of(place: &DatabasePlace) -> Self {
         match place {
             DatabasePlace::File(_) => Self::Sqlite,
-            DatabasePlace::Server { options: SharedOptions::MySql(_), .. } => Self::MySql,
-            DatabasePlace::Server { options: SharedOptions::Postgres(_), .. } => Self::Postgres,
+            DatabasePlace::Server { options, .. } => match **options {
+                SharedOptions::MySql(_) => Self::MySql,
+                SharedOptions::Postgres(_) => Self::Postgres,
+            },
         }
     }
 

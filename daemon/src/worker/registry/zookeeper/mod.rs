@@ -2,7 +2,6 @@
 
 mod access;
 pub(crate) mod hand_back;
-pub(crate) mod inspection;
 mod session;
 mod words;
 
@@ -13,7 +12,6 @@ use crate::environment::Environment;
 use crate::worker::claim::instance::RegistryWords;
 
 pub(crate) use access::ZooKeeperAccess;
-pub(crate) use inspection::{TreeFacts, inspect};
 pub(crate) use session::ZooKeeperSession;
 pub(crate) use words::WORDS;
 
@@ -46,6 +44,14 @@ impl WorkerRegistry for ZooKeeperRegistry {
         Box::pin(async {
             let session = ZooKeeperSession::open(&self.access, &self.environment).await?;
             session.log_opening();
+            let session: Arc<dyn RegistrySession> = Arc::new(session);
+            Ok(session)
+        })
+    }
+
+    fn join(&self) -> Answer<'_, Arc<dyn RegistrySession>> {
+        Box::pin(async {
+            let session = ZooKeeperSession::join(&self.access, &self.environment).await?;
             let session: Arc<dyn RegistrySession> = Arc::new(session);
             Ok(session)
         })
