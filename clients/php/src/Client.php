@@ -36,6 +36,9 @@ final class Client
     /** The system's sleep takes 32 bits of microseconds. */
     private const LONGEST_SLEEP_NS = 1_000_000_000;
 
+    /** The most tags whose requests are kept. */
+    private const REQUESTS = 100;
+
     private readonly Slot $slot;
 
     private Backoff $backoff;
@@ -48,6 +51,15 @@ final class Client
     /** @var array<string, Batch> */
     private array $batches = [];
 
+    /** The requests for one ID, by tag. @var array<string, Request> */
+    private array $requests = [];
+
+    /** @var \Closure(Response|int, Request): int */
+    private readonly \Closure $readFirst;
+
+    /** @var \Closure(Response|int, Request): Ids */
+    private readonly \Closure $readIds;
+
     /** @throws UnsupportedException if this PHP has no integers of 64 bits */
     public function __construct(private readonly Options $options = new Options())
     {
@@ -55,6 +67,10 @@ final class Client
             throw new UnsupportedException('leafd needs a 64-bit build of PHP: IDs do not fit its integers');
         }
         $this->slot = Slot::of($options);
+        $this->readFirst = static fn (Response|int $answer, Request $request): int
+            => \is_int($answer) ? $answer : self::ids($answer, $request)->first();
+        $this->readIds = static fn (Response|int $answer, Request $request): Ids
+            => \is_int($answer) ? Ids::run($answer, $request->count) : self::ids($answer, $request);
         $this->startBackoff();
     }
 
@@ -68,7 +84,7 @@ final class Client
      */
     public function next(string $tag, ?int $timeoutMs = null): int
     {
-        return $this->nextMany($tag, 1, $timeoutMs)->first();
+        return $this->call($this->requests[$tag] ?? $this->request($tag), $timeoutMs, $this->readFirst);
     }
 
     /**
@@ -78,7 +94,7 @@ final class Client
      */
     public function nextMany(string $tag, int $count, ?int $timeoutMs = null): Ids
     {
-        return $this->ids(Request::segment($tag, $count), $count, $timeoutMs);
+        return $this->call(Request::segment($tag, $count), $timeoutMs, $this->readIds);
     }
 
     /**
@@ -98,7 +114,7 @@ final class Client
      */
     public function snowflakes(int $count, ?int $timeoutMs = null): Ids
     {
-        return $this->ids(Request::snowflake($count), $count, $timeoutMs);
+        return $this->call(Request::snowflake($count), $timeoutMs, $this->readIds);
     }
 
     /**
@@ -125,10 +141,10 @@ final class Client
      */
     public function time(?int $timeoutMs = null): int
     {
-        return $this->call(Request::time(), $timeoutMs, static function (Response $response): int {
-            $reply = $response->reply;
+        return $this->call(Request::time(), $timeoutMs, static function (Response|int $answer): int {
+            $reply = \is_int($answer) ? null : $answer->reply;
             if (!$reply instanceof TimeReply) {
-                throw self::unexpected('Time', $response);
+                throw self::unexpected('Time', $answer);
             }
             if ($reply->unixMs < 0) {
                 throw new ProtocolException(sprintf('it sent the time %u ms, which does not fit', $reply->unixMs));
@@ -145,10 +161,10 @@ final class Client
      */
     public function status(?int $timeoutMs = null): DaemonStatus
     {
-        return $this->call(Request::status(), $timeoutMs, static fn (Response $response): DaemonStatus
-            => $response->reply instanceof DaemonStatus
-                ? $response->reply
-                : throw self::unexpected('Status', $response));
+        return $this->call(Request::status(), $timeoutMs, static fn (Response|int $answer): DaemonStatus
+            => $answer instanceof Response && $answer->reply instanceof DaemonStatus
+                ? $answer->reply
+                : throw self::unexpected('Status', $answer));
     }
 
     /** Closes the connection, also a persistent one. Later calls throw a {@see ClosedException}. */
@@ -159,12 +175,15 @@ final class Client
         $this->batches = [];
     }
 
-    private function ids(Request $request, int $count, ?int $timeoutMs): Ids
+    /** Makes the request for one ID of the tag, and keeps it for the next call. */
+    private function request(string $tag): Request
     {
-        return $this->call($request, $timeoutMs, static fn (Response $response): Ids
-            => $response->reply instanceof IdsReply
-                ? Ids::check($response->reply->runs, $count)
-                : throw self::unexpected('Ids', $response));
+        $request = Request::segment($tag, 1);
+        if (\count($this->requests) === self::REQUESTS) {
+            $this->requests = [];
+        }
+
+        return $this->requests[$tag] = $request;
     }
 
     /**
@@ -172,7 +191,7 @@ final class Client
      *
      * @template T
      *
-     * @param callable(Response): T $read
+     * @param callable(Response|int, Request): T $read
      *
      * @return T
      */
@@ -180,9 +199,6 @@ final class Client
     {
         $timeoutMs = $timeoutMs === null ? $this->options->timeoutMs : Options::timeout($timeoutMs);
         $deadline = hrtime(true) + $timeoutMs * 1_000_000;
-        if ($this->pid !== getmypid()) {
-            $this->startBackoff();
-        }
         $last = null;
         while (true) {
             if ($this->closed) {
@@ -191,16 +207,18 @@ final class Client
             $connection = $this->slot->take() ?? $this->connect($deadline, $last);
             $answered = false;
             try {
-                $response = $connection->exchange($request, $deadline);
-                $result = $response->reply instanceof RefusedException ? $response->reply : $read($response);
-                // If not, a signal handler forked meanwhile, and the answer is the parent's.
-                $answered = !$connection->isForeign();
+                $answer = $connection->exchange($request, $deadline);
+                $result = $answer instanceof Response && $answer->reply instanceof RefusedException
+                    ? $answer->reply
+                    : $read($answer, $request);
+                $answered = true;
             } catch (DeadlinePassed) {
                 $this->lost();
                 throw new DeadlineException($request->name, $timeoutMs);
             } catch (UnavailableException|RefusedException|ProtocolException $e) {
-                if ($connection->isInherited) {
-                    // The fault may lie in what an earlier request of PHP left behind. A new socket decides.
+                if ($connection->isInherited || $connection->pid !== getmypid()) {
+                    // The fault may lie in what an earlier request of PHP left behind, or the connection is that
+                    // of a parent process. A new socket decides.
                     continue;
                 }
                 $this->lost($e);
@@ -215,17 +233,15 @@ final class Client
                     $this->slot->drop($connection);
                 }
             }
-            if (!$answered) {
-                continue;
-            }
             $this->backoff->answered();
             if ($this->closed) {
                 $this->slot->drop($connection);
             } else {
                 $this->slot->put($connection);
             }
-            // As late as possible: from here on, a signal handler that forks copies an answer that is the caller's.
-            if ($connection->isForeign()) {
+            // If a signal handler forked meanwhile, the answer is the parent's. As late as possible: from here on, it
+            // copies an answer that is the caller's.
+            if ($connection->pid !== getmypid()) {
                 continue;
             }
 
@@ -236,6 +252,9 @@ final class Client
     /** Connects, with pauses, until it succeeds, the daemon refuses for good, or the deadline passes. */
     private function connect(int $deadline, UnavailableException|RefusedException|null $last): Connection
     {
+        if ($this->pid !== getmypid()) {
+            $this->startBackoff();
+        }
         while (true) {
             while (($now = hrtime(true)) < $deadline && ($pause = $this->backoff->pause($now)) > 0) {
                 usleep(intdiv(min($pause, $deadline - $now, self::LONGEST_SLEEP_NS), 1000) + 1);
@@ -274,9 +293,18 @@ final class Client
         return new UnavailableException($this->options->socket, 'it did not say hello in time');
     }
 
-    private static function unexpected(string $expected, Response $response): ProtocolException
+    private static function ids(Response $response, Request $request): Ids
     {
-        return new ProtocolException("it answered with $response->message instead of $expected");
+        return $response->reply instanceof IdsReply
+            ? Ids::check($response->reply->runs, $request->count)
+            : throw self::unexpected('Ids', $response);
+    }
+
+    private static function unexpected(string $expected, Response|int $answer): ProtocolException
+    {
+        $message = \is_int($answer) ? 'Ids' : $answer->message;
+
+        return new ProtocolException("it answered with $message instead of $expected");
     }
 
     /** Two clients with one connection would read each other's answers. */

@@ -19,6 +19,16 @@ final class Ids implements \Countable, \IteratorAggregate
     }
 
     /**
+     * The IDs of an answer that is one run and checked already.
+     *
+     * @internal
+     */
+    public static function run(int $first, int $count): self
+    {
+        return new self([new Run($first, $count)], $count);
+    }
+
+    /**
      * Checks the runs of an answer to a request for `$asked` IDs.
      *
      * @internal

@@ -28,6 +28,9 @@ abstract class ClientCase extends TestCase
         $this->daemon = null;
         Interrupt::$beforeSelect = null;
         Interrupt::$afterConnect = null;
+        Interrupt::$afterSelect = null;
+        Interrupt::$afterWrite = null;
+        Interrupt::$afterRead = null;
     }
 
     protected function client(\Closure $script, int $timeoutMs = 5000, bool $persistent = false): Client

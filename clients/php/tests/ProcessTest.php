@@ -231,6 +231,43 @@ final class ProcessTest extends ClientCase
         self::assertSame(2, $this->daemon->result());
     }
 
+    /** @return iterable<string, array{string, bool}> */
+    public function forks(): iterable
+    {
+        foreach (['afterWrite', 'afterSelect', 'afterRead'] as $place) {
+            yield "$place, ordinary" => [$place, false];
+            yield "$place, persistent" => [$place, true];
+        }
+    }
+
+    /** @dataProvider forks */
+    public function testAForkInTheMiddleOfACallMakesNoSecondUserOfTheConnection(string $place, bool $persistent): void
+    {
+        $client = $this->client(static fn (FakeDaemon $daemon): int => self::serve($daemon, 5), 5000, $persistent);
+        self::assertSame(1, $client->next('a'));
+        [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        $child = -1;
+        Interrupt::$$place = static function () use ($place, &$child): void {
+            Interrupt::$$place = null;
+            $child = pcntl_fork();
+        };
+        try {
+            $told = $client->next('a') . ' ' . $client->next('a');
+        } catch (\Throwable $e) {
+            $told = (string) $e;
+        }
+        if ($child === 0) {
+            fwrite($its, $told);
+            posix_kill((int) getmypid(), SIGKILL);
+        }
+        fclose($its);
+        $ids = [...explode(' ', $told), ...explode(' ', (string) stream_get_contents($mine))];
+        pcntl_waitpid($child, $status);
+        sort($ids);
+        self::assertSame(['2', '3', '4', '5'], $ids);
+        self::assertSame(2, $this->daemon->result());
+    }
+
     public function testSignalsDoNotExtendTheDeadline(): void
     {
         $test = getmypid();

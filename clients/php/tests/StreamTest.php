@@ -69,6 +69,23 @@ final class StreamTest extends ClientCase
         self::assertSame(0, $this->daemon->result());
     }
 
+    public function testManyTagsInTurnEachReachTheDaemonAsTheyAre(): void
+    {
+        $tags = [...array_map('strval', range(1, 120)), '01', '1', '120', ' 1'];
+        $client = $this->client(static function (FakeDaemon $daemon) use ($tags): array {
+            $peer = $daemon->accept();
+            $seen = [];
+            foreach ($tags as $place => $tag) {
+                $seen[] = $peer->readTag();
+                $peer->ids($place);
+            }
+
+            return $seen;
+        });
+        self::assertSame(array_keys($tags), array_map(static fn ($tag) => $client->next($tag), $tags));
+        self::assertSame($tags, $this->daemon->result());
+    }
+
     public function testEveryRequestHasAnIdOfItsOwnThatIsNot0(): void
     {
         $client = $this->client(static function (FakeDaemon $daemon): array {

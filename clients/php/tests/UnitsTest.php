@@ -14,7 +14,10 @@ use Leafd\Exception\UnavailableException;
 use Leafd\Ids;
 use Leafd\Internal\Backoff;
 use Leafd\Internal\Connection;
+use Leafd\Internal\IdsReply;
+use Leafd\Internal\Quiet;
 use Leafd\Internal\Request;
+use Leafd\Internal\Response;
 use Leafd\Layout;
 use Leafd\Options;
 use Leafd\Run;
@@ -68,6 +71,56 @@ final class UnitsTest extends TestCase
         foreach ([5_000 => 4950, 100 => 90, 1 => 1, 0 => 1, -5 => 1] as $left => $sent) {
             self::assertSame($sent, Request::daemonTimeoutMs($left * 1_000_000));
         }
+    }
+
+    public function testAFrameHasTheTimeoutOfItsOwnCall(): void
+    {
+        $request = Request::segment('a', 1);
+        foreach ([[1, 4949], [2, 4949], [3, 90], [-4, 0], [5, 4949]] as [$id, $timeoutMs]) {
+            $frame = pack('NPVPa*VV', 29, $id, 1, 1, 'a', 1, $timeoutMs);
+            self::assertSame(bin2hex($frame), bin2hex($request->frame($id, $timeoutMs)));
+        }
+    }
+
+    public function testTheMostFrequentAnswerIsReadInOneStepAndMeansWhatDecodeSays(): void
+    {
+        foreach ([[1, 1, 1], [-1, 5, 100_000], [\PHP_INT_MIN, 0, 1], [7, \PHP_INT_MAX, 1], [7, \PHP_INT_MAX - 1, 2]] as [$id, $first, $count]) {
+            $frame = Peer::idsFrame($id, $first, $count);
+            self::assertSame($first, Response::onlyRun($frame, pack('P', $id), $count));
+            self::assertNull(Response::onlyRun($frame, pack('P', $id ^ 1), $count));
+            self::assertNull(Response::onlyRun($frame, pack('P', $id), $count + 1));
+            self::assertNull(Response::onlyRun("$frame\0", pack('P', $id), $count));
+            self::assertNull(Response::onlyRun(substr($frame, 0, -1), pack('P', $id), $count));
+            for ($bit = 0; $bit < 8 * \strlen($frame); ++$bit) {
+                $damaged = $frame;
+                $damaged[$bit >> 3] = \chr(\ord($frame[$bit >> 3]) ^ (1 << ($bit & 7)));
+                $read = Response::onlyRun($damaged, pack('P', $id), $count);
+                if ($read !== null) {
+                    $response = Response::decode(substr($damaged, 4));
+                    self::assertInstanceOf(IdsReply::class, $response->reply);
+                    self::assertSame([$id, $read], [$response->id, Ids::check($response->reply->runs, $count)->first()]);
+                }
+            }
+        }
+        self::assertNull(Response::onlyRun(Peer::idsFrame(1, -1), pack('P', 1), 1));
+        self::assertNull(Response::onlyRun(Peer::idsFrame(1, \PHP_INT_MAX, 2), pack('P', 1), 2));
+        self::assertNull(Response::onlyRun(Peer::idsFrame(1, 1, 0), pack('P', 1), 1));
+    }
+
+    public function testAnErrorOfOtherCodeReachesTheHandlerThatWasThereBefore(): void
+    {
+        $seen = [];
+        set_error_handler(static function (int $level, string $text) use (&$seen): bool {
+            return (bool) $seen[] = $text;
+        });
+        try {
+            Quiet::call(static fn () => Quiet::call(static fn () => trigger_error('inner')));
+            trigger_error('after');
+        } finally {
+            restore_error_handler();
+        }
+        self::assertSame(['inner', 'after'], $seen);
+        self::assertSame('', Quiet::$warning);
     }
 
     public function testRequestIdsCountOnAsUnsignedNumbersWithout0(): void

@@ -14,9 +14,34 @@ function stream_select(?array &$read, ?array &$write, ?array &$except, ?int $sec
         (Interrupt::$beforeSelect)();
     }
 
-    return asTheClient(static function () use (&$read, &$write, &$except, $seconds, $us): int|false {
+    $ready = asTheClient(static function () use (&$read, &$write, &$except, $seconds, $us): int|false {
         return \stream_select($read, $write, $except, $seconds, $us);
     });
+    if (Interrupt::$afterSelect !== null) {
+        (Interrupt::$afterSelect)();
+    }
+
+    return $ready;
+}
+
+function fwrite(mixed $stream, string $bytes): int|false
+{
+    $written = asTheClient(static fn () => \fwrite($stream, $bytes));
+    if (Interrupt::$afterWrite !== null) {
+        (Interrupt::$afterWrite)();
+    }
+
+    return $written;
+}
+
+function fread(mixed $stream, int $length): string|false
+{
+    $bytes = asTheClient(static fn () => \fread($stream, $length));
+    if (Interrupt::$afterRead !== null) {
+        (Interrupt::$afterRead)();
+    }
+
+    return $bytes;
 }
 
 function stream_socket_client(string $address, ?int &$errno, ?string &$reason, ?float $timeout): mixed

@@ -137,6 +137,8 @@ final class Storm
     /** @param array{int, resource} $child */
     private static function join(array $child): Tally
     {
+        // PHP would stop reading after a minute (default_socket_timeout), and a storm may last longer.
+        stream_set_timeout($child[1], 3600);
         $tally = unserialize((string) stream_get_contents($child[1]), ['allowed_classes' => [Tally::class]]);
         pcntl_waitpid($child[0], $status);
         if ($tally instanceof Tally) {

@@ -32,7 +32,7 @@ final class Connection
     private const HEADER_BYTES = 4;
 
     /** Bytes read at once: enough for ordinary answers. */
-    private const CHUNK_BYTES = 8192;
+    private const CHUNK_BYTES = 2048;
 
     /** Bytes that were read but not decoded yet. */
     private string $unread = '';
@@ -44,6 +44,8 @@ final class Connection
 
     /** Whether `select` can watch the socket. It cannot if the descriptor is 1024 or above. */
     private readonly bool $isSelectable;
+
+    private readonly Quiet $quiet;
 
     /**
      * @param int      $pid          the process that made the connection, read before connecting: a signal handler may
@@ -59,6 +61,7 @@ final class Connection
         public readonly bool $isPersistent = false,
         public readonly bool $isInherited = false,
     ) {
+        $this->quiet = new Quiet();
         $this->lastId = random_int(\PHP_INT_MIN, \PHP_INT_MAX);
         stream_set_blocking($stream, false);
         // PHP's own buffer would outlive the request together with a persistent socket.
@@ -107,15 +110,47 @@ final class Connection
     /**
      * Sends a request and waits for its answer.
      *
+     * @return Response|int the answer; its first ID if that is one run with all IDs
+     *
      * @throws UnavailableException|RefusedException|ProtocolException|DeadlinePassed
      */
-    public function exchange(Request $request, int $deadline): Response
+    public function exchange(Request $request, int $deadline): Response|int
     {
-        $this->readUnasked();
-        $id = $this->lastId = self::idAfter($this->lastId);
-        $late = !$this->send($request->frame($id, Request::daemonTimeoutMs($deadline - hrtime(true))), $deadline);
-        // If writing failed, the reason can still be read.
-        $drained = $late ? min($deadline, hrtime(true) + self::DRAIN_NS) : null;
+        try {
+            $this->quiet->previous = set_error_handler($this->quiet);
+            if ($this->unread !== '') {
+                $this->readUnasked();
+            }
+            $id = $this->lastId = self::idAfter($this->lastId);
+            $frame = $request->frame($id, Request::daemonTimeoutMs($deadline - hrtime(true)));
+            if (!$this->send($frame, $deadline)) {
+                return $this->answer($id, $deadline, true);
+            }
+            if ($this->unread === '' && $request->count > 0) {
+                $this->wait($deadline, write: false);
+                $this->fill();
+                $first = Response::onlyRun($this->unread, substr($frame, self::HEADER_BYTES, 8), $request->count);
+                if ($first !== null) {
+                    $this->unread = '';
+
+                    return $first;
+                }
+            }
+
+            return $this->answer($id, $deadline, false);
+        } finally {
+            restore_error_handler();
+        }
+    }
+
+    /**
+     * Waits for the answer to a request, in whatever form it comes.
+     *
+     * @param bool $failed whether writing failed: then the reason can still be read
+     */
+    private function answer(int $id, int $deadline, bool $failed): Response
+    {
+        $drained = $failed ? min($deadline, hrtime(true) + self::DRAIN_NS) : null;
         while (true) {
             try {
                 $response = $this->receive($drained ?? $deadline);
@@ -148,12 +183,6 @@ final class Connection
     public function isUsable(): bool
     {
         return !$this->leaving && \is_resource($this->stream);
-    }
-
-    /** Whether this process is a child that inherited the connection from its parent. */
-    public function isForeign(): bool
-    {
-        return $this->pid !== getmypid();
     }
 
     /** Closes this process's descriptor. Never a shutdown, which would end the connection of a parent too. */
@@ -196,6 +225,7 @@ final class Connection
     {
         $done = false;
         try {
+            $this->quiet->previous = set_error_handler($this->quiet);
             if ($this->isInherited) {
                 $this->fill();
                 $this->readUnasked();
@@ -203,6 +233,7 @@ final class Connection
             $this->greet($deadline);
             $done = true;
         } finally {
+            restore_error_handler();
             if (!$done) {
                 $this->close();
             }
@@ -257,18 +288,17 @@ final class Connection
     private function send(string $bytes, int $deadline): bool
     {
         while (true) {
-            // What a forked child wrote would be a second request. Signals arrive when a system call returns, so a
-            // handler may fork right after the first look at the process. The second look notices.
-            $written = Quiet::call(
-                fn () => \is_resource($this->stream) && getmypid() > 0 && $this->pid === getmypid()
-                    ? fwrite($this->stream, $bytes)
-                    : false
-            );
-            $this->checkOwner();
+            // What a forked child wrote would be a second request. PHP runs signal handlers after a call and at a jump,
+            // so there is neither between the look at the process and the write: it is the last moment to look.
+            $written = \is_resource($this->stream) && $this->pid === getmypid()
+                ? fwrite($this->stream, $bytes)
+                : false;
             if ($written === \strlen($bytes)) {
                 return true;
             }
             if ($written === false) {
+                $this->checkOwner();
+
                 return false;
             }
             $bytes = substr($bytes, $written);
@@ -278,14 +308,12 @@ final class Connection
 
     private function receive(int $deadline): Response
     {
-        while (true) {
-            $response = $this->take();
-            if ($response !== null) {
-                return $response;
-            }
+        while (($response = $this->take()) === null) {
             $this->wait($deadline, write: false);
             $this->fill();
         }
+
+        return $response;
     }
 
     /** The next frame, if all of it has arrived. */
@@ -314,15 +342,16 @@ final class Connection
     /** Reads what is there. */
     private function fill(): void
     {
-        $bytes = Quiet::call(
-            fn () => \is_resource($this->stream) && getmypid() > 0 && $this->pid === getmypid()
-                ? fread($this->stream, self::CHUNK_BYTES)
-                : false
-        );
-        $this->checkOwner();
+        $bytes = \is_resource($this->stream) && $this->pid === getmypid()
+            ? fread($this->stream, self::CHUNK_BYTES)
+            : false;
         if ($bytes !== false && $bytes !== '') {
             $this->unread .= $bytes;
-        } elseif ($bytes === false || stream_get_meta_data($this->stream)['eof']) {
+
+            return;
+        }
+        $this->checkOwner();
+        if ($bytes === false || stream_get_meta_data($this->stream)['eof']) {
             throw $this->lost('the daemon closed the connection');
         }
     }
@@ -334,7 +363,6 @@ final class Connection
         if ($left <= 0) {
             throw new DeadlinePassed();
         }
-        $this->checkOwner();
         if (!\is_resource($this->stream)) {
             return;
         }
@@ -343,20 +371,20 @@ final class Connection
 
             return;
         }
-        $read = $write ? [] : [$this->stream];
-        $write = $write ? [$this->stream] : [];
+        $read = $write ? null : [$this->stream];
+        $write = $write ? [$this->stream] : null;
         $except = null;
         // Rounded up: a wait of 0 µs would spin.
         $us = intdiv($left, 1000) + 1;
-        Quiet::call(static function () use (&$read, &$write, &$except, $us): void {
-            stream_select($read, $write, $except, intdiv($us, 1_000_000), $us % 1_000_000);
-        });
+        // A child would wait for its parent's answer.
+        $this->checkOwner();
+        stream_select($read, $write, $except, 0, $us);
     }
 
     /** Fails in a child that a signal handler forked in the middle of a call: what comes here is the parent's. */
     private function checkOwner(): void
     {
-        if ($this->isForeign()) {
+        if ($this->pid !== getmypid()) {
             throw $this->lost('the process was forked');
         }
     }

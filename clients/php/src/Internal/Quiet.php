@@ -14,8 +14,11 @@ namespace Leafd\Internal;
  */
 final class Quiet
 {
-    /** The last warning of the last call; empty if there was none. */
+    /** The last warning of the last {@see self::call()}; empty if there was none. */
     public static string $warning = '';
+
+    /** The application's error handler. @var callable|null */
+    public mixed $previous = null;
 
     /**
      * @template T
@@ -27,20 +30,23 @@ final class Quiet
     public static function call(callable $call): mixed
     {
         self::$warning = '';
-        $previous = null;
-        $handler = static function (int $level, string $text, string $file = '', int $line = 0) use (&$previous): mixed {
-            if (!str_starts_with($file, \dirname(__DIR__) . '/')) {
-                return $previous !== null ? $previous($level, $text, $file, $line) : false;
-            }
-            self::$warning = $text;
-
-            return true;
-        };
-        $previous = set_error_handler($handler);
+        $quiet = new self();
         try {
+            $quiet->previous = set_error_handler($quiet);
+
             return $call();
         } finally {
             restore_error_handler();
         }
+    }
+
+    public function __invoke(int $level, string $text, string $file = '', int $line = 0): mixed
+    {
+        if (!str_starts_with($file, \dirname(__DIR__) . '/')) {
+            return $this->previous !== null ? ($this->previous)($level, $text, $file, $line) : false;
+        }
+        self::$warning = $text;
+
+        return true;
     }
 }

@@ -21,17 +21,27 @@ final class Request
     private const MAX_U32 = 0xFFFF_FFFF;
     private const MAX_TAG_CHARACTERS = 128;
 
+    private readonly string $head;
+
+    /** What follows the request ID, with the timeout of the last frame: most calls have the same one. */
+    private string $rest = '';
+
+    private int $timeoutMs = -1;
+
     /**
-     * @param string $name    the name of the call, as the protocol gives it
-     * @param string $fields  the fields before the timeout
-     * @param bool   $timed   whether the call ends with a timeout
+     * @param string $name   the name of the call, as the protocol gives it
+     * @param string $fields the fields before the timeout
+     * @param bool   $timed  whether the call ends with a timeout
+     * @param int    $count  how many IDs it asks for
      */
     private function __construct(
         public readonly string $name,
         private readonly int $call,
         private readonly string $fields = '',
         private readonly bool $timed = false,
+        public readonly int $count = 0,
     ) {
+        $this->head = pack('N', 12 + \strlen($fields) + ($timed ? 4 : 0));
     }
 
     public static function hello(int $version = self::VERSION): self
@@ -44,13 +54,13 @@ final class Request
     {
         self::checkTag($tag);
 
-        return new self('Segment', 1, pack('P', \strlen($tag)) . $tag . self::count($count), true);
+        return new self('Segment', 1, pack('P', \strlen($tag)) . $tag . self::count($count), true, $count);
     }
 
     /** @throws InvalidArgumentException|RefusedException */
     public static function snowflake(int $count): self
     {
-        return new self('Snowflake', 2, self::count($count), true);
+        return new self('Snowflake', 2, self::count($count), true, $count);
     }
 
     public static function time(): self
@@ -66,9 +76,15 @@ final class Request
     /** The frame of the call. `$timeoutMs` is the longest wait in the daemon. */
     public function frame(int $id, int $timeoutMs = 0): string
     {
-        $body = pack('PV', $id, $this->call) . $this->fields . ($this->timed ? pack('V', $timeoutMs) : '');
+        // A signal handler may make a frame too, but none runs between these two reads, or between the two writes.
+        $rest = $this->rest;
+        if ($this->timeoutMs !== $timeoutMs) {
+            $rest = pack('V', $this->call) . $this->fields . ($this->timed ? pack('V', $timeoutMs) : '');
+            $this->rest = $rest;
+            $this->timeoutMs = $timeoutMs;
+        }
 
-        return pack('N', \strlen($body)) . $body;
+        return $this->head . pack('P', $id) . $rest;
     }
 
     /**
@@ -78,9 +94,10 @@ final class Request
      */
     public static function daemonTimeoutMs(int $leftNs): int
     {
-        $left = max($leftNs, 0);
+        // Without calls of functions: this runs with every request.
+        $less = $leftNs < 500_000_000 ? $leftNs - $leftNs / 10 : $leftNs - 50_000_000;
 
-        return max(intdiv($left - min(intdiv($left, 10), 50_000_000), 1_000_000), 1);
+        return $less < 1_000_000 ? 1 : (int) ($less / 1_000_000);
     }
 
     private static function count(int $count): string

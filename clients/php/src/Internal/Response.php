@@ -27,6 +27,9 @@ final class Response
 
     private const RUN_BYTES = 12;
 
+    /** A frame with one run: length, request ID, number of the reply, the run, and a list without entries. */
+    private const ONE_RUN_FRAME_BYTES = 4 + 8 + 4 + self::RUN_BYTES + 8;
+
     /**
      * @param int    $id      the bits of the request ID
      * @param string $message the name of the reply, as the protocol gives it
@@ -55,6 +58,31 @@ final class Response
         $in->end();
 
         return new self($id, $message, $reply);
+    }
+
+    /**
+     * Decodes the most frequent answer in one step: one frame, which answers this request with one run of all
+     * its IDs. For anything else the result is `null`, and {@see self::decode()} finds out what it is.
+     *
+     * @param string $id    the request ID, as it was sent
+     * @param int    $count how many IDs were asked for, 1 or more
+     *
+     * @return int|null the first ID
+     */
+    public static function onlyRun(string $frame, string $id, int $count): ?int
+    {
+        if (
+            \strlen($frame) !== self::ONE_RUN_FRAME_BYTES
+            || !str_starts_with($frame, "\0\0\0\x20$id\x02\0\0\0")
+            || !str_ends_with($frame, "\0\0\0\0\0\0\0\0")
+        ) {
+            return null;
+        }
+        /** @var array{first: int, count: int} $run */
+        $run = unpack('Pfirst/Vcount', $frame, self::ONE_RUN_FRAME_BYTES - self::RUN_BYTES - 8);
+        $first = $run['first'];
+
+        return $run['count'] === $count && $first >= 0 && $first <= \PHP_INT_MAX - ($count - 1) ? $first : null;
     }
 
     private static function error(Reader $in): RefusedException

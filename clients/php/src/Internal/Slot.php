@@ -42,7 +42,7 @@ final class Slot
             : new self($options->socket, false);
     }
 
-    /** Takes the connection out; `null` if there is none. In the child of a fork there is none. */
+    /** Takes the connection out; `null` if there is none. In the child of a fork it may be its parent's. */
     public function take(): ?Connection
     {
         // PHP may run a signal handler at a call or a jump. There is none before `idle` is empty, and none
@@ -50,11 +50,6 @@ final class Slot
         $connection = $this->idle;
         $this->idle = null;
         $this->out = $this->out || $connection !== null;
-        if ($connection?->isForeign()) {
-            $this->drop($connection);
-
-            return null;
-        }
 
         return $connection;
     }
