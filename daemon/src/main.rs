@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Some(LeafdCommand::Schema { dialect }) => app::schema(dialect),
         Some(LeafdCommand::DefaultConfig) => app::default_config(),
         Some(LeafdCommand::Adopt { above, lost }) => app::adopt(config, &above, lost),
+        #[cfg(feature = "zookeeper")]
         Some(LeafdCommand::HandBack { undo }) => app::hand_back(config, undo),
         Some(LeafdCommand::Audit { files, json }) => app::audit(&files, json),
     };

@@ -7,6 +7,7 @@ mod build;
 mod descriptors;
 mod doctor;
 mod failure;
+#[cfg(feature = "zookeeper")]
 mod hand_back;
 mod hint;
 mod http;
@@ -29,6 +30,7 @@ pub use adopt::adopt;
 pub use audit::audit;
 pub use doctor::Examination;
 pub use failure::{EX_USAGE, Failure};
+#[cfg(feature = "zookeeper")]
 pub use hand_back::hand_back;
 pub use schema::{SchemaDialect, schema};
 pub use serve::serve;

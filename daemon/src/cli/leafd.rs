@@ -75,6 +75,7 @@ pub enum LeafdCommand {
     /// not use the worker ID until Java Leaf has taken the node and left it again, with or without
     /// ZooKeeper. leafd never lowers the recorded time: the command waits until the clock has
     /// passed it, and then says what to check.
+    #[cfg(feature = "zookeeper")]
     HandBack {
         /// Let leafd use the worker ID again; Java Leaf must not run
         #[arg(long)]

@@ -2,6 +2,7 @@
 //! before anything starts. `default.toml` is the reference, and `leafd default-config` prints it.
 
 mod access;
+#[cfg(feature = "zookeeper")]
 pub(crate) mod acl;
 mod check;
 mod database;

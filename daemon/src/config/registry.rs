@@ -79,6 +79,13 @@ impl Config {
         {
             problems.push(problem);
         }
+        if !worker.registry.is_built() {
+            let text = format!(
+                "this leafd was built without {:?}; build it with this feature of the package leafd",
+                worker.registry.name()
+            );
+            problems.push(Problem::new("worker.registry", text));
+        }
         if worker.registry.is_shared() && worker.id != 0 {
             let text = format!(
                 "{} is set, but the worker ID comes from the registry {:?}; remove it",

@@ -144,6 +144,15 @@ impl RegistryKind {
         }
     }
 
+    /// Whether this leafd was built with it.
+    pub(crate) const fn is_built(self) -> bool {
+        match self {
+            Self::Fixed => true,
+            Self::ZooKeeper => cfg!(feature = "zookeeper"),
+            Self::Database => cfg!(feature = "database"),
+        }
+    }
+
     /// Whether other hosts use the registry too, so that it gives this host a worker ID.
     pub(crate) const fn is_shared(self) -> bool {
         !matches!(self, Self::Fixed)

@@ -1,5 +1,6 @@
 //! Parses and checks the section of ZooKeeper: the ensemble's address, the tree's name and rights.
 
+#[cfg(feature = "zookeeper")]
 use super::acl;
 use super::check::MS;
 use super::problems::{Problem, Problems};
@@ -101,6 +102,7 @@ impl Config {
         if name.is_empty() || name.contains(strange) || name == "." || name == ".." {
             problems.add("zookeeper.name", format!("{name:?} cannot be part of a path"));
         }
+        #[cfg(feature = "zookeeper")]
         if let Err(why) = acl::parse(&zookeeper.acl) {
             problems.add("zookeeper.acl", why);
         }

@@ -5,12 +5,14 @@
 //! the claim is here.
 
 mod connection;
+#[cfg(feature = "database")]
 pub(crate) mod database;
 pub(crate) mod fixed;
 pub(crate) mod inspection;
 mod open;
 pub(crate) mod reading;
 mod tree;
+#[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;
 
 use std::sync::Arc;

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::WorkerRegistry;
+#[cfg(feature = "database")]
 use super::database::{self, DatabaseAccess, DatabaseRegistry};
+#[cfg(feature = "zookeeper")]
 use super::zookeeper::{self, ZooKeeperAccess, ZooKeeperRegistry};
 use crate::config::{Config, RegistryKind};
 use crate::environment::Environment;
@@ -34,35 +36,43 @@ pub(crate) fn open(
     credentials: Option<&Path>,
     environment: &Environment,
 ) -> Result<WorkerSource, String> {
-    let shared = match config.worker.registry {
-        RegistryKind::Fixed => return Ok(WorkerSource::Fixed(config.worker.id)),
-        RegistryKind::ZooKeeper => in_zookeeper(config, credentials, environment)?,
-        RegistryKind::Database => in_database(config, credentials, environment)?,
-    };
-    Ok(WorkerSource::Shared(shared))
+    match config.worker.registry {
+        RegistryKind::Fixed => Ok(WorkerSource::Fixed(config.worker.id)),
+        #[cfg(feature = "zookeeper")]
+        RegistryKind::ZooKeeper => in_zookeeper(config, credentials, environment),
+        #[cfg(feature = "database")]
+        RegistryKind::Database => in_database(config, credentials, environment),
+        #[cfg(not(all(feature = "zookeeper", feature = "database")))]
+        kind => {
+            let _ = (credentials, environment);
+            Err(format!("worker.registry: this leafd was built without {:?}", kind.name()))
+        }
+    }
 }
 
+#[cfg(feature = "zookeeper")]
 fn in_zookeeper(
     config: &Config,
     credentials: Option<&Path>,
     environment: &Environment,
-) -> Result<SharedRegistry, String> {
+) -> Result<WorkerSource, String> {
     let ensemble = config.configured_ensemble().map_err(|problem| problem.to_string())?;
     let access = ZooKeeperAccess::new(config, ensemble, credentials)?;
     let (session, call) = (access.session_timeout, access.timeout);
     let rules = ClaimRules::new(&config.worker, session, call, zookeeper::WORDS);
     let registry = Arc::new(ZooKeeperRegistry::new(access, environment.clone()));
-    Ok(SharedRegistry { registry, rules })
+    Ok(WorkerSource::Shared(SharedRegistry { registry, rules }))
 }
 
+#[cfg(feature = "database")]
 fn in_database(
     config: &Config,
     credentials: Option<&Path>,
     environment: &Environment,
-) -> Result<SharedRegistry, String> {
+) -> Result<WorkerSource, String> {
     let access = DatabaseAccess::new(config, credentials)?;
     let (session, call) = (access.session_timeout, access.timeout);
     let rules = ClaimRules::new(&config.worker, session, call, database::WORDS).observing_ages();
     let registry = Arc::new(DatabaseRegistry::new(access, environment.clone()));
-    Ok(SharedRegistry { registry, rules })
+    Ok(WorkerSource::Shared(SharedRegistry { registry, rules }))
 }
