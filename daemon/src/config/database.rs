@@ -62,10 +62,13 @@ impl Config {
         problems.duration("database.timeout", database.timeout, 100 * MS, 10 * second);
         let name = &database.name;
         let length = name.chars().count();
-        if length == 0 || length > MAX_NAME || name.contains(char::is_control) {
+        let is_trimmed = name.trim() == name;
+        if length == 0 || length > MAX_NAME || !is_trimmed || name.contains(char::is_control) {
             problems.add(
                 "database.name",
-                format!("{name:?} is not a name of 1 to {MAX_NAME} characters"),
+                format!(
+                    "{name:?} is not a name of 1 to {MAX_NAME} characters without blanks around it"
+                ),
             );
         }
         let (password, file) = (database.password.is_some(), database.password_file.is_some());
@@ -84,6 +87,12 @@ impl Config {
             if let Some(path) = database.path.as_deref().filter(|path| !path.is_absolute()) {
                 let text = format!("{} is not an absolute path", path.display());
                 problems.add("database.path", text);
+            }
+            if database.path.is_some() && database.path == self.store.path {
+                let text = "is the file of the store, which is one daemon's own; the daemons of this \
+                            host share another one";
+                let problem = Problem::new("database.path", text.to_owned());
+                problems.push(problem.with(&["store.path"]));
             }
             if worker.java_leaf {
                 let text = "is set, but Java Leaf takes its worker ID from ZooKeeper alone";

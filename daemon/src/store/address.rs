@@ -87,7 +87,8 @@ pub enum BadAddress {
     /// A character of the user or the password ends it too early.
     #[error(
         "its user or password contains {0:?}, which has another meaning in a URL: write it as {1}. \
-         Or put the password into store.password or store.password-file, where it needs no encoding"
+         Or put the password into a key or a file of its own (password, password-file), where it needs \
+         no encoding"
     )]
     Unencoded(char, &'static str),
     /// The end of the URL would be ignored.

@@ -10,7 +10,7 @@ use crate::environment::Environment;
 use crate::store::inspection::inspect as inspect_store;
 use crate::store::{SharedStore, StoreFacts, StoreLimits, StoreLocation};
 use crate::worker::registry::inspection::{RegistryFacts, inspect as inspect_registry};
-use crate::worker::registry::{self, WorkerSource};
+use crate::worker::registry::{self, RegistryError, WorkerSource};
 
 /// Looks at both, for `limit` each.
 pub(super) fn look(
@@ -71,9 +71,13 @@ async fn registry(
         WorkerSource::Fixed(_) => return Ok(None),
         WorkerSource::Shared(shared) => shared,
     };
+    let name = shared.registry.name();
     let look = async {
-        let session = shared.registry.join().await?;
-        inspect_registry(&*session, shared.registry.name()).await
+        match shared.registry.join().await {
+            Ok(session) => inspect_registry(&*session, name).await,
+            Err(RegistryError::Conflict) => Ok(RegistryFacts::of_nothing(name)),
+            Err(error) => Err(error),
+        }
     };
     look.await.map(Some).map_err(|error| error.to_string())
 }

@@ -180,7 +180,9 @@ impl Claimant {
         if let ClaimOutcome::Failed(why) = outcome {
             return self.failed(now, why);
         }
-        if std::mem::take(&mut self.failures) > 0 {
+        // A server that lets everybody in and takes no writes is no help.
+        let is_help = outcome != ClaimOutcome::NewSession;
+        if is_help && std::mem::take(&mut self.failures) > 0 {
             self.effects.push(ClaimEffect::Fine);
         }
         let stage = std::mem::replace(&mut self.stage, ClaimStage::Looking { survey: false });

@@ -27,6 +27,13 @@ pub(crate) struct RegistryFacts {
     pub(crate) javas: Vec<JavaNode>,
 }
 
+impl RegistryFacts {
+    /// Of a registry that nobody has used yet.
+    pub(crate) const fn of_nothing(name: String) -> Self {
+        Self { name, next_worker: 0, layout: None, javas: Vec::new() }
+    }
+}
+
 /// Reads a registry. Nothing bounds the time of this but the time limit of each call.
 ///
 /// # Errors
@@ -35,7 +42,7 @@ pub(crate) async fn inspect(
     session: &dyn RegistrySession,
     name: String,
 ) -> Result<RegistryFacts, RegistryError> {
-    let mut facts = RegistryFacts { name, next_worker: 0, layout: None, javas: Vec::new() };
+    let mut facts = RegistryFacts::of_nothing(name);
     let (mut nodes, next_worker) = match session.owned().await {
         Ok(owned) => owned,
         // Nobody has used it yet.

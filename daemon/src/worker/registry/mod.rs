@@ -75,7 +75,7 @@ pub(crate) trait WorkerRegistry: Send + Sync {
     /// Opens a session, and makes what the registry lacks.
     fn connect(&self) -> Answer<'_, Arc<dyn RegistrySession>>;
 
-    /// Opens a session, and writes nothing.
+    /// Opens a session, and writes nothing. A conflict means that the registry is not there yet.
     fn join(&self) -> Answer<'_, Arc<dyn RegistrySession>>;
 }
 

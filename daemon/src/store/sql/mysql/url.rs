@@ -46,6 +46,11 @@ pub(super) fn options(
 ) -> Result<MySqlConnectOptions, BadAddress> {
     let options = MySqlConnectOptions::from_url(address.url());
     let options = options.map_err(|error| BadAddress::Value(error.to_string()))?;
+    // sqlx keeps the brackets.
+    let options = match address.url().host() {
+        Some(url::Host::Ipv6(ip)) => options.host(&ip.to_string()),
+        _ => options,
+    };
     let options = match options.get_ssl_mode() {
         MySqlSslMode::Required if address.verifies_tls() => {
             options.ssl_mode(MySqlSslMode::VerifyIdentity)

@@ -65,6 +65,11 @@ pub(super) fn options(
     let options = options.map_err(|error| BadAddress::Value(error.to_string()))?;
     // The URL decides; libpq's variables in the environment are meant for other programs.
     let options = options.port(url.port().unwrap_or(PORT));
+    // sqlx keeps the brackets.
+    let options = match url.host() {
+        Some(url::Host::Ipv6(ip)) => options.host(&ip.to_string()),
+        _ => options,
+    };
     let has_mode = url.query_pairs().any(|(key, _)| key == "sslmode");
     let mode = if has_mode { options.get_ssl_mode() } else { PgSslMode::Prefer };
     let options = options.ssl_mode(match mode {

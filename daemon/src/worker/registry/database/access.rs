@@ -71,9 +71,16 @@ impl DatabaseAccess {
         })
     }
 
-    /// What the worker file calls this fleet.
+    /// What the worker file calls this fleet. Each file has fleets of its own.
     pub(super) fn registry_name(&self) -> String {
-        format!("database {}", self.name)
+        match &self.place {
+            DatabasePlace::File(path) => format!("database {} in {}", self.name, path.display()),
+            DatabasePlace::Server { .. } => format!("database {}", self.name),
+        }
+    }
+
+    pub(super) const fn is_file(&self) -> bool {
+        matches!(self.place, DatabasePlace::File(_))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The writes of the claim, as one transaction each.
+//! The writes of the claim. The session makes each call one transaction.
 //!
 //! A write that makes or removes a record, or depends on what the fleet agrees on, first adds to the counter in
 //! the fleet's row, which puts all of these in one order. A report changes its own rows alone, by their versions,
@@ -30,7 +30,11 @@ const fn one(changed: u64) -> Outcome<()> {
 
 fn number<T: std::str::FromStr>(cell: Option<&String>) -> Outcome<T> {
     let read = cell.and_then(|text| text.parse().ok());
-    read.ok_or_else(|| Trouble::Failed(format!("{cell:?} is not the number that leafd writes")))
+    read.ok_or_else(|| {
+        let cell = cell.map_or("", String::as_str);
+        let why = format!("{cell:?} in the registry's tables is not the number that leafd writes");
+        Trouble::Failed(why)
+    })
 }
 
 /// The counter and the next number of the fleet. None if its row was deleted.
@@ -63,16 +67,13 @@ pub(super) async fn create(
     identity: &str,
     leaf: &LeafRecord,
 ) -> Outcome<NodeName> {
-    let work = async |link: &mut Link| {
-        let fleet_name = Value::Text(&core.access.name);
-        one(link.change(&core.statements.take_number, &[fleet_name]).await?)?;
-        let (created, next) = fleet(core, link).await?;
-        let name = NodeName::new(identity, next.saturating_sub(1));
-        let record = RegistryRecord::Leaf(name.clone(), leaf.clone());
-        insert(core, link, &record, created).await?;
-        Ok(name)
-    };
-    transaction(core, link, work).await
+    let fleet_name = Value::Text(&core.access.name);
+    one(link.change(&core.statements.take_number, &[fleet_name]).await?)?;
+    let (created, next) = fleet(core, link).await?;
+    let name = NodeName::new(identity, next.saturating_sub(1));
+    let record = RegistryRecord::Leaf(name.clone(), leaf.clone());
+    insert(core, link, &record, created).await?;
+    Ok(name)
 }
 
 /// All or nothing.
@@ -81,38 +82,16 @@ pub(super) async fn commit(
     link: &mut Link,
     writes: &[RegistryWrite],
 ) -> Outcome<()> {
-    let work = async |link: &mut Link| {
-        let mut created = 0;
-        if writes.iter().any(is_in_line) {
-            let name = Value::Text(&core.access.name);
-            one(link.change(&core.statements.count, &[name]).await?)?;
-            (created, _) = fleet(core, link).await?;
-        }
-        for write in writes {
-            execute(core, link, write, created).await?;
-        }
-        Ok(())
-    };
-    transaction(core, link, work).await
-}
-
-async fn transaction<T>(
-    core: &SessionCore,
-    link: &mut Link,
-    work: impl AsyncFnOnce(&mut Link) -> Outcome<T>,
-) -> Outcome<T> {
-    link.run(&core.statements.begin).await?;
-    match work(link).await {
-        Ok(value) => {
-            link.run("COMMIT").await?;
-            Ok(value)
-        }
-        Err(Trouble::Conflict) => {
-            link.run("ROLLBACK").await?;
-            Err(Trouble::Conflict)
-        }
-        Err(error) => Err(error),
+    let mut created = 0;
+    if writes.iter().any(is_in_line) {
+        let name = Value::Text(&core.access.name);
+        one(link.change(&core.statements.count, &[name]).await?)?;
+        (created, _) = fleet(core, link).await?;
     }
+    for write in writes {
+        execute(core, link, write, created).await?;
+    }
+    Ok(())
 }
 
 async fn execute(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sqlx::error::{DatabaseError, ErrorKind};
-use sqlx::mysql::MySqlConnection;
+use sqlx::mysql::{MySqlConnection, MySqlDatabaseError};
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
@@ -18,6 +18,9 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// Codes that mean that another transaction was in the way and nothing was written: deadlock, serialization.
 const IN_THE_WAY: [&str; 2] = ["40P01", "40001"];
+
+/// The same in MariaDB from 11.6 on, which has no SQLSTATE for it.
+const CHANGED_SINCE_READ: u16 = 1020;
 
 /// Codes of a table that is missing, in MySQL and in PostgreSQL.
 const NO_TABLE: [&str; 2] = ["42S02", "42P01"];
@@ -57,7 +60,9 @@ impl From<sqlx::Error> for Trouble {
 }
 
 fn is_in_the_way(error: &dyn DatabaseError) -> bool {
+    let number = error.try_downcast_ref::<MySqlDatabaseError>().map(MySqlDatabaseError::number);
     error.kind() == ErrorKind::UniqueViolation
+        || number == Some(CHANGED_SINCE_READ)
         || error.code().is_some_and(|code| IN_THE_WAY.contains(&&*code))
 }
 
@@ -89,20 +94,25 @@ macro_rules! query {
 }
 
 impl Link {
-    pub(super) async fn open(access: &DatabaseAccess) -> Result<Self, sqlx::Error> {
+    pub(super) async fn open(
+        access: &DatabaseAccess,
+        may_create: bool,
+    ) -> Result<Self, sqlx::Error> {
         let timeout = access.timeout;
         let options = match &access.place {
             DatabasePlace::Server { options, .. } => &**options,
             DatabasePlace::File(path) => {
                 let options = SqliteConnectOptions::new()
                     .filename(path)
-                    .create_if_missing(true)
+                    .create_if_missing(may_create)
                     .journal_mode(SqliteJournalMode::Wal)
                     .synchronous(SqliteSynchronous::Full)
                     .busy_timeout(timeout * 4 / 5)
                     .disable_statement_logging();
                 let mut connection = options.connect().await?;
-                sqlx::raw_sql(SQLITE_WORKERS).execute(&mut connection).await?;
+                if may_create {
+                    sqlx::raw_sql(SQLITE_WORKERS).execute(&mut connection).await?;
+                }
                 return Ok(Self::Sqlite(connection));
             }
         };
@@ -112,7 +122,7 @@ impl Link {
                 let silence = SILENCE.max(timeout * 3).as_secs();
                 let session = format!(
                     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ; \
-                     SET SESSION autocommit = 1, SESSION time_zone = '+00:00', \
+                     SET SESSION autocommit = 1, SESSION completion_type = NO_CHAIN, SESSION time_zone = '+00:00', \
                      SESSION innodb_lock_wait_timeout = {lock_wait}, \
                      SESSION lock_wait_timeout = {lock_wait}, SESSION wait_timeout = {silence}, \
                      SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"

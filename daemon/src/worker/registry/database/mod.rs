@@ -14,7 +14,7 @@ mod words;
 
 use std::sync::Arc;
 
-use super::{Answer, RegistrySession, WorkerRegistry};
+use super::{Answer, RegistryError, RegistrySession, WorkerRegistry};
 use crate::environment::Environment;
 use crate::worker::claim::instance::RegistryWords;
 
@@ -53,9 +53,9 @@ impl WorkerRegistry for DatabaseRegistry {
 
     fn connect(&self) -> Answer<'_, Arc<dyn RegistrySession>> {
         Box::pin(async {
-            let session = DatabaseSession::open(&self.access, &self.environment).await?;
+            let session = DatabaseSession::open(&self.access, &self.environment, true).await?;
             session.prepare().await?;
-            tracing::info!(session = session.id(), "session in {}", self.access.place);
+            tracing::debug!(session = session.id(), "session in {}", self.access.place);
             let session: Arc<dyn RegistrySession> = Arc::new(session);
             Ok(session)
         })
@@ -63,7 +63,10 @@ impl WorkerRegistry for DatabaseRegistry {
 
     fn join(&self) -> Answer<'_, Arc<dyn RegistrySession>> {
         Box::pin(async {
-            let session = DatabaseSession::open(&self.access, &self.environment).await?;
+            if self.access.is_file() && self.access.file_mark().is_none() {
+                return Err(RegistryError::Conflict);
+            }
+            let session = DatabaseSession::open(&self.access, &self.environment, false).await?;
             let session: Arc<dyn RegistrySession> = Arc::new(session);
             Ok(session)
         })

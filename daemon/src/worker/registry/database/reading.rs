@@ -16,6 +16,9 @@ use crate::worker::registry::{Found, FoundAt, tree};
 /// From so many records on, all of a folder are read.
 const MOST_NAMED: usize = 64;
 
+/// A record is written every 3 s, which reaches the end of this in a hundred years.
+const VERSIONS: std::ops::Range<i32> = 0..1 << 30;
+
 /// Behind the last path of a folder.
 const AFTER: char = '0';
 
@@ -130,12 +133,19 @@ impl Row {
             let [path, record, version, created, modified_ms] = cells.as_slice() else {
                 return None;
             };
-            let (version, created) = (version.parse().ok()?, created.parse().ok()?);
+            let version = version.parse().ok().filter(|version| VERSIONS.contains(version))?;
+            let created = created.parse().ok()?;
             let modified_ms = modified_ms.parse().ok()?;
             let (path, record) = (path.clone(), record.clone());
             Some(Self { path, record, version, created, modified_ms })
         };
-        read().ok_or_else(|| Trouble::Failed(format!("{cells:?} is not a row that leafd writes")))
+        read().ok_or_else(|| {
+            let why = format!(
+                "{cells:?} in leafd_worker (path, record, version, created, modified_ms) is not a row \
+                 that leafd writes; delete it, or set it right"
+            );
+            Trouble::Failed(why)
+        })
     }
 
     pub(super) fn versioned<T: DeserializeOwned>(&self) -> Found<T> {
@@ -150,12 +160,13 @@ impl Row {
     }
 }
 
+/// A marker that somebody has changed lasts for ever: its instance may live.
 fn marker(row: &[String]) -> Option<(String, Beat)> {
     let [path, session, beat, lasts_ms] = row else { return None };
     let beat = Beat {
-        session: session.parse().ok()?,
-        beat: beat.parse().ok()?,
-        lasts_ms: lasts_ms.parse().ok()?,
+        session: session.parse().unwrap_or(0),
+        beat: beat.parse().unwrap_or(0),
+        lasts_ms: lasts_ms.parse().unwrap_or(u64::MAX),
     };
     Some((path.clone(), beat))
 }

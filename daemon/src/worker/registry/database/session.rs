@@ -71,25 +71,34 @@ impl Drop for DatabaseSession {
 }
 
 impl DatabaseSession {
-    /// Opens a session, and writes nothing.
+    /// Opens a session. Writes nothing, unless a file may be made.
     ///
     /// # Errors
     /// When the database does not answer in time, or refuses.
     pub(crate) async fn open(
         access: &DatabaseAccess,
         environment: &Environment,
+        may_create: bool,
     ) -> Result<Self, RegistryError> {
         let failed = |why: String| RegistryError::Failed(format!("{}: {why}", access.place));
         let mut id = [0; 8];
         environment.fill_random(&mut id).map_err(|error| failed(error.to_string()))?;
         let limit = access.timeout * 2;
-        let link = tokio::time::timeout(limit, Link::open(access)).await;
-        let link = link
-            .map_err(|_| failed(no_answer(limit)))?
-            .map_err(|error| failed(error.to_string()))?;
+        let link = tokio::time::timeout(limit, Link::open(access, may_create)).await;
+        let link = link.map_err(|_| failed(no_answer(limit)))?.map_err(|error| {
+            failed(if access.is_file() {
+                format!("{error}; database.path has to be a file in a folder that leafd may write")
+            } else {
+                error.to_string()
+            })
+        })?;
+        let file = access.file_mark();
+        if file.is_none() && access.is_file() {
+            return Err(failed("the file was removed (database.path)".to_owned()));
+        }
         let core = SessionCore {
             statements: Statements::new(SqlKind::of(&access.place), access.timeout),
-            file: access.file_mark(),
+            file,
             access: access.clone(),
             environment: environment.clone(),
             id: i64::from_ne_bytes(id),
@@ -109,12 +118,20 @@ impl DatabaseSession {
         self.core.id
     }
 
-    fn call<T: Send + 'static>(
+    /// A call that reads.
+    fn read<T: Send + 'static>(
         &self,
         work: impl for<'a> FnOnce(&'a SessionCore, &'a mut Link) -> Reply<'a, T> + Send + 'static,
     ) -> Answer<'_, T> {
-        let call = Arc::clone(&self.core).call(work);
-        Box::pin(call)
+        Box::pin(Arc::clone(&self.core).call(false, work))
+    }
+
+    /// A call that may write.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl for<'a> FnOnce(&'a SessionCore, &'a mut Link) -> Reply<'a, T> + Send + 'static,
+    ) -> Answer<'_, T> {
+        Box::pin(Arc::clone(&self.core).call(true, work))
     }
 }
 
@@ -129,11 +146,12 @@ async fn keep(core: Arc<SessionCore>) {
         let own = lock(&core.own).clone();
         let mut outcome = Ok(());
         if let Some(path) = own.filter(|_| u128::from(is_due) >= pause.as_millis()) {
-            outcome = Arc::clone(&core).call(|core, link| Box::pin(core.beat(link, path))).await;
+            outcome =
+                Arc::clone(&core).call(true, |core, link| Box::pin(core.beat(link, path))).await;
         }
         if u128::from(now_ms.saturating_sub(cleaned_ms)) >= CLEANING.as_millis() {
             cleaned_ms = now_ms;
-            let live = Arc::clone(&core).call(|core, link| Box::pin(core.live(link)));
+            let live = Arc::clone(&core).call(true, |core, link| Box::pin(core.live(link)));
             outcome = outcome.and(live.await.map(drop));
         }
         if outcome.is_err() && !core.is_open.load(Ordering::Relaxed) {
@@ -148,39 +166,75 @@ impl SessionCore {
         i64::try_from(self.access.session_timeout.as_millis()).unwrap_or(i64::MAX)
     }
 
+    /// Makes a call, as one transaction: behind a pooler, a transaction has one connection to the server.
     async fn call<T: Send + 'static>(
         self: Arc<Self>,
+        writes: bool,
         work: impl for<'a> FnOnce(&'a Self, &'a mut Link) -> Reply<'a, T> + Send + 'static,
     ) -> Result<T, RegistryError> {
         let this = Arc::clone(&self);
         let call = tokio::spawn(async move {
             let mut slot = this.link.lock().await;
             let Some(mut link) = slot.take() else {
-                return Err(this.failed("the connection has ended".to_owned()));
+                return Err(this.over("the connection has ended"));
             };
             let limit = this.access.timeout;
-            let outcome = tokio::time::timeout(limit, work(&this, &mut link)).await;
-            let why = match outcome {
+            let transaction = this.transaction(&mut link, writes, work);
+            match tokio::time::timeout(limit, transaction).await {
                 Ok(Ok(value)) => {
                     *slot = Some(link);
-                    return Ok(value);
+                    Ok(value)
                 }
                 Ok(Err(Trouble::Conflict)) => {
                     *slot = Some(link);
-                    return Err(RegistryError::Conflict);
+                    Err(RegistryError::Conflict)
                 }
-                Ok(Err(Trouble::Failed(why))) => why,
-                Err(_) => no_answer(limit),
-            };
-            this.is_open.store(false, Ordering::Relaxed);
-            this.disturbances.fetch_add(1, Ordering::Relaxed);
-            Err(this.failed(why))
+                Ok(Err(Trouble::Failed(why))) => Err(this.over(&why)),
+                Err(_) => Err(this.over(&no_answer(limit))),
+            }
         });
-        let ended = |error: tokio::task::JoinError| Err(self.failed(error.to_string()));
-        call.await.unwrap_or_else(ended)
+        call.await.unwrap_or_else(|error| Err(self.over(&error.to_string())))
     }
 
-    fn failed(&self, why: String) -> RegistryError {
+    async fn transaction<T>(
+        &self,
+        link: &mut Link,
+        writes: bool,
+        work: impl for<'a> FnOnce(&'a Self, &'a mut Link) -> Reply<'a, T>,
+    ) -> Result<T, Trouble> {
+        link.run(self.statements.begin(writes)).await?;
+        let outcome = work(self, link).await;
+        let end = match outcome {
+            Ok(_) => "COMMIT",
+            Err(Trouble::Conflict) => "ROLLBACK",
+            Err(_) => return outcome,
+        };
+        self.is_still_the_one(link).await?;
+        link.run(end).await?;
+        outcome
+    }
+
+    /// Fails if nobody else may see what is written here: in a file that was removed or replaced, on a server
+    /// that has become a replica.
+    async fn is_still_the_one(&self, link: &mut Link) -> Result<(), Trouble> {
+        if self.file != self.access.file_mark() {
+            return Err(Trouble::Failed("the file was replaced or removed (database.path)".into()));
+        }
+        let Some(read_only) = &self.statements.read_only else { return Ok(()) };
+        let rows = link.rows(read_only, &[]).await?;
+        match rows.first().and_then(|row| row.first()).map(String::as_str) {
+            Some("0" | "OFF") => Ok(()),
+            _ => {
+                let why = "the server is read-only, as a replica is; worker IDs need the primary";
+                Err(Trouble::Failed(why.to_owned()))
+            }
+        }
+    }
+
+    /// The session is over.
+    fn over(&self, why: &str) -> RegistryError {
+        self.is_open.store(false, Ordering::Relaxed);
+        self.disturbances.fetch_add(1, Ordering::Relaxed);
         RegistryError::Failed(format!("{}: {why}", self.access.place))
     }
 
@@ -196,9 +250,6 @@ impl SessionCore {
     }
 
     async fn clock(&self, link: &mut Link) -> Result<RegistryClock, Trouble> {
-        if self.file != self.access.file_mark() {
-            return Err(Trouble::Failed("the file was replaced".to_owned()));
-        }
         // A write: a server that cannot write does not tell the time.
         let name = Value::Text(&self.access.name);
         if link.change(&self.statements.count, &[name]).await? == 0 {
@@ -206,13 +257,9 @@ impl SessionCore {
         }
         let rows = link.rows(&self.statements.server, &[]).await?;
         let row = rows.into_iter().next().unwrap_or_default();
-        let [now_ms, server, read_only] = row.as_slice() else {
+        let [now_ms, server] = row.as_slice() else {
             return Err(Trouble::Failed("it does not tell the time".to_owned()));
         };
-        if !matches!(read_only.as_str(), "0" | "OFF") {
-            let why = "the server is read-only, as a replica is; worker IDs need the primary";
-            return Err(Trouble::Failed(why.to_owned()));
-        }
         let now_ms = now_ms.split('.').next().and_then(|text| text.parse().ok());
         let now_ms = now_ms.ok_or_else(|| Trouble::Failed("it does not tell the time".into()))?;
         Ok(RegistryClock { now_ms, epoch: i64::from(crc32fast::hash(server.as_bytes())) })
@@ -254,11 +301,11 @@ impl RegistrySession for DatabaseSession {
     }
 
     fn prepare(&self) -> Answer<'_, ()> {
-        self.call(|core, link| Box::pin(commit::prepare(core, link)))
+        self.write(|core, link| Box::pin(commit::prepare(core, link)))
     }
 
     fn clock(&self) -> Answer<'_, RegistryClock> {
-        self.call(|core, link| Box::pin(core.clock(link)))
+        self.write(|core, link| Box::pin(core.clock(link)))
     }
 
     fn vantage(&self, epoch: i64) -> Vantage {
@@ -271,7 +318,7 @@ impl RegistrySession for DatabaseSession {
     }
 
     fn fleet(&self) -> Answer<'_, Option<Found<FleetRecord>>> {
-        self.call(|core, link| {
+        self.read(|core, link| {
             Box::pin(async {
                 let values = [Value::Text(&core.access.name), Value::Text(tree::LEAFD)];
                 let rows = link.rows(&core.statements.record, &values).await?;
@@ -282,7 +329,7 @@ impl RegistrySession for DatabaseSession {
     }
 
     fn owned(&self) -> Answer<'_, (Vec<NodeName>, u64)> {
-        self.call(|core, link| {
+        self.read(|core, link| {
             Box::pin(async {
                 let names = core.names(link, tree::FOREVER).await?;
                 Ok((names, commit::fleet(core, link).await?.1))
@@ -291,38 +338,38 @@ impl RegistrySession for DatabaseSession {
     }
 
     fn live(&self) -> Answer<'_, Vec<NodeName>> {
-        self.call(|core, link| Box::pin(core.live(link)))
+        self.write(|core, link| Box::pin(core.live(link)))
     }
 
     fn free(&self) -> Answer<'_, Vec<NodeName>> {
-        self.call(|core, link| Box::pin(core.names(link, tree::FREE)))
+        self.read(|core, link| Box::pin(core.names(link, tree::FREE)))
     }
 
     fn entries<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, Vec<WorkerEntry>> {
         let names = names.to_vec();
-        self.call(|core, link| Box::pin(core.entries(link, names)))
+        self.read(|core, link| Box::pin(core.entries(link, names)))
     }
 
     fn live_records<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, FoundAt<LiveRecord>> {
         let names = names.to_vec();
-        self.call(|core, link| Box::pin(core.each(link, tree::TEMPORARY, names, Key::live)))
+        self.read(|core, link| Box::pin(core.each(link, tree::TEMPORARY, names, Key::live)))
     }
 
     fn free_records<'a>(&'a self, names: &'a [NodeName]) -> Answer<'a, FoundAt<FreeRecord>> {
         let names = names.to_vec();
-        self.call(|core, link| Box::pin(core.each(link, tree::FREE, names, Key::free)))
+        self.read(|core, link| Box::pin(core.each(link, tree::FREE, names, Key::free)))
     }
 
     fn create<'a>(&'a self, identity: &'a str, leaf: &'a LeafRecord) -> Answer<'a, NodeName> {
         let (identity, leaf) = (identity.to_owned(), leaf.clone());
-        self.call(|core, link| {
+        self.write(|core, link| {
             Box::pin(async move { commit::create(core, link, &identity, &leaf).await })
         })
     }
 
     fn commit<'a>(&'a self, writes: &'a [RegistryWrite]) -> Answer<'a, ()> {
         let writes = writes.to_vec();
-        self.call(|core, link| Box::pin(async move { core.commit(link, &writes).await }))
+        self.write(|core, link| Box::pin(async move { core.commit(link, &writes).await }))
     }
 }
 

@@ -41,7 +41,7 @@ fn access(folder: &tempfile::TempDir) -> DatabaseAccess {
 
 async fn session(folder: &tempfile::TempDir, host: &TestHost) -> DatabaseSession {
     let environment = Environment::of(host.clone());
-    let session = DatabaseSession::open(&access(folder), &environment).await.unwrap();
+    let session = DatabaseSession::open(&access(folder), &environment, true).await.unwrap();
     session.prepare().await.unwrap();
     session
 }
@@ -209,7 +209,7 @@ async fn what_was_deleted_is_a_conflict_until_it_is_prepared_again() {
     let (folder, host) = (tempfile::tempdir().unwrap(), TestHost::default());
     let session = session(&folder, &host).await;
     let run = |text: &'static str| {
-        session.call(move |_, link| Box::pin(async move { Ok(link.run(text).await?) }))
+        session.write(move |_, link| Box::pin(async move { Ok(link.run(text).await?) }))
     };
     run("DELETE FROM leafd_worker_fleet; DELETE FROM leafd_worker").await.unwrap();
     assert_eq!(session.clock().await.unwrap_err(), RegistryError::Conflict);
@@ -225,7 +225,7 @@ async fn after_a_failure_the_session_has_ended_and_says_why() {
     let (folder, host) = (tempfile::tempdir().unwrap(), TestHost::default());
     let session = session(&folder, &host).await;
     let run = |text: &'static str| {
-        session.call(move |_, link| Box::pin(async move { Ok(link.run(text).await?) }))
+        session.write(move |_, link| Box::pin(async move { Ok(link.run(text).await?) }))
     };
     run("DROP TABLE leafd_worker").await.unwrap();
     assert!(session.is_connected());
@@ -244,7 +244,7 @@ async fn a_file_that_was_replaced_ends_the_session() {
     std::fs::rename(&path, folder.path().join("old.db")).unwrap();
     std::fs::write(&path, "").unwrap();
     let RegistryError::Failed(why) = session.clock().await.unwrap_err() else { panic!() };
-    assert!(why.contains("the file was replaced"), "{why}");
+    assert!(why.contains("the file was replaced or removed"), "{why}");
     assert!(!session.is_connected());
 }
 
@@ -258,4 +258,45 @@ async fn a_call_that_nobody_waits_for_any_more_is_made_and_costs_no_connection()
     drop(call);
     let (owned, next) = session.owned().await.unwrap();
     assert_eq!((owned, next), (vec![NodeName::new("a", 0)], 1));
+}
+
+#[tokio::test]
+async fn nothing_is_reported_into_a_file_that_was_removed() {
+    let (folder, host) = (tempfile::tempdir().unwrap(), TestHost::default());
+    let session = session(&folder, &host).await;
+    let name = session.create("a", &leaf(0)).await.unwrap();
+    std::fs::remove_file(folder.path().join("workers.db")).unwrap();
+    let report = [RegistryWrite::Set(RegistryRecord::Leaf(name, leaf(1)), Some(0))];
+    let RegistryError::Failed(why) = session.commit(&report).await.unwrap_err() else { panic!() };
+    assert!(why.contains("replaced or removed"), "{why}");
+    assert!(!session.is_connected());
+}
+
+#[tokio::test]
+async fn a_call_that_panics_ends_the_session() {
+    let (folder, host) = (tempfile::tempdir().unwrap(), TestHost::default());
+    let session = session(&folder, &host).await;
+    let outcome: Result<(), _> =
+        session.read(|_, _| Box::pin(async { panic!("as a library may") })).await;
+    assert!(matches!(outcome, Err(RegistryError::Failed(_))), "{outcome:?}");
+    assert!(!session.is_connected());
+}
+
+#[tokio::test]
+async fn a_row_that_somebody_has_changed_is_named_and_makes_nothing_overflow() {
+    for version in ["2147483647", "-1"] {
+        let (folder, host) = (tempfile::tempdir().unwrap(), TestHost::default());
+        let session = session(&folder, &host).await;
+        let name = session.create("a", &leaf(0)).await.unwrap();
+        let update = format!("UPDATE leafd_worker SET version = {version} WHERE path <> 'leafd'");
+        let run =
+            session.write(move |_, link| Box::pin(async move { Ok(link.run(&update).await?) }));
+        run.await.unwrap();
+        let RegistryError::Failed(why) = session.entries(&[name]).await.unwrap_err() else {
+            panic!()
+        };
+        for part in ["forever/a-0000000000", version, "is not a row that leafd writes"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+    }
 }

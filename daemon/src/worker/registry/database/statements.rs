@@ -50,12 +50,12 @@ impl SqlKind {
         }
     }
 
-    /// Whether the server takes no writes. A user with enough rights may write to a MySQL replica.
-    const fn read_only(self) -> &'static str {
+    /// What says that the server takes no writes, where a user with enough rights may write all the same.
+    const fn read_only(self) -> Option<&'static str> {
         match self {
-            Self::MySql => "@@global.read_only",
-            Self::Postgres => "CASE WHEN pg_is_in_recovery() THEN 1 ELSE 0 END",
-            Self::Sqlite => "0",
+            Self::MySql => Some("@@global.read_only"),
+            // Nobody writes to a standby.
+            Self::Postgres | Self::Sqlite => None,
         }
     }
 
@@ -90,7 +90,7 @@ impl SqlKind {
     }
 
     /// Begins a transaction in which the server gives up before leafd does, and whose end is on disk.
-    fn begin(self, timeout: Duration) -> String {
+    fn begin(self, timeout: Duration, writes: bool) -> String {
         let ms = |time: Duration| time.as_millis().max(1);
         match self {
             Self::MySql => "START TRANSACTION".to_owned(),
@@ -105,7 +105,8 @@ impl SqlKind {
                 ms(timeout),
                 ms(timeout * 3),
             ),
-            Self::Sqlite => "BEGIN IMMEDIATE".to_owned(),
+            Self::Sqlite if writes => "BEGIN IMMEDIATE".to_owned(),
+            Self::Sqlite => "BEGIN".to_owned(),
         }
     }
 }
@@ -115,9 +116,12 @@ impl SqlKind {
 #[derive(Debug)]
 pub(super) struct Statements {
     kind: SqlKind,
-    pub(super) begin: String,
-    /// The server's time, what names it, whether it takes no writes.
+    begin_writing: String,
+    begin_reading: String,
+    /// The server's time, and what names it.
     pub(super) server: String,
+    /// Whether the server takes no writes, where a user may write all the same.
+    pub(super) read_only: Option<String>,
     /// Values: the fleet. Locks its row until the end of the transaction.
     pub(super) count: String,
     /// As `count`, and takes a number.
@@ -164,7 +168,7 @@ impl Statements {
         let record = texts(&["path", "record", "version", "created", "modified_ms"]);
         let path = kind.text("path");
         let marker = texts(&["path", "session", "beat", "lasts_ms"]);
-        let server = texts(&[now, kind.server(), kind.read_only()]);
+        let server = texts(&[now, kind.server()]);
         let fleet = texts(&["changes", "next_worker"]);
         let version = kind.text("version");
         let locked = kind.locked();
@@ -177,8 +181,10 @@ impl Statements {
         let of = |text: String| kind.with_placeholders(&text);
         Self {
             kind,
-            begin: kind.begin(timeout),
+            begin_writing: kind.begin(timeout, true),
+            begin_reading: kind.begin(timeout, false),
             server: format!("SELECT {server}"),
+            read_only: kind.read_only().map(|column| format!("SELECT {}", kind.text(column))),
             count: of("UPDATE leafd_worker_fleet SET changes = changes + 1 WHERE name = ?".into()),
             take_number: of("UPDATE leafd_worker_fleet SET changes = changes + 1, \
                              next_worker = next_worker + 1 WHERE name = ?"
@@ -208,6 +214,10 @@ impl Statements {
             set_any: of(set),
             delete: of(format!("DELETE FROM leafd_worker {HERE} AND version = ?")),
         }
+    }
+
+    pub(super) fn begin(&self, writes: bool) -> &str {
+        if writes { &self.begin_writing } else { &self.begin_reading }
     }
 
     /// As `record`, of so many paths.
