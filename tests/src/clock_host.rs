@@ -1,14 +1,14 @@
-//! A host whose clock and whose connection to ZooKeeper a test controls. Its daemon may end and lose
+//! A host whose clock and whose connection to the registry a test controls. Its daemon may end and lose
 //! its state.
 
 use tempfile::TempDir;
 
 use crate::daemon::{Daemon, Ended, Home};
 use crate::faketime::FakeTime;
-use crate::proxy::Proxy;
+use crate::proxy::Proxies;
+use crate::registry::TestRegistry;
 use crate::snowflakes::{Batch, Snowflakes};
 use crate::workers::instance;
-use crate::zookeeper::Ensemble;
 
 /// `snowflake.start-wait` in ms: how far behind the clock may be for a start to wait for it.
 pub const START_WAIT: u64 = 500;
@@ -31,8 +31,8 @@ pub struct ClockHost {
     pub home: Home,
     /// The clock that its daemon sees.
     pub clock: FakeTime,
-    /// Its connection to ZooKeeper.
-    pub network: Proxy,
+    /// Its connection to the registry.
+    pub network: Proxies,
     /// All IDs that were issued in the test, on any host.
     pub all: Snowflakes,
     daemon: Option<Daemon>,
@@ -40,11 +40,10 @@ pub struct ClockHost {
 }
 
 impl ClockHost {
-    /// Starts a daemon without a peer port, with its tree below `path`.
+    /// Starts a daemon without a peer port.
     #[must_use]
     pub fn start(
-        ensemble: &Ensemble,
-        path: &str,
+        registry: &TestRegistry,
         identity: &str,
         all: &Snowflakes,
         settings: &[(&str, &str)],
@@ -54,9 +53,8 @@ impl ClockHost {
         // which is 5 ms.
         let shared = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
         let clock = FakeTime::new(shared.path());
-        let network = Proxy::to(ensemble.port(0));
-        let servers = format!("127.0.0.1:{}{path}", network.port());
-        let home = instance(folder.path(), &servers, identity)
+        let (network, access) = registry.through_proxies();
+        let home = instance(folder.path(), access, identity)
             .with_clock(&clock)
             .with_peer("")
             .with("SNOWFLAKE_CEILING_AHEAD", "200ms")

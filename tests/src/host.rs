@@ -1,4 +1,4 @@
-//! A host whose daemon takes its worker ID from ZooKeeper. The daemon can be started, killed, frozen and
+//! A host whose daemon takes its worker ID from a registry. The daemon can be started, killed, frozen and
 //! reconfigured, while a client keeps asking it for snowflake IDs.
 
 mod client;
@@ -20,7 +20,9 @@ use crate::daemon::{Daemon, Ended, Home};
 use crate::faketime::FakeTime;
 use crate::load::SNOWFLAKE;
 use crate::raw::Raw;
+use crate::registry::RegistryAccess;
 use crate::unique_ids::UniqueIds;
+use crate::workers::instance;
 
 /// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -48,16 +50,11 @@ pub struct Host {
 
 impl Host {
     /// A host that registers as `identity`. Its timeouts are short, so that it notices within seconds
-    /// that it cannot reach ZooKeeper, and its peer port is any free one.
+    /// that it cannot reach the registry, and its peer port is any free one.
     #[must_use]
-    pub fn new(servers: &str, identity: &str, seen: &UniqueIds) -> Self {
+    pub fn new(registry: impl Into<RegistryAccess>, identity: &str, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let home = Home::new(folder.path())
-            .with_zookeeper(servers)
-            .with_peer("127.0.0.1:0")
-            .with("WORKER_IDENTITY", identity)
-            .with("ZOOKEEPER_SESSION_TIMEOUT", "2s")
-            .with("ZOOKEEPER_TIMEOUT", "500ms");
+        let home = instance(folder.path(), registry, identity);
         Self {
             name: identity.to_owned(),
             home,
@@ -253,6 +250,27 @@ impl Host {
     #[must_use]
     pub fn leafctl(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         self.home.run("leafctl", arguments)
+    }
+
+    /// As [`Self::leafctl`], again while the registry does not answer in time, as it may on a busy machine.
+    #[must_use]
+    pub fn leafctl_in_the_end(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let mut ended = self.leafctl(arguments);
+        self.wait_until("the registry answers leafd", || {
+            let is_late = ended.0 == Some(69) && ended.2.contains("RegistryUnavailable");
+            if is_late {
+                ended = self.leafctl(arguments);
+            }
+            !is_late
+        });
+        ended
+    }
+
+    /// Asserts that everything this host issued with a worker ID is older than what `after` issued.
+    pub fn is_followed_by(&self, after: &Self, worker: u64) {
+        let (last, first) = (self.issued()[&worker].last_ms, after.issued()[&worker].first_ms);
+        println!("worker ID {worker}: {} ms between its owners", first - last);
+        assert!(last < first, "{last} and {first}\n{self}{after}");
     }
 
     /// Waits until `holds` returns true. The message of a failure has the daemon's log.

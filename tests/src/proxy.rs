@@ -2,6 +2,7 @@
 //! connections. A mode is in force once the call that sets it has returned.
 
 mod line;
+mod proxies;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use line::{Line, reset};
+pub use proxies::Proxies;
 
 use crate::PATIENCE;
 
@@ -32,6 +34,8 @@ pub struct Proxy {
 #[derive(Debug, Clone, Copy)]
 struct Network {
     mode: Mode,
+    /// The port to which new connections lead.
+    target: u16,
     delay: Duration,
     /// How often all connections were cut. A connection compares this with the count when it began.
     cuts: u64,
@@ -48,7 +52,7 @@ enum Mode {
 }
 
 impl Proxy {
-    /// Starts a proxy that forwards everything to `port`.
+    /// Starts a proxy that forwards everything to `port`, at first.
     #[must_use]
     pub fn to(port: u16) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -57,6 +61,7 @@ impl Proxy {
         let own_port = listener.local_addr().expect("its number").port();
         let (network, seen) = watch::channel(Network {
             mode: Mode::Pass,
+            target: port,
             delay: Duration::ZERO,
             cuts: 0,
             losses: 0,
@@ -65,7 +70,7 @@ impl Proxy {
         let connections = Arc::new(AtomicUsize::new(0));
         let accepted = Arc::new(AtomicUsize::new(0));
         let counts = (Arc::clone(&connections), Arc::clone(&accepted));
-        let accepting = accept(listener, port, seen, counts);
+        let accepting = accept(listener, seen, counts);
         let thread = std::thread::spawn(move || runtime.block_on(accepting));
         Self { port: own_port, network, connections, accepted, thread: Some(thread) }
     }
@@ -120,6 +125,12 @@ impl Proxy {
         });
     }
 
+    /// Makes new connections lead to another port, as a virtual address does after a failover. Open ones
+    /// stay.
+    pub fn lead_to(&self, port: u16) {
+        self.network.send_modify(|network| network.target = port);
+    }
+
     /// Delays what clients send from now on. Answers are not delayed, so a round trip takes `delay`
     /// longer.
     pub fn delay(&self, delay: Duration) {
@@ -139,7 +150,6 @@ impl Drop for Proxy {
 /// Accepts connections until the proxy is dropped, which also ends them.
 async fn accept(
     listener: TcpListener,
-    port: u16,
     mut network: watch::Receiver<Network>,
     (count, ever): (Arc<AtomicUsize>, Arc<AtomicUsize>),
 ) {
@@ -168,7 +178,7 @@ async fn accept(
         };
         let count = Arc::clone(&count);
         connections.spawn(async move {
-            line.carry(client, port).await;
+            line.carry(client).await;
             count.fetch_sub(1, Ordering::SeqCst);
         });
     }

@@ -23,8 +23,9 @@ const WAIT: Duration = Duration::from_secs(10);
 
 /// The IDs of a test. Clones share them. Only one thread at a time may ask a daemon, since IDs have to
 /// be added in the order of their issue.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Snowflakes {
+    layout: Layout,
     seen: UniqueIds,
     /// The last ID by worker ID.
     last: Arc<Mutex<BTreeMap<u64, u64>>>,
@@ -41,7 +42,20 @@ pub struct Batch {
     pub last_ms: u64,
 }
 
+/// IDs of Leaf's layout.
+impl Default for Snowflakes {
+    fn default() -> Self {
+        Self::of(Layout::LEAF)
+    }
+}
+
 impl Snowflakes {
+    /// IDs of this layout.
+    #[must_use]
+    pub fn of(layout: Layout) -> Self {
+        Self { layout, seen: UniqueIds::default(), last: Arc::default() }
+    }
+
     /// Number of IDs.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -76,7 +90,8 @@ impl Snowflakes {
             self.add(*run);
             last = *run;
         }
-        let [(worker, first_ms), (_, last_ms)] = [first.first, last.first].map(decode);
+        let [(worker, first_ms), (_, last_ms)] =
+            [first.first, last.first].map(|id| self.decode(id));
         Batch { worker, first_ms, last_ms }
     }
 
@@ -88,14 +103,19 @@ impl Snowflakes {
     /// Adds a run of IDs.
     pub fn add(&self, run: Run) {
         self.seen.add_run(SNOWFLAKE, run.first, u64::from(run.count));
-        let (worker, ms) = decode(run.first);
+        let (worker, ms) = self.decode(run.first);
         let mut all = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let last = all.insert(worker, run.first + u64::from(run.count) - 1);
-        let before = last.map(decode);
+        let before = last.map(|id| self.decode(id));
         assert!(
             last.is_none_or(|last| last < run.first),
             "the time of worker ID {worker} went back to {ms}, from {before:?}"
         );
+    }
+
+    fn decode(&self, id: u64) -> (u64, u64) {
+        let decoded = self.layout.decode(id).expect("a snowflake ID");
+        (decoded.worker, decoded.unix_ms)
     }
 
     /// Gets `count` IDs, retrying until they come.
@@ -139,11 +159,6 @@ impl Snowflakes {
         serves_segments(home);
         error
     }
-}
-
-fn decode(id: u64) -> (u64, u64) {
-    let decoded = Layout::LEAF.decode(id).expect("a snowflake ID");
-    (decoded.worker, decoded.unix_ms)
 }
 
 /// Asserts that the daemon serves segment IDs.

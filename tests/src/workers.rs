@@ -1,4 +1,4 @@
-//! Daemons that take their worker IDs from ZooKeeper, and clients that ask them for snowflake IDs.
+//! Daemons that take their worker IDs from a registry, and clients that ask them for snowflake IDs.
 //! The clients record every ID and the worker ID in it.
 
 use std::collections::BTreeSet;
@@ -13,10 +13,11 @@ use crate::Background;
 use crate::daemon::Home;
 use crate::load::{Calls, Failures, SNOWFLAKE};
 use crate::raw::Raw;
+use crate::registry::RegistryAccess;
 use crate::unique_ids::UniqueIds;
 
 /// How long a test waits for anything here before it fails. No test measures time with it.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The deadline of one request.
 const CALL: Duration = Duration::from_secs(5);
@@ -25,15 +26,11 @@ const CALL: Duration = Duration::from_secs(5);
 const BATCH: [u32; 2] = [1000, 100_000];
 
 /// A daemon in `folder` that registers as `identity`. Its timeouts are short, so that it notices
-/// within seconds that it cannot reach ZooKeeper.
+/// within seconds that it cannot reach the registry.
 #[must_use]
-pub fn instance(folder: &Path, servers: &str, identity: &str) -> Home {
-    Home::new(folder)
-        .with_zookeeper(servers)
-        .with_peer("127.0.0.1:0")
-        .with("WORKER_IDENTITY", identity)
-        .with("ZOOKEEPER_SESSION_TIMEOUT", "2s")
-        .with("ZOOKEEPER_TIMEOUT", "500ms")
+pub fn instance(folder: &Path, registry: impl Into<RegistryAccess>, identity: &str) -> Home {
+    let home = Home::new(folder).with_peer("127.0.0.1:0").with("WORKER_IDENTITY", identity);
+    registry.into().apply_impatiently(home)
 }
 
 /// Asks the daemon in a folder, and its successors, for snowflake IDs. Cheap to clone.
@@ -118,7 +115,7 @@ impl SnowflakeCaller {
         }
     }
 
-    /// Waits until the daemon has reported to ZooKeeper once more.
+    /// Waits until the daemon has reported to the registry once more.
     pub fn reports(&self) {
         let began = Instant::now();
         self.wait_status("a report", |status| {
@@ -127,9 +124,9 @@ impl SnowflakeCaller {
         });
     }
 
-    /// Waits until a report to ZooKeeper has failed.
+    /// Waits until a report to the registry has failed.
     pub fn is_cut_off(&self) {
-        self.wait_status("no ZooKeeper", |status| !status.registry_error.is_empty());
+        self.wait_status("no registry", |status| !status.registry_error.is_empty());
     }
 }
 

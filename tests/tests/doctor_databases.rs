@@ -71,7 +71,8 @@ fn of(database: &Database) -> Examined {
 }
 
 fn a_database_that_is_set_up_right_has_no_findings(kind: Kind) {
-    let database = Database::start_with(kind, Extra { arguments: durable(kind), files: &[] });
+    let database =
+        Database::start_with(kind, Extra { arguments: durable(kind), ..Extra::default() });
     set_up(&database);
     let (_folder, home) = home(&database);
     let _daemon = home.start();
@@ -235,14 +236,15 @@ impl Drop for Killed {
 #[test]
 fn a_mariadb_whose_replica_nobody_waits_for_is_a_warning() {
     let log = ["--log-bin=bin", "--server-id=1", "--innodb-flush-log-at-trx-commit=1"];
-    let primary = Database::start_with(Kind::MariaDb, Extra { arguments: &log, files: &[] });
+    let primary =
+        Database::start_with(Kind::MariaDb, Extra { arguments: &log, ..Extra::default() });
     set_up(&primary);
     let (_folder, home) = home(&primary);
     examine(&home).finds("store-durability", "warn", "sync_binlog = 0");
     examine(&home).finds("store-replication", "ok", "");
     primary.sql("CREATE USER copy IDENTIFIED BY 'copy'");
     primary.sql("GRANT REPLICATION SLAVE ON *.* TO copy");
-    let replica = Extra { arguments: &["--server-id=2"], files: &[] };
+    let replica = Extra { arguments: &["--server-id=2"], ..Extra::default() };
     let replica = Database::start_with(Kind::MariaDb, replica);
     let mut session = replica.session();
     session.execute(&format!(

@@ -172,7 +172,8 @@ fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestS
 
 #[test]
 fn mariadbs_default_isolation_binlog_and_autocommit_do_not_matter() {
-    let extra = Extra { files: &[], arguments: &["--log-bin=binlog", "--binlog-format=STATEMENT"] };
+    let extra =
+        Extra { arguments: &["--log-bin=binlog", "--binlog-format=STATEMENT"], ..Extra::default() };
     let bench = TestStore::on(Database::start_with(Kind::MariaDb, extra));
     assert_eq!(bench.query("SELECT @@log_bin, @@binlog_format")[0][0].as_deref(), Some("1"));
     for isolation in ["SERIALIZABLE", "READ UNCOMMITTED", "READ COMMITTED"] {

@@ -58,7 +58,10 @@ impl Authority {
                 &["-c", "ssl=on", "-c", "ssl_cert_file=tls.pem", "-c", "ssl_key_file=tls.key"]
             }
         };
-        let bench = TestStore::on(Database::start_with(kind, Extra { files: &files, arguments }));
+        let bench = TestStore::on(Database::start_with(
+            kind,
+            Extra { files: &files, arguments, clock: None },
+        ));
         bench.create_table();
         bench.insert("orders", "1", "10");
         bench

@@ -1,5 +1,5 @@
-//! The clocks of instances with worker IDs from ZooKeeper are stepped: while they run and while they
-//! are down, with and without ZooKeeper, with and without their state. No ID comes twice, and no worker
+//! The clocks of instances with worker IDs from a registry are stepped: while they run and while they
+//! are down, with and without the registry, with and without their state. No ID comes twice, and no worker
 //! ID's time goes back.
 
 use std::collections::BTreeSet;
@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leaf_client::{Error, blocking};
-use leafd_tests::Ensemble;
 use leafd_tests::clock_host::{ClockHost, How, START_WAIT};
 use leafd_tests::daemon::Home;
 use leafd_tests::faketime::FakeTime;
+use leafd_tests::registry::RegistryKind;
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
+use leafd_tests::{TestRegistry, on_every_registry};
 
 const HOUR: i64 = 3_600_000;
 const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
@@ -22,7 +23,7 @@ const STEPS: [i64; 8] = [3, -3, 6, -6, 4000, -4000, HOUR, -HOUR];
 /// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How the daemon ends, whether it can reach ZooKeeper meanwhile, and whether its state directory is
+/// How the daemon ends, whether it can reach the registry meanwhile, and whether its state directory is
 /// lost.
 type Case = (How, bool, bool);
 
@@ -94,11 +95,11 @@ impl Lane {
         println!("{:>8} ms, {case:?}: {:.1?}", self.step, began.elapsed());
     }
 
-    /// Without its state it gets a new worker ID, and none until it reaches ZooKeeper.
+    /// Without its state it gets a new worker ID, and none until it reaches the registry.
     fn begins_anew(&self, reachable: bool) {
         if !reachable {
             let ClockHost { home, all, network, .. } = &self.host;
-            all.is_refused(home, ErrorCode::WorkerUnavailable, "ZooKeeper has to give one");
+            all.is_refused(home, ErrorCode::WorkerUnavailable, "has to give one");
             network.pass();
         }
     }
@@ -169,10 +170,14 @@ impl Lane {
     }
 }
 
-#[test]
-fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_state() {
-    let ensemble = Ensemble::shared();
-    let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
+on_every_registry! {
+    no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_state,
+}
+
+fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_state(
+    kind: &'static dyn RegistryKind,
+) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::default());
     let lanes = STEPS.iter().flat_map(|&step| {
         let mut cases = CASES;
         fastrand::shuffle(&mut cases);
@@ -182,9 +187,9 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
         [(step, "a", first.to_vec()), (step, "b", second.to_vec())]
     });
     let lanes = lanes.map(|(step, half, cases)| {
-        let (tree, all) = (tree.clone(), all.clone());
+        let (registry, all) = (registry.clone(), all.clone());
         let lane = move || {
-            let host = ClockHost::start(ensemble, &tree, &format!("host{step}{half}"), &all, &[]);
+            let host = ClockHost::start(&registry, &format!("host{step}{half}"), &all, &[]);
             let mut lane = Lane { host, step, offset: 0, workers: BTreeSet::new() };
             cases.into_iter().for_each(|case| lane.goes_through(case));
             lane.workers
@@ -196,7 +201,8 @@ fn no_id_comes_twice_whichever_way_clocks_step_with_or_without_zookeeper_and_sta
     let different: BTreeSet<u64> = workers.iter().copied().collect();
     assert_eq!(different.len(), workers.len(), "two hosts had one worker ID: {workers:?}");
     println!(
-        "{} steps, {} worker IDs, {} snowflake IDs",
+        "{}: {} steps, {} worker IDs, {} snowflake IDs",
+        kind.name(),
         STEPS.len() * CASES.len(),
         workers.len(),
         all.count()

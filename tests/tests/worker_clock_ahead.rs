@@ -2,16 +2,18 @@
 //! or when it is cut off. What counts is the latest time that it may have used.
 
 use std::thread::Builder;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use leaf_client::wire::{ErrorCode, SnowflakeState};
-use leafd_tests::Ensemble;
 use leafd_tests::clock_host::{ClockHost, How};
+use leafd_tests::registry::RegistryKind;
 use leafd_tests::snowflakes::{Batch, Snowflakes};
-use leafd_tests::zookeeper::Tree;
-use leafd_tests::zookeeper::java_leaf::records;
+use leafd_tests::{TestRegistry, on_every_registry};
 
 const HOUR: i64 = 3_600_000;
+
+/// Two worker IDs.
+const TWO: &str = "41/1/21@1288834974657/1ms";
 
 /// Length of the stretch of time that comes twice, in ms: far more than a busy machine delays an answer.
 const STRETCH: i64 = 60_000;
@@ -31,16 +33,25 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap()
 }
 
-#[test]
-fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hour() {
-    let ensemble = Ensemble::shared();
-    let (tree, all) = (ensemble.fresh_path(), Snowflakes::default());
+on_every_registry! {
+    losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hour,
+    a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over,
+    the_fence_does_not_depend_on_the_wall_clock,
+    a_clock_that_jumped_past_the_limit_and_back_costs_no_time,
+    a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in_the_tree,
+    with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_start_once_it_is_right,
+}
+
+fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hour(
+    kind: &'static dyn RegistryKind,
+) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::default());
     let cases = [true, false].map(|up| [How::Killed, How::Stopped].map(|how| (how, up)));
     let hosts = cases.concat().into_iter().map(|(how, reachable)| {
-        let (tree, all) = (tree.clone(), all.clone());
+        let (registry, all) = (registry.clone(), all.clone());
         let host = move || {
             let identity = format!("{how:?}-{reachable}");
-            let mut host = ClockHost::start(ensemble, &tree, &identity, &all, &[]);
+            let mut host = ClockHost::start(&registry, &identity, &all, &[]);
             let right = host.works();
             if !reachable {
                 host.network.cut();
@@ -66,16 +77,17 @@ fn losing_the_state_while_the_clock_is_an_hour_ahead_repeats_nothing_in_that_hou
     });
     let hosts: Vec<_> = hosts.collect();
     let workers: Vec<_> = hosts.into_iter().map(|host| host.join().unwrap()).collect();
-    println!("worker IDs {workers:?}, {} snowflake IDs", all.count());
+    println!("{}: worker IDs {workers:?}, {} snowflake IDs", kind.name(), all.count());
     assert!(all.count() > 5000);
 }
 
-#[test]
-fn a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over() {
-    let ensemble = Ensemble::shared();
-    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
-    let host = |name| ClockHost::start(ensemble, &path, name, &all, &settings);
+fn a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over(
+    kind: &'static dyn RegistryKind,
+) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::of(TWO.parse().unwrap()));
+    let settings =
+        [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s"), ("SNOWFLAKE_LAYOUT", TWO)];
+    let host = |name| ClockHost::start(&registry, name, &all, &settings);
     let (mut ahead, mut right) = (host("ahead"), host("right"));
     let workers = [&ahead, &right].map(|host| host.works().worker);
     ahead.clock.set_offset_ms(HOUR);
@@ -86,38 +98,27 @@ fn a_takeover_waits_until_the_times_that_a_fast_clock_may_have_used_are_over() {
         host.loses_its_state();
     }
     ahead.clock.set_offset_ms(0);
-    // 20 s by ZooKeeper's clock.
-    let tree = ensemble.tree().with_session_timeout(Duration::from_secs(40));
-    tree.create(&format!("{path}/end"), b"");
-    let end = tree.get(&format!("{path}/end")).unwrap().mtime;
-    loop {
-        tree.set(&format!("{path}/end"), b"");
-        let now = tree.get(&format!("{path}/end")).unwrap().mtime;
-        if now - end > 20_000 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    ahead.starts();
     right.starts();
-    let again = [&ahead, &right].map(|host| host.works().worker);
-    println!("worker IDs {workers:?}, then {again:?}; {} snowflake IDs", all.count());
-    assert_eq!(again[1], workers[1], "the worker ID of the host with the right clock is free");
-    assert!(!workers.contains(&again[0]), "the hour that the fast clock used is not over");
-    // A Java Leaf can read the record of the takeover.
-    let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
-    assert_eq!(records(&below, "leaf").unwrap().len(), 3);
+    assert_eq!(right.works().worker, workers[1], "that of the host with the right clock is free");
+    ahead.starts();
+    let taken =
+        "all 2 worker IDs of the layout are taken, 1 of them live; the next can be reclaimed in";
+    let error = all.is_refused(&ahead.home, ErrorCode::WorkerUnavailable, taken);
+    let (_, seconds) = error.message.split_once(" reclaimed in ").unwrap();
+    let seconds: u64 = seconds.split_once(" s.").unwrap().0.parse().unwrap();
+    println!("{}: {seconds} s of the hour are left; {} snowflake IDs", kind.name(), all.count());
+    assert!((1800..=3700).contains(&seconds), "the hour that the fast clock used is not over");
+    // The record of the takeover is one that Java Leaf can read.
+    assert_eq!(registry.workers().len(), 2);
     assert!(all.count() > 1000);
 }
 
-#[test]
-fn the_fence_does_not_depend_on_the_wall_clock() {
-    let ensemble = Ensemble::shared();
-    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
+fn the_fence_does_not_depend_on_the_wall_clock(kind: &'static dyn RegistryKind) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::default());
     // The clock jumps past the reported limit, though no time has passed: requests wait for a report.
-    let mut host = ClockHost::start(ensemble, &path, "jumps", &all, &[]);
+    let mut host = ClockHost::start(&registry, "jumps", &all, &[]);
     let settings = [("WORKER_RECLAIM_AFTER", "20s"), ("WORKER_FENCE_AFTER", "10s")];
-    let late = ClockHost::start(ensemble, &path, "late", &all, &settings);
+    let late = ClockHost::start(&registry, "late", &all, &settings);
     let before = host.works();
     late.works();
     for jump in 1..=5 {
@@ -139,15 +140,13 @@ fn the_fence_does_not_depend_on_the_wall_clock() {
     all.is_refused(&late.home, ErrorCode::WorkerUnavailable, "has not taken a report for 10 s");
     late.network.pass();
     late.works();
-    println!("{} snowflake IDs", all.count());
+    println!("{}: {} snowflake IDs", kind.name(), all.count());
     assert!(all.count() > 1000);
 }
 
-#[test]
-fn a_clock_that_jumped_past_the_limit_and_back_costs_no_time() {
-    let ensemble = Ensemble::shared();
-    let all = Snowflakes::default();
-    let host = ClockHost::start(ensemble, &ensemble.fresh_path(), "jumps", &all, &[]);
+fn a_clock_that_jumped_past_the_limit_and_back_costs_no_time(kind: &'static dyn RegistryKind) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::default());
+    let host = ClockHost::start(&registry, "jumps", &all, &[]);
     let before = host.works();
     host.network.cut();
     host.clock.set_offset_ms(13 * HOUR);
@@ -161,13 +160,12 @@ fn a_clock_that_jumped_past_the_limit_and_back_costs_no_time() {
     all.caller(&host.home).wait_status("serving", |status| status.state == SnowflakeState::Serving);
 }
 
-#[test]
-fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in_the_tree() {
-    let ensemble = Ensemble::shared();
-    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let mut host = ClockHost::start(ensemble, &path, "blip", &all, &[]);
+fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in_the_tree(
+    kind: &'static dyn RegistryKind,
+) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::default());
+    let mut host = ClockHost::start(&registry, "blip", &all, &[]);
     let before = host.works();
-    let below = Tree::at(&format!("127.0.0.1:{}{path}", ensemble.port(0)));
     for how in [How::Running, How::Killed, How::Stopped] {
         host.clock.set_offset_ms(HOUR);
         if how != How::Running {
@@ -178,8 +176,8 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
         all.caller(&host.home).reports();
         all.caller(&host.home).reports();
         let limit = i64::try_from(now_ms()).unwrap() + 60_000;
-        for record in records(&below, "leaf").unwrap() {
-            assert!(record.endpoint.timestamp < limit, "{how:?}: {record:?}");
+        for row in registry.workers() {
+            assert!(row.endpoint.timestamp < limit, "{how:?}: {row:?}");
         }
         host.ends(How::Killed);
         host.clock.set_offset_ms(0);
@@ -196,11 +194,11 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
     }
 }
 
-#[test]
-fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_start_once_it_is_right() {
-    let ensemble = Ensemble::shared();
-    let (path, all) = (ensemble.fresh_path(), Snowflakes::default());
-    let mut host = ClockHost::start(ensemble, &path, "early", &all, &[]);
+fn with_a_clock_before_the_epoch_segments_are_served_and_snowflakes_start_once_it_is_right(
+    kind: &'static dyn RegistryKind,
+) {
+    let (registry, all) = (TestRegistry::shared(kind), Snowflakes::default());
+    let mut host = ClockHost::start(&registry, "early", &all, &[]);
     let before = host.works();
     for is_lost in [false, true] {
         host.ends(How::Killed);

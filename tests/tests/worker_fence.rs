@@ -1,4 +1,4 @@
-//! An instance is cut off from ZooKeeper: it stops issuing before its worker ID can be taken over,
+//! An instance is cut off from the registry: it stops issuing before its worker ID can be taken over,
 //! whether it runs, is frozen or is restarted, and resumes when it is back.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -7,8 +7,9 @@ use leaf_client::Layout;
 use leaf_client::wire::ErrorCode;
 use leafd_tests::daemon::Home;
 use leafd_tests::load::SNOWFLAKE;
+use leafd_tests::registry::RegistryKind;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
-use leafd_tests::{Daemon, Ensemble, Proxy, UniqueIds};
+use leafd_tests::{Daemon, Proxies, TestRegistry, UniqueIds, on_every_registry};
 
 /// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,22 +21,22 @@ const SOON: Duration = Duration::from_secs(5);
 struct Fenced {
     customer: SnowflakeCaller,
     home: Home,
-    proxies: Vec<Proxy>,
+    network: Proxies,
     daemon: Daemon,
     worker: u64,
     _folder: tempfile::TempDir,
 }
 
 impl Fenced {
-    fn start(ensemble: &Ensemble, number: u32, seen: &UniqueIds) -> Self {
+    fn start(registry: &TestRegistry, number: u32, seen: &UniqueIds) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (proxies, servers) = ensemble.through_proxies();
-        let home = instance(folder.path(), &servers, &format!("host-{number}"))
+        let (network, access) = registry.through_proxies();
+        let home = instance(folder.path(), access, &format!("host-{number}"))
             .with("WORKER_FENCE_AFTER", "10s")
             .with("WORKER_RECLAIM_AFTER", "20s");
         let customer = SnowflakeCaller::of(&home, seen);
         let daemon = home.start();
-        Self { customer, home, proxies, daemon, worker: 0, _folder: folder }
+        Self { customer, home, network, daemon, worker: 0, _folder: folder }
     }
 
     fn is_fenced(&self) {
@@ -49,11 +50,17 @@ impl Fenced {
     }
 }
 
-#[test]
-fn an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_resumes_later() {
-    let ensemble = Ensemble::single();
+on_every_registry! {
+    an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_resumes_later,
+}
+
+fn an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_resumes_later(
+    kind: &'static dyn RegistryKind,
+) {
+    // Nobody disturbs the servers, only the way to them.
+    let registry = TestRegistry::shared(kind);
     let seen = UniqueIds::default();
-    let start = |number| Fenced::start(&ensemble, number, &seen);
+    let start = |number| Fenced::start(&registry, number, &seen);
     let [mut steady, mut killed, mut asleep] = [1, 2, 3].map(start);
     for instance in [&mut steady, &mut killed, &mut asleep] {
         instance.worker = instance.customer.gets(1000);
@@ -62,7 +69,7 @@ fn an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_
         instance.customer.reports();
     }
     for instance in [&steady, &killed, &asleep] {
-        instance.proxies.iter().for_each(Proxy::cut);
+        instance.network.cut();
     }
     killed.daemon.kill();
     killed.daemon = killed.home.start();
@@ -99,10 +106,10 @@ fn an_instance_cut_off_for_too_long_stops_before_its_worker_id_can_be_taken_and_
     let last_ms = Layout::LEAF.decode(seen.highest(SNOWFLAKE).unwrap()).unwrap().unix_ms;
     let limit_ms = limits.into_iter().max().unwrap();
     assert!(last_ms < limit_ms, "{last_ms}, {limits:?}");
-    for Fenced { customer, proxies, daemon, worker, .. } in [steady, killed, asleep] {
-        proxies.iter().for_each(Proxy::pass);
+    for Fenced { customer, network, daemon, worker, .. } in [steady, killed, asleep] {
+        network.pass();
         assert_eq!(customer.gets(1000), worker, "nobody else wanted it");
         daemon.stop();
     }
-    println!("{} IDs before and after the fence", seen.count(SNOWFLAKE));
+    println!("{}: {} IDs before and after the fence", kind.name(), seen.count(SNOWFLAKE));
 }

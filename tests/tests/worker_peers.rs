@@ -6,9 +6,16 @@ use std::time::Instant;
 use leaf_client::wire::{ErrorCode, SnowflakeState};
 use leafd_tests::daemon::{Ended, Home};
 use leafd_tests::faketime::FakeTime;
+use leafd_tests::registry::{RegistryAccess, RegistryKind};
 use leafd_tests::snowflakes::{Snowflakes, serves_segments};
-use leafd_tests::{Daemon, Ensemble};
+use leafd_tests::{Daemon, TestRegistry, on_every_registry};
 use tempfile::TempDir;
+
+on_every_registry! {
+    a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_right,
+    unreachable_peers_cause_a_warning_and_no_refusal,
+    a_hanging_peer_delays_a_start_by_no_more_than_its_turn,
+}
 
 /// An instance with its own clock and its own address, as on a host of its own.
 struct Instance {
@@ -20,20 +27,23 @@ struct Instance {
 }
 
 impl Instance {
-    fn new(servers: &str, all: &Snowflakes, settings: &[(&str, &str)]) -> Self {
+    fn new(access: &RegistryAccess, all: &Snowflakes) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock = FakeTime::new(folder.path());
         let [b, c, d] = [fastrand::u8(1..250), fastrand::u8(..), fastrand::u8(1..250)];
         let ip = format!("127.{b}.{c}.{d}");
-        let home = Home::new(folder.path())
+        let home = access
+            .apply_impatiently(Home::new(folder.path()))
             .with_clock(&clock)
-            .with_zookeeper(servers)
             .with_peer(&format!("{ip}:8735"))
             .with("PEER_ADVERTISE", &ip)
-            .with("ZOOKEEPER_TIMEOUT", "500ms")
             .with("SNOWFLAKE_CEILING_AHEAD", "200ms");
-        let home = settings.iter().fold(home, |home, (key, value)| home.with(key, value));
         Self { home, clock, daemon: None, all: all.clone(), _folder: folder }
+    }
+
+    fn with(mut self, key: &str, value: &str) -> Self {
+        self.home = self.home.with(key, value);
+        self
     }
 
     /// Starts it with a clock that is this many ms ahead.
@@ -77,12 +87,11 @@ fn is_about(ms: Option<i64>, expected_ms: i64) -> bool {
     ms.is_some_and(|ms| ms.abs_diff(expected_ms) < 1000)
 }
 
-#[test]
-fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_right() {
-    let ensemble = Ensemble::shared();
-    let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
-    let settings = [("ZOOKEEPER_SESSION_TIMEOUT", "2s")];
-    let new = || Instance::new(&servers, &all, &settings);
+fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_right(
+    kind: &'static dyn RegistryKind,
+) {
+    let (access, all) = (TestRegistry::shared(kind).access(), Snowflakes::default());
+    let new = || Instance::new(&access, &all);
     let mut others = [new(), new(), new()];
     others.iter_mut().for_each(|other| other.starts(0));
     let workers: Vec<u64> = others.iter().map(Instance::works).collect();
@@ -141,15 +150,13 @@ fn a_clock_that_differs_from_the_mean_of_the_others_is_refused_until_it_is_set_r
     assert!(all.count() > 5000);
 }
 
-#[test]
-fn unreachable_peers_cause_a_warning_and_no_refusal() {
-    let ensemble = Ensemble::shared();
-    let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
+fn unreachable_peers_cause_a_warning_and_no_refusal(kind: &'static dyn RegistryKind) {
+    let (access, all) = (TestRegistry::shared(kind).access(), Snowflakes::default());
     // Nothing listens on that port.
-    let mut elsewhere = Instance::new(&servers, &all, &[("PEER_ADVERTISE", "127.0.0.1:1")]);
+    let mut elsewhere = Instance::new(&access, &all).with("PEER_ADVERTISE", "127.0.0.1:1");
     elsewhere.starts(0);
     let first = elsewhere.works();
-    let mut second = Instance::new(&servers, &all, &[]);
+    let mut second = Instance::new(&access, &all);
     second.starts(7000);
     assert_ne!(second.works(), first);
     second.home.log().wait_for("no other instance has told its time");
@@ -159,17 +166,16 @@ fn unreachable_peers_cause_a_warning_and_no_refusal() {
     assert!(all.count() > 1000);
 }
 
-#[test]
-fn a_hanging_peer_delays_a_start_by_no_more_than_its_turn() {
-    let ensemble = Ensemble::shared();
-    let (servers, all) = (ensemble.fresh_chroot(), Snowflakes::default());
-    let settings = [("ZOOKEEPER_SESSION_TIMEOUT", "60s")];
-    let mut others = [(); 2].map(|()| Instance::new(&servers, &all, &settings));
+fn a_hanging_peer_delays_a_start_by_no_more_than_its_turn(kind: &'static dyn RegistryKind) {
+    let (access, all) = (TestRegistry::shared(kind).access(), Snowflakes::default());
+    // The one that hangs stays registered.
+    let new = || Instance::new(&access, &all).with(&access.key("SESSION_TIMEOUT"), "60s");
+    let mut others = [new(), new()];
     others.iter_mut().for_each(|other| other.starts(0));
     for other in &others {
         other.works();
     }
-    let mut third = Instance::new(&servers, &all, &settings);
+    let mut third = new();
     let hanging = others[0].daemon.as_ref().unwrap();
     hanging.freeze();
     third.starts(0);

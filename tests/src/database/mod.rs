@@ -4,11 +4,13 @@
 mod mariadb;
 mod postgres;
 mod product;
+mod replica;
 mod server;
 mod session;
 mod template;
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +19,8 @@ pub use session::{Rows, Session};
 use product::Product;
 use server::Server;
 
+use crate::binaries::{program, without_settings};
+use crate::faketime::FakeTime;
 use crate::log::Log;
 
 /// The kind of a database server.
@@ -47,6 +51,8 @@ pub struct Extra<'a> {
     pub files: &'a [(&'a str, &'a str)],
     /// Arguments that follow its other arguments and override them.
     pub arguments: &'a [&'a str],
+    /// A clock for its time of day. Its account has to be able to read the clock's file.
+    pub clock: Option<&'a FakeTime>,
 }
 
 /// Runs functions that take a [`Kind`] as tests on every kind of database.
@@ -188,6 +194,19 @@ impl Database {
     /// Creates Leaf's table with these statements. The user `leaf` may read and write it.
     pub fn create_table_with(&self, ddl: &str) {
         self.sql(ddl);
+    }
+
+    /// Creates all tables that `leafd schema` prints, with the rights on those of worker IDs.
+    pub fn create_worker_tables(&self) {
+        let mut schema = Command::new(program("leafd"));
+        without_settings(&mut schema);
+        let printed = schema.args(["schema", self.server.product().name()]).output();
+        let printed = printed.expect("leafd starts");
+        assert!(printed.status.success(), "{printed:?}");
+        self.sql(&String::from_utf8(printed.stdout).expect("text"));
+        for table in ["leafd_worker", "leafd_worker_fleet"] {
+            self.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO leaf"));
+        }
     }
 
     /// Adds the row of a tag.

@@ -19,7 +19,7 @@ host  all all 127.0.0.1/32 scram-sha-256
 pub(crate) struct Postgres;
 
 /// A program of the newest installed version. Debian keeps them out of the PATH.
-fn program(name: &str) -> Command {
+pub(super) fn program(name: &str) -> Command {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let number = |path: &PathBuf| -> Option<u32> { path.file_name()?.to_str()?.parse().ok() };
     let newest = versions.map(|version| version.path()).max_by_key(number);

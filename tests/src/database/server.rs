@@ -1,11 +1,13 @@
 //! A database server: its process and its data.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::product::Product;
 use super::session::Session;
 use super::{Extra, template};
 use crate::PATIENCE;
+use crate::faketime::FakeTime;
 use crate::instance::{Home, Port, Process};
 use crate::log::Log;
 
@@ -19,6 +21,8 @@ pub(crate) struct Server {
     port: Port,
     process: Process,
     arguments: Vec<String>,
+    /// Its environment.
+    variables: Vec<(String, String)>,
 }
 
 impl std::fmt::Debug for dyn Product {
@@ -35,14 +39,24 @@ impl Server {
         for (name, content) in extra.files {
             home.write(name, content);
         }
-        Self::serve(product, home, extra.arguments)
+        let variables = extra.clock.map(FakeTime::variables).unwrap_or_default();
+        Self::serve_with(product, home, extra.arguments, variables)
     }
 
     /// Starts a server on the data in a folder.
     pub(crate) fn serve(product: &'static dyn Product, home: Home, arguments: &[&str]) -> Self {
+        Self::serve_with(product, home, arguments, Vec::new())
+    }
+
+    fn serve_with(
+        product: &'static dyn Product,
+        home: Home,
+        arguments: &[&str],
+        variables: Vec<(String, String)>,
+    ) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         let process = Process::new(product.name(), home);
-        let server = Self { product, port: Port::reserve(), process, arguments };
+        let server = Self { product, port: Port::reserve(), process, arguments, variables };
         if let Err(log) = server.try_start() {
             panic!("{} does not start\n{log}", product.name());
         }
@@ -53,7 +67,7 @@ impl Server {
     fn try_start(&self) -> Result<(), Log<'static>> {
         let mut command = self.product.serve(self.home().folder(), self.port());
         command.args(&self.arguments);
-        self.process.spawn(command);
+        self.process.spawn(with_variables(&self.variables, command));
         let began = Instant::now();
         while !self.is_ready() {
             if self.process.has_ended() {
@@ -140,6 +154,17 @@ impl Server {
             panic!("{} does not start again\n{log}", self.product.name());
         }
     }
+}
+
+/// The home gives every program a clean environment, so `env` sets the variables.
+fn with_variables(variables: &[(String, String)], command: Command) -> Command {
+    if variables.is_empty() {
+        return command;
+    }
+    let mut env = Command::new("env");
+    env.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
+    env.arg(command.get_program()).args(command.get_args());
+    env
 }
 
 impl Drop for Server {

@@ -53,7 +53,7 @@ fn make(product: &'static dyn Product, to: &Path) {
     copy_folder(&server.home().data(), to);
 }
 
-fn run(home: &Home, mut command: Command) -> Vec<u8> {
+pub(super) fn run(home: &Home, mut command: Command) -> Vec<u8> {
     let output = home.settle(&mut command).stderr(Stdio::piped()).output();
     let output = output.unwrap_or_else(|error| panic!("{}", home.cannot_start(&command, &error)));
     assert!(

@@ -50,15 +50,15 @@ impl Line {
         now.mode == Mode::Pass && now.losses == self.losses
     }
 
-    /// Carries everything between `client` and the server at `port`, until the end of both
+    /// Carries everything between `client` and the server, until the end of both
     /// directions or a cut.
-    pub(super) async fn carry(self, client: TcpStream, port: u16) {
+    pub(super) async fn carry(self, client: TcpStream) {
         let mut network = self.network.clone();
         let cut = network.wait_for(|network| network.cuts != self.cuts);
         tokio::pin!(cut);
         let server = tokio::select! {
             _ = &mut cut => return reset(&client),
-            server = self.connect(port) => server,
+            server = self.connect() => server,
         };
         let Ok(server) = server else { return reset(&client) };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
@@ -75,9 +75,10 @@ impl Line {
     }
 
     /// Connects to the server once the network lets something flow.
-    async fn connect(&self, port: u16) -> std::io::Result<TcpStream> {
+    async fn connect(&self) -> std::io::Result<TcpStream> {
         let mut network = self.network.clone();
         let _ = network.wait_for(|network| self.flows(network)).await;
+        let port = network.borrow().target;
         TcpStream::connect(("127.0.0.1", port)).await
     }
 

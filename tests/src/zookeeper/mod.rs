@@ -37,6 +37,20 @@ pub struct Backup {
     name: String,
 }
 
+impl Backup {
+    /// The backup of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned() }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 impl Ensemble {
     /// Starts one server for this test alone, with an empty tree. It needs Debian's packages
     /// `zookeeper` and `default-jre-headless`.
