@@ -4,8 +4,8 @@
 //! the fleet's row, which puts all of these in one order. A report changes its own rows alone, by their versions,
 //! and so waits for nobody.
 
+use super::calls::SessionCore;
 use super::link::{Link, Trouble, Value};
-use super::session::SessionCore;
 use crate::worker::claim::name::NodeName;
 use crate::worker::claim::record::{self, FleetRecord, LeafRecord};
 use crate::worker::claim::write::{Key, RegistryRecord, RegistryWrite};

@@ -4,6 +4,7 @@
 //! [decision 040](../../../../../docs/decisions/040-worker-ids-in-a-database.md).
 
 mod access;
+mod calls;
 mod commit;
 mod link;
 mod markers;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde::de::DeserializeOwned;
 
+use super::calls::{SessionCore, lock};
 use super::link::{Link, Trouble, Value};
 use super::markers::Beat;
-use super::session::{SessionCore, lock};
 use crate::worker::claim::name::NodeName;
 use crate::worker::claim::record;
 use crate::worker::claim::view::{Versioned, WorkerEntry};

@@ -1,22 +1,18 @@
-//! A session with the registry's database: one connection, whose calls follow each other, each with a time
-//! limit. A call that has begun goes on if nobody waits for it any more, so that a stop does not cost the
-//! connection. After a failure the session has ended, and its connection is never used again.
+//! A session with the registry's database, over one connection. After a failure it has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use tokio::task::AbortHandle;
 
 use super::access::DatabaseAccess;
+use super::calls::{Reply, SessionCore, lock, no_answer};
 use super::commit;
 use super::link::{Link, Trouble, Value};
-use super::markers::MarkerWatch;
 use super::reading::Row;
 use super::statements::{SqlKind, Statements};
 use crate::environment::Environment;
-use crate::state::mark::FileMark;
 use crate::worker::claim::name::NodeName;
 use crate::worker::claim::quiet::Vantage;
 use crate::worker::claim::record::{FleetRecord, FreeRecord, LeafRecord, LiveRecord};
@@ -29,30 +25,9 @@ use crate::worker::registry::{
 /// How often leafd looks for markers of instances that have gone, which it removes.
 const CLEANING: Duration = Duration::from_secs(60);
 
-pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Trouble>>;
-
 pub(crate) struct DatabaseSession {
     core: Arc<SessionCore>,
     keeper: AbortHandle,
-}
-
-pub(super) struct SessionCore {
-    pub(super) access: DatabaseAccess,
-    pub(super) statements: Statements,
-    pub(super) environment: Environment,
-    /// Its name. No other session has it.
-    pub(super) id: i64,
-    /// Empty after a failure.
-    link: tokio::sync::Mutex<Option<Link>>,
-    is_open: AtomicBool,
-    disturbances: AtomicU64,
-    /// The file that was opened.
-    file: Option<FileMark>,
-    pub(super) markers: Mutex<MarkerWatch>,
-    /// The path of this session's own live marker.
-    own: Mutex<Option<String>>,
-    /// When it had its last beat (ms since the boot).
-    beaten_ms: AtomicU64,
 }
 
 impl Drop for DatabaseSession {
@@ -161,94 +136,6 @@ async fn keep(core: Arc<SessionCore>) {
 }
 
 impl SessionCore {
-    /// How long a beat of this session lasts (ms).
-    pub(super) fn lasts_ms(&self) -> i64 {
-        i64::try_from(self.access.session_timeout.as_millis()).unwrap_or(i64::MAX)
-    }
-
-    /// Makes a call, as one transaction: behind a pooler, a transaction has one connection to the server.
-    async fn call<T: Send + 'static>(
-        self: Arc<Self>,
-        writes: bool,
-        work: impl for<'a> FnOnce(&'a Self, &'a mut Link) -> Reply<'a, T> + Send + 'static,
-    ) -> Result<T, RegistryError> {
-        let this = Arc::clone(&self);
-        let call = tokio::spawn(async move {
-            let mut slot = this.link.lock().await;
-            let Some(mut link) = slot.take() else {
-                return Err(this.over("the connection has ended"));
-            };
-            let limit = this.access.timeout;
-            let transaction = this.transaction(&mut link, writes, work);
-            match tokio::time::timeout(limit, transaction).await {
-                Ok(Ok(value)) => {
-                    *slot = Some(link);
-                    Ok(value)
-                }
-                Ok(Err(Trouble::Conflict)) => {
-                    *slot = Some(link);
-                    Err(RegistryError::Conflict)
-                }
-                Ok(Err(Trouble::Failed(why))) => Err(this.over(&why)),
-                Err(_) => Err(this.over(&no_answer(limit))),
-            }
-        });
-        call.await.unwrap_or_else(|error| Err(self.over(&error.to_string())))
-    }
-
-    async fn transaction<T>(
-        &self,
-        link: &mut Link,
-        writes: bool,
-        work: impl for<'a> FnOnce(&'a Self, &'a mut Link) -> Reply<'a, T>,
-    ) -> Result<T, Trouble> {
-        link.run(self.statements.begin(writes)).await?;
-        let outcome = work(self, link).await;
-        let end = match outcome {
-            Ok(_) => "COMMIT",
-            Err(Trouble::Conflict) => "ROLLBACK",
-            Err(_) => return outcome,
-        };
-        self.is_still_the_one(link).await?;
-        link.run(end).await?;
-        outcome
-    }
-
-    /// Fails if nobody else may see what is written here: in a file that was removed or replaced, on a server
-    /// that has become a replica.
-    async fn is_still_the_one(&self, link: &mut Link) -> Result<(), Trouble> {
-        if self.file != self.access.file_mark() {
-            return Err(Trouble::Failed("the file was replaced or removed (database.path)".into()));
-        }
-        let Some(read_only) = &self.statements.read_only else { return Ok(()) };
-        let rows = link.rows(read_only, &[]).await?;
-        match rows.first().and_then(|row| row.first()).map(String::as_str) {
-            Some("0" | "OFF") => Ok(()),
-            _ => {
-                let why = "the server is read-only, as a replica is; worker IDs need the primary";
-                Err(Trouble::Failed(why.to_owned()))
-            }
-        }
-    }
-
-    /// The session is over.
-    fn over(&self, why: &str) -> RegistryError {
-        self.is_open.store(false, Ordering::Relaxed);
-        self.disturbances.fetch_add(1, Ordering::Relaxed);
-        RegistryError::Failed(format!("{}: {why}", self.access.place))
-    }
-
-    async fn beat(&self, link: &mut Link, path: String) -> Result<(), Trouble> {
-        let values = [Value::Text(&self.access.name), Value::Text(&path), Value::Number(self.id)];
-        link.change(&self.statements.beat, &values).await?;
-        self.has_beaten();
-        Ok(())
-    }
-
-    fn has_beaten(&self) {
-        self.beaten_ms.store(self.environment.boot_ms(), Ordering::Relaxed);
-    }
-
     async fn clock(&self, link: &mut Link) -> Result<RegistryClock, Trouble> {
         // A write: a server that cannot write does not tell the time.
         let name = Value::Text(&self.access.name);
@@ -285,14 +172,6 @@ impl SessionCore {
         }
         Ok(())
     }
-}
-
-pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn no_answer(limit: Duration) -> String {
-    format!("no answer within {limit:?} (database.timeout)")
 }
 
 impl RegistrySession for DatabaseSession {
