@@ -130,6 +130,10 @@ impl SnowflakeCaller {
     }
 }
 
+/// Pause after a batch. Without one, the clients of a fleet take all the processor time, and calls to the
+/// registry are late.
+const BREATH: Duration = Duration::from_millis(20);
+
 /// A client that keeps asking for large batches of snowflake IDs.
 #[derive(Debug)]
 pub struct BatchLoad {
@@ -164,6 +168,7 @@ impl BatchLoad {
                         let workers = ids.runs().iter().map(|run| worker_of(&layout, run));
                         used.lock().unwrap_or_else(PoisonError::into_inner).extend(workers);
                         counted.add_served();
+                        std::thread::sleep(BREATH);
                     }
                     Err(error) => {
                         counted.add_failure(SNOWFLAKE, &error);

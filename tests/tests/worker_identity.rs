@@ -205,7 +205,7 @@ fn a_restarted_instance_takes_its_worker_id_from_its_earlier_session_at_once(
     other.serves();
     host.start();
     assert_eq!(host.serves(), 1);
-    let session = || registry.marker("host", 1).unwrap().session;
+    let session = || registry.marker("host", 1).map(|marker| marker.session);
     for round in 0..6 {
         let before = session();
         let began = Instant::now();
@@ -221,7 +221,8 @@ fn a_restarted_instance_takes_its_worker_id_from_its_earlier_session_at_once(
         let took = began.elapsed();
         println!("served {took:.1?} after the end");
         assert!(took < session_timeout / 2, "it waited for its own session: {took:?}");
-        assert_ne!(session(), before);
+        // On a busy machine it may have begun by its file.
+        host.wait_until("a session of its own", || session().is_some_and(|it| Some(it) != before));
     }
     assert_eq!(registry.owned(), ["host-0000000001", "other-0000000000"]);
     host.gives_enough("restarts");

@@ -277,7 +277,9 @@ fn many_short_lives_that_give_back_need_few_worker_ids(kind: &'static dyn Regist
     });
     let kept = registry.owned();
     assert!(kept.len() <= untold.load(Ordering::Relaxed), "{kept:?}");
-    assert_eq!(registry.live(), [""; 0]);
+    // Where leafd itself watches for signs of life, a marker stays until somebody looks.
+    let live = registry.live();
+    assert!(live.len() <= untold.load(Ordering::Relaxed), "{live:?}");
     let mut free = registry.free();
     free.extend(kept);
     let numbers = free.iter().map(|name| name.rsplit_once('-').unwrap().1.parse().unwrap());

@@ -1,9 +1,9 @@
 //! ZooKeeper as a registry. A fleet is a chroot.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{RegistryAccess, RegistryKind, RegistryRecord, RegistryServers};
-use crate::zookeeper::{Ensemble, Node, Tree};
+use crate::zookeeper::{Backup, Ensemble, Node, Tree};
 
 /// ZooKeeper.
 #[derive(Debug)]
@@ -11,8 +11,8 @@ pub struct ZooKeeper;
 
 #[derive(Debug)]
 enum Servers {
-    /// Every look at the tree has a session of its own: servers that lost data refuse an older one.
-    Own(Ensemble),
+    /// The tree is another one after a loss of data: the servers refuse a session that is older.
+    Own(Ensemble, Box<Mutex<Tree>>),
     Shared(&'static Ensemble, Box<Tree>),
 }
 
@@ -31,7 +31,9 @@ impl RegistryKind for ZooKeeper {
     }
 
     fn start(&self, size: usize) -> Arc<dyn RegistryServers> {
-        Arc::new(Servers::Own(Ensemble::of(size)))
+        let ensemble = Ensemble::of(size);
+        let tree = Box::new(Mutex::new(ensemble.tree()));
+        Arc::new(Servers::Own(ensemble, tree))
     }
 
     fn shared(&self) -> Arc<dyn RegistryServers> {
@@ -43,14 +45,20 @@ impl RegistryKind for ZooKeeper {
 impl Servers {
     fn ensemble(&self) -> &Ensemble {
         match self {
-            Self::Own(ensemble) => ensemble,
+            Self::Own(ensemble, _) => ensemble,
             Self::Shared(ensemble, _) => ensemble,
+        }
+    }
+
+    fn look_anew(&self) {
+        if let Self::Own(ensemble, tree) = self {
+            *tree.lock().unwrap_or_else(PoisonError::into_inner) = ensemble.tree();
         }
     }
 
     fn look<T>(&self, look: impl FnOnce(&Tree) -> T) -> T {
         match self {
-            Self::Own(ensemble) => look(&ensemble.tree()),
+            Self::Own(_, tree) => look(&tree.lock().unwrap_or_else(PoisonError::into_inner)),
             Self::Shared(_, tree) => look(tree),
         }
     }
@@ -60,7 +68,7 @@ impl RegistryServers for Servers {
     fn new_fleet(&self) -> String {
         match self {
             // No chroot.
-            Self::Own(_) => String::new(),
+            Self::Own(..) => String::new(),
             Self::Shared(ensemble, _) => ensemble.fresh_path(),
         }
     }
@@ -106,6 +114,7 @@ impl RegistryServers for Servers {
 
     fn wipe(&self) {
         self.ensemble().wipe();
+        self.look_anew();
     }
 
     fn back_up(&self) -> String {
@@ -113,7 +122,8 @@ impl RegistryServers for Servers {
     }
 
     fn restore(&self, backup: &str) {
-        self.ensemble().restore(&crate::zookeeper::Backup::named(backup));
+        self.ensemble().restore(&Backup::named(backup));
+        self.look_anew();
     }
 
     fn leader(&self) -> usize {
