@@ -213,8 +213,11 @@ impl RegistrarShell {
     }
 
     async fn leave(&self, writes: &[RegistryWrite]) {
-        let Some(session) = self.connection.session() else { return };
-        if let Err(error) = session.commit(writes).await {
+        let outcome = match self.connection.session() {
+            Some(session) => session.commit(writes).await,
+            None => Err(RegistryError::Failed("it cannot be reached at present".to_owned())),
+        };
+        if let Err(error) = outcome {
             let text = (self.words.not_told_of_the_end)(&error.to_string());
             tracing::warn!("{text}");
         }

@@ -11,7 +11,7 @@ mod java;
 mod looking;
 mod reporting;
 
-use super::instance::{ClaimRules, Instance};
+use super::instance::{Ages, ClaimRules, Instance};
 use super::name::NodeName;
 use super::plan::Claim;
 use super::quiet::QuietWatch;
@@ -275,7 +275,9 @@ impl Claimant {
         // Short, so that an instance whose node was lost with the data puts it back before a newcomer
         // uses its worker ID.
         let pause_ms = (100u64 << self.failures.min(4)).min(MOST_PAUSE_MS * 4 / 5);
-        if self.in_doubt && !self.barred {
+        // Java Leaf knows no registry whose clock may jump.
+        let is_java_possible = self.rules.ages == Ages::Told;
+        if self.in_doubt && is_java_possible && !self.barred {
             self.bar(now, java::in_doubt(self.rules.words.name), false, pause_ms);
         }
         if !self.serving && !self.barred && !self.clock_differs {
