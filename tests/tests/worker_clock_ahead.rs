@@ -186,6 +186,10 @@ fn a_clock_that_was_ahead_while_nobody_asked_costs_no_time_and_leaves_nothing_in
         let after = loop {
             match all.ask(&host.home, 1) {
                 Ok(after) => break after,
+                // After a crash on a slow disk, IDs begin up to 10 s ahead: longer than a call waits.
+                Err(error) if error.code() == ErrorCode::ClockBackwards => {
+                    assert!(error.detail < 15_000, "{error}");
+                }
                 Err(error) => assert_eq!(error.code(), ErrorCode::WorkerUnavailable, "{error}"),
             }
         };
