@@ -114,7 +114,7 @@ pub(crate) struct ClaimRules {
     pub(crate) report_ms: u64,
     /// A new worker ID is not used before this has passed.
     pub(crate) settle_ms: u64,
-    /// How the age of a record is told.
+    /// Which clock measures the age of a record.
     pub(crate) ages: Ages,
     pub(crate) words: RegistryWords,
 }

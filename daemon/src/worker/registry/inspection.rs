@@ -28,7 +28,7 @@ pub(crate) struct RegistryFacts {
 }
 
 impl RegistryFacts {
-    /// Of a registry that nobody has used yet.
+    /// The facts of an empty registry.
     pub(crate) const fn of_nothing(name: String) -> Self {
         Self { name, next_worker: 0, layout: None, javas: Vec::new() }
     }
@@ -45,7 +45,7 @@ pub(crate) async fn inspect(
     let mut facts = RegistryFacts::of_nothing(name);
     let (mut nodes, next_worker) = match session.owned().await {
         Ok(owned) => owned,
-        // Nobody has used it yet.
+        // The registry is empty.
         Err(RegistryError::Conflict) => return Ok(facts),
         Err(error) => return Err(error),
     };

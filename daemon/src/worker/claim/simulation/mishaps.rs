@@ -146,7 +146,7 @@ impl SimulatedWorld {
         self.pass(0);
     }
 
-    /// Who has each worker ID, by the tree.
+    /// The owner of each worker ID in the tree.
     pub(crate) fn owners(&self) -> HashMap<u64, String> {
         let names = self.ensemble().tree.names(Folder::Owned);
         names.iter().map(|name| (name.sequence(), name.identity().to_owned())).collect()

@@ -18,7 +18,7 @@ pub(crate) struct DatabaseAccess {
     pub(super) servers: Vec<String>,
     /// The fleet.
     pub(super) name: String,
-    /// An instance is gone if nobody has seen a sign of life for this long.
+    /// An instance that has not refreshed its live marker for this long counts as gone.
     pub(crate) session_timeout: Duration,
     /// A call fails after this.
     pub(crate) timeout: Duration,
