@@ -59,6 +59,7 @@ impl DatabaseSession {
         let mut id = [0; 8];
         environment.fill_random(&mut id).map_err(|error| failed(error.to_string()))?;
         let limit = access.timeout * 2;
+        let before = access.file_mark();
         let link = tokio::time::timeout(limit, Link::open(access, may_create)).await;
         let link = link.map_err(|_| failed(no_answer(limit)))?.map_err(|error| {
             failed(if access.is_file() {
@@ -68,8 +69,9 @@ impl DatabaseSession {
             })
         })?;
         let file = access.file_mark();
-        if file.is_none() && access.is_file() {
-            return Err(failed("the file was removed (database.path)".to_owned()));
+        // Nobody knows which of two files was opened.
+        if access.is_file() && (file.is_none() || before.is_some() && before != file) {
+            return Err(failed("the file was replaced or removed (database.path)".to_owned()));
         }
         let core = SessionCore {
             statements: Statements::new(SqlKind::of(&access.place), access.timeout),
