@@ -11,8 +11,14 @@ use super::remedy;
 use super::written::{Place, Written, WrittenKey, WrittenValue};
 
 /// The keys whose values are secrets; a test compares them with the sections.
-pub(super) const SECRETS: [&str; 5] =
-    ["store.url", "store.password", "zookeeper.auth", "database.url", "database.password"];
+pub(super) const SECRETS: [&str; 6] = [
+    "store.url",
+    "store.password",
+    "zookeeper.auth",
+    "database.url",
+    "database.password",
+    "etcd.password",
+];
 
 /// A mistake, and the section and key to leave out so that the rest can be checked.
 pub(super) struct Found {

@@ -51,10 +51,15 @@ impl Config {
         let zookeeper = self.zookeeper.auth_file.as_ref().filter(|_| is_used);
         let is_used = self.worker.registry == RegistryKind::Database;
         let database = self.database.password_file.as_ref().filter(|_| is_used);
+        let is_used = self.worker.registry == RegistryKind::Etcd;
+        let etcd = self.etcd.password_file.as_ref().filter(|_| is_used);
+        let etcd_key = self.etcd.key_file.as_ref().filter(|_| is_used);
         [
             store.map(|path| ("store.password-file", path)),
             zookeeper.map(|path| ("zookeeper.auth-file", path)),
             database.map(|path| ("database.password-file", path)),
+            etcd.map(|path| ("etcd.password-file", path)),
+            etcd_key.map(|path| ("etcd.key-file", path)),
         ]
         .into_iter()
         .flatten()

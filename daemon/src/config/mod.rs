@@ -7,6 +7,7 @@ pub(crate) mod acl;
 mod check;
 mod database;
 mod environment;
+pub(crate) mod etcd;
 mod examine;
 mod exposed;
 mod http;
@@ -39,11 +40,11 @@ use http::HttpSection;
 pub(crate) use http::MetricsAudience;
 pub(crate) use load::{Loaded, load};
 pub(crate) use mistake::ConfigError;
-pub(crate) use password::NoPassword;
+pub(crate) use password::{NoPassword, place};
 pub(crate) use problems::Problem;
 pub use registry::PeerAddress;
 use sections::{
-    DatabaseSection, MetricsSection, PeerSection, SegmentSection, ShutdownSection,
+    DatabaseSection, EtcdSection, MetricsSection, PeerSection, SegmentSection, ShutdownSection,
     SnowflakeSection, SocketSection, StateSection, StoreSection, ZooKeeperSection,
 };
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
@@ -68,6 +69,7 @@ pub(crate) struct Config {
     pub(crate) worker: WorkerSection,
     pub(crate) zookeeper: ZooKeeperSection,
     pub(crate) database: DatabaseSection,
+    pub(crate) etcd: EtcdSection,
     pub(crate) peer: PeerSection,
     pub(crate) metrics: MetricsSection,
     pub(crate) log: LogSection,

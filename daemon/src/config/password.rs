@@ -18,6 +18,9 @@ const ZOOKEEPER_CREDENTIAL: &str = "zookeeper-auth";
 /// As [`CREDENTIAL`], for the registry in a database.
 const DATABASE_CREDENTIAL: &str = "database-password";
 
+/// As [`CREDENTIAL`], for etcd.
+const ETCD_CREDENTIAL: &str = "etcd-password";
+
 /// A password that leafd cannot read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoPassword {
@@ -120,6 +123,27 @@ impl Config {
             Some(_) => credential(credentials, DATABASE_CREDENTIAL),
         }
     }
+
+    /// The password of `etcd.user`: `etcd.password`, or `etcd.password-file`, or the systemd credential
+    /// `etcd-password` in `credentials`.
+    ///
+    /// # Errors
+    /// When a file that should hold it cannot be read.
+    pub(crate) fn etcd_password(
+        &self,
+        credentials: Option<&Path>,
+    ) -> Result<Option<Secret>, NoPassword> {
+        if self.worker.registry != RegistryKind::Etcd || self.etcd.user.is_none() {
+            return Ok(None);
+        }
+        if let Some(password) = &self.etcd.password {
+            return Ok(Some(password.clone()));
+        }
+        if let Some(path) = &self.etcd.password_file {
+            return read("etcd.password-file", path, credentials).map(Some);
+        }
+        credential(credentials, ETCD_CREDENTIAL)
+    }
 }
 
 fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, NoPassword> {
@@ -131,7 +155,7 @@ fn credential(directory: Option<&Path>, name: &str) -> Result<Option<Secret>, No
 
 /// Where `path` leads. A relative one is below the directory of systemd's credentials, if there is
 /// one.
-pub(super) fn place(path: &Path, credentials: Option<&Path>) -> PathBuf {
+pub(crate) fn place(path: &Path, credentials: Option<&Path>) -> PathBuf {
     // Joining an absolute path replaces the directory.
     credentials.unwrap_or(Path::new(".")).join(path)
 }

@@ -72,6 +72,7 @@ impl Config {
         problems.duration("worker.max-clock-offset", offset, 10 * MS, hour);
         self.check_zookeeper(problems);
         self.check_database(problems);
+        self.check_etcd(problems);
         for problem in
             [self.peer_listen().err(), self.peer_advertise().err(), self.check_identity()]
                 .into_iter()

@@ -132,6 +132,8 @@ pub(crate) enum RegistryKind {
     ZooKeeper,
     /// A table.
     Database,
+    /// Keys in etcd.
+    Etcd,
 }
 
 impl RegistryKind {
@@ -141,6 +143,7 @@ impl RegistryKind {
             Self::Fixed => "fixed",
             Self::ZooKeeper => "zookeeper",
             Self::Database => "database",
+            Self::Etcd => "etcd",
         }
     }
 
@@ -189,6 +192,30 @@ pub(crate) struct DatabaseSection {
     #[serde(deserialize_with = "values::path")]
     pub(crate) path: Option<PathBuf>,
     pub(crate) name: String,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) session_timeout: Duration,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct EtcdSection {
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) endpoints: Option<String>,
+    pub(crate) name: String,
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) user: Option<String>,
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) password: Option<Secret>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) password_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) ca_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) cert_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) key_file: Option<PathBuf>,
     #[serde(deserialize_with = "values::duration")]
     pub(crate) session_timeout: Duration,
     #[serde(deserialize_with = "values::duration")]
@@ -341,6 +368,23 @@ impl Default for DatabaseSection {
             tls_verify: true,
             path: None,
             name: "leaf".into(),
+            session_timeout: seconds(10),
+            timeout: seconds(2),
+        }
+    }
+}
+
+impl Default for EtcdSection {
+    fn default() -> Self {
+        Self {
+            endpoints: None,
+            name: "leaf".into(),
+            user: None,
+            password: None,
+            password_file: None,
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
             session_timeout: seconds(10),
             timeout: seconds(2),
         }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::WorkerRegistry;
 #[cfg(feature = "database")]
 use super::database::{self, DatabaseAccess, DatabaseRegistry};
+#[cfg(feature = "etcd")]
+use super::etcd::{self, EtcdAccess, EtcdRegistry};
 #[cfg(feature = "zookeeper")]
 use super::zookeeper::{self, ZooKeeperAccess, ZooKeeperRegistry};
 use crate::config::{Config, RegistryKind};
@@ -42,7 +44,9 @@ pub(crate) fn open(
         RegistryKind::ZooKeeper => in_zookeeper(config, credentials, environment),
         #[cfg(feature = "database")]
         RegistryKind::Database => in_database(config, credentials, environment),
-        #[cfg(not(all(feature = "zookeeper", feature = "database")))]
+        #[cfg(feature = "etcd")]
+        RegistryKind::Etcd => in_etcd(config, credentials, environment),
+        #[cfg(not(all(feature = "zookeeper", feature = "database", feature = "etcd")))]
         kind => {
             let _ = (credentials, environment);
             Err(format!("worker.registry: this leafd was built without {:?}", kind.name()))
@@ -74,5 +78,18 @@ fn in_database(
     let (session, call) = (access.session_timeout, access.timeout);
     let rules = ClaimRules::new(&config.worker, session, call, database::WORDS).observing_ages();
     let registry = Arc::new(DatabaseRegistry::new(access, environment.clone()));
+    Ok(WorkerSource::Shared(SharedRegistry { registry, rules }))
+}
+
+#[cfg(feature = "etcd")]
+fn in_etcd(
+    config: &Config,
+    credentials: Option<&Path>,
+    environment: &Environment,
+) -> Result<WorkerSource, String> {
+    let access = EtcdAccess::new(config, credentials)?;
+    let (session, call) = (access.session_timeout, access.timeout);
+    let rules = ClaimRules::new(&config.worker, session, call, etcd::WORDS).observing_ages();
+    let registry = Arc::new(EtcdRegistry::new(access, environment.clone()));
     Ok(WorkerSource::Shared(SharedRegistry { registry, rules }))
 }
