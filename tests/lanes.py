@@ -49,6 +49,7 @@ LONGEST = {
     "fleet": 2,
     "worker_clock_ahead": 4,
     "worker_data_lost": 2,
+    "worker_etcd": 3,
     "worker_peers": 3,
     "harness_zookeeper": 2,
     "database_identity": 2,
@@ -120,6 +121,7 @@ QUICK = {
     "tags": "a_new_user_gets",
     "tombstones": "leafctl_deletes_a_tag",
     "upgrade": "",
+    "worker_etcd": "a_worker_id_that_is_given_back",
     "worker_identity": "a_layout_other_than_the_fleets",
     "worker_tree": "an_instances_nodes_hold",
 }

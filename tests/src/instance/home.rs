@@ -71,6 +71,15 @@ impl Home {
         }
     }
 
+    /// Gives the account everything in a folder.
+    pub(crate) fn own_all(&self, path: &Path) {
+        self.own(path);
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).expect("a folder").flatten();
+            entries.for_each(|entry| self.own_all(&entry.path()));
+        }
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -1,0 +1,327 @@
+//! Real etcd clusters: private members in folders of their own. Tests can kill, freeze, wipe and restore
+//! them, and read and write keys as an operator does.
+
+mod certificates;
+mod ctl;
+mod host;
+mod member;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+pub use certificates::Certificates;
+pub use host::LoadedHost;
+use serde_json::Value;
+
+use crate::daemon::Home;
+use crate::log::Log;
+use crate::{PATIENCE, Proxy};
+use ctl::Ctl;
+use member::Member;
+
+/// The shortest time limit for an answer of a member that may hang.
+const PROBE: Duration = Duration::from_millis(500);
+
+/// More than a cluster takes to elect a leader and to serve.
+const ENOUGH: Duration = Duration::from_secs(20);
+
+/// Members with common keys. They are numbered from 0 and keep their ports. They end when this is dropped
+/// or the test process ends.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    members: Vec<Member>,
+    ctl: Ctl,
+}
+
+/// What a cluster is started with.
+#[derive(Debug, Clone, Default)]
+pub struct EtcdOptions {
+    /// Further arguments, such as `--auth-token-ttl=1`.
+    pub arguments: Vec<String>,
+    /// Serve clients with TLS, and only those with a certificate.
+    pub certificates: Option<Certificates>,
+}
+
+/// A snapshot of all keys.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    file: PathBuf,
+}
+
+/// A daemon that takes its worker ID from etcd and registers as `identity`. Its timeouts are short, so that
+/// it notices within seconds that it cannot reach etcd.
+#[must_use]
+pub fn instance(folder: &Path, endpoints: &str, identity: &str) -> Home {
+    Home::new(folder)
+        .with("WORKER_REGISTRY", "etcd")
+        .with("ETCD_ENDPOINTS", endpoints)
+        .with_peer("127.0.0.1:0")
+        .with("WORKER_IDENTITY", identity)
+        .with("ETCD_SESSION_TIMEOUT", "2s")
+        .with("ETCD_TIMEOUT", "500ms")
+}
+
+impl EtcdCluster {
+    /// Starts one member for this test alone, without keys. It needs Debian's packages `etcd-server` and
+    /// `etcd-client`.
+    #[must_use]
+    pub fn single() -> Self {
+        Self::of(1)
+    }
+
+    /// Starts several members for this test alone. They serve while a majority runs.
+    #[must_use]
+    pub fn of(size: usize) -> Self {
+        Self::with(size, &EtcdOptions::default())
+    }
+
+    /// As [`Self::of`], with options.
+    #[must_use]
+    pub fn with(size: usize, options: &EtcdOptions) -> Self {
+        let members = Member::of(size, options);
+        let endpoints: Vec<_> = members.iter().map(Member::url).collect();
+        let ctl = Ctl::new(endpoints, options.certificates.as_ref());
+        let cluster = Self { members, ctl };
+        cluster.start_all();
+        cluster
+    }
+
+    /// Number of members, running or not.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// The value of `etcd.endpoints`.
+    #[must_use]
+    pub fn endpoints(&self) -> String {
+        self.members.iter().map(Member::url).collect::<Vec<_>>().join(",")
+    }
+
+    /// The client port of a member, which stays the same over restarts.
+    #[must_use]
+    pub fn port(&self, member: usize) -> u16 {
+        self.members[member].port()
+    }
+
+    /// The process ID of a member.
+    #[must_use]
+    pub fn pid(&self, member: usize) -> u32 {
+        self.members[member].process().pid()
+    }
+
+    /// The folder of a member, which is removed with it. The member works in the subfolder `data`.
+    #[must_use]
+    pub fn folder(&self, member: usize) -> &Path {
+        self.members[member].process().home().folder()
+    }
+
+    /// What a member has logged since its last start.
+    #[must_use]
+    pub fn log(&self, member: usize) -> Log<'static> {
+        self.members[member].process().log()
+    }
+
+    /// A proxy in front of each member, and the endpoints that lead through them. The members do not use
+    /// the proxies among themselves.
+    #[must_use]
+    pub fn through_proxies(&self) -> (Vec<Proxy>, String) {
+        let proxies: Vec<Proxy> = self.members.iter().map(|it| Proxy::to(it.port())).collect();
+        let urls = proxies.iter().zip(&self.members);
+        let urls = urls.map(|(proxy, member)| member.url_at(proxy.port()));
+        let endpoints = urls.collect::<Vec<_>>().join(",");
+        (proxies, endpoints)
+    }
+
+    /// The member that leads the cluster.
+    #[must_use]
+    pub fn leader(&self) -> usize {
+        let began = Instant::now();
+        loop {
+            let leads = |member: &Member| self.is_up(member) && self.ctl.leads(&member.url());
+            if let Some(leader) = self.members.iter().position(leads) {
+                return leader;
+            }
+            assert!(began.elapsed() < PATIENCE, "no member leads\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Kills a member (SIGKILL), frozen or not.
+    pub fn kill(&self, member: usize) {
+        self.members[member].process().kill();
+    }
+
+    /// Starts a killed member again with the same data and port. Waits until it serves, unless most members
+    /// are down.
+    pub fn start_again(&self, member: usize) {
+        self.members[member].spawn();
+        if self.is_quorate() {
+            self.wait_serving();
+        }
+    }
+
+    /// Freezes a member (SIGSTOP): connections stay open, and nothing answers.
+    pub fn freeze(&self, member: usize) {
+        self.members[member].process().freeze();
+    }
+
+    /// Resumes a frozen member.
+    pub fn thaw(&self, member: usize) {
+        self.members[member].process().thaw();
+        if self.is_quorate() {
+            self.wait_serving();
+        }
+    }
+
+    /// Kills all members that run.
+    pub fn kill_all(&self) {
+        let running = self.members.iter().filter(|member| member.process().is_running());
+        running.for_each(|member| member.process().kill());
+    }
+
+    /// Starts all members that do not run, and waits until they serve.
+    pub fn start_all(&self) {
+        let stopped = self.members.iter().filter(|member| !member.process().is_running());
+        stopped.for_each(Member::spawn);
+        self.wait_serving();
+    }
+
+    /// Freezes all members that run.
+    pub fn freeze_all(&self) {
+        let running = self.members.iter().filter(|member| member.process().is_running());
+        running.for_each(|member| member.process().freeze());
+    }
+
+    /// Resumes all frozen members, and waits until they serve.
+    pub fn thaw_all(&self) {
+        self.members.iter().for_each(|member| member.process().thaw());
+        self.wait_serving();
+    }
+
+    /// Kills all members, deletes their data and starts them again, like a new cluster at the same place.
+    pub fn wipe(&self) {
+        self.kill_all();
+        self.members.iter().for_each(Member::wipe);
+        self.start_all();
+    }
+
+    /// Saves all keys, as an operator does, while the members serve.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        static NUMBER: AtomicU32 = AtomicU32::new(1);
+        let name = format!("snapshot-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let file = self.folder(0).join("tmp").join(name);
+        let first = self.ctl.at(&self.members[0].url());
+        first.run(&["snapshot", "save", file.to_str().expect("a path")]);
+        Snapshot { file }
+    }
+
+    /// Kills all members, restores the snapshot into each, and starts them.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.kill_all();
+        self.members.iter().for_each(|member| member.restore(&snapshot.file));
+        self.start_all();
+    }
+
+    /// Runs etcdctl to success, and returns what it prints. Most members have to run.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        self.ctl.run(arguments)
+    }
+
+    /// Runs etcdctl on one member, to success.
+    pub fn ctl_at(&self, member: usize, arguments: &[&str]) -> String {
+        self.ctl.at(&self.members[member].url()).run(arguments)
+    }
+
+    /// Turns authentication on. `user` has the password `password`, and may read and write the keys below
+    /// `prefix`.
+    pub fn enable_authentication(&mut self, user: &str, password: &str, prefix: &str) {
+        let root = format!("root:{password}-of-root");
+        for arguments in [
+            &["user", "add", &root][..],
+            &["user", "grant-role", "root", "root"],
+            &["role", "add", "leafd"],
+            &["role", "grant-permission", "leafd", "--prefix=true", "readwrite", prefix],
+            &["user", "add", &format!("{user}:{password}")],
+            &["user", "grant-role", user, "leafd"],
+            &["auth", "enable"],
+        ] {
+            self.ctl.run(arguments);
+        }
+        self.ctl.authenticate_as(&root);
+    }
+
+    /// All keys below a prefix, with their values as text.
+    #[must_use]
+    pub fn keys(&self, prefix: &str) -> BTreeMap<String, String> {
+        self.ctl.keys(prefix)
+    }
+
+    /// The names in a folder of a fleet: `forever`, `temporary` or `free`.
+    #[must_use]
+    pub fn names(&self, fleet: &str, folder: &str) -> Vec<String> {
+        let prefix = format!("/leafd/{fleet}/{folder}/");
+        let keys = self.keys(&prefix).into_keys();
+        let names = keys.filter_map(|key| key.strip_prefix(&prefix).map(str::to_owned));
+        names.filter(|name| !name.contains('/')).collect()
+    }
+
+    /// The leases of a fleet's live instances, as etcdctl takes them.
+    #[must_use]
+    pub fn leases(&self, fleet: &str) -> Vec<String> {
+        let prefix = format!("/leafd/{fleet}/temporary/");
+        let text = self.ctl(&["get", "--prefix", &prefix, "--write-out=json"]);
+        let found: Value = serde_json::from_str(&text).expect("JSON");
+        let markers = found["kvs"].as_array().into_iter().flatten();
+        markers.map(|marker| format!("{:x}", marker["lease"].as_i64().expect("a lease"))).collect()
+    }
+
+    /// Waits until every member that runs and is not frozen answers. Most members have to run.
+    pub fn wait_serving(&self) {
+        assert!(self.is_quorate(), "most members do not run");
+        let began = Instant::now();
+        for member in self.members.iter().filter(|member| self.is_up(member)) {
+            let ctl = self.ctl.at(&member.url());
+            while !ctl.answers_within(PROBE.max(began.elapsed() / 2).min(ENOUGH)) {
+                let ended = member.process().has_ended();
+                assert!(!ended, "etcd ended by itself\n{}", member.process().log());
+                assert!(began.elapsed() < PATIENCE, "no answer\n{}", self.logs());
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+
+    /// Whether a client that knows all members gets an answer within `time`.
+    #[must_use]
+    pub fn serves_within(&self, time: Duration) -> bool {
+        self.ctl.answers_within(time)
+    }
+
+    fn is_up(&self, member: &Member) -> bool {
+        member.process().is_running() && !member.process().is_frozen()
+    }
+
+    fn is_quorate(&self) -> bool {
+        self.members.iter().filter(|member| self.is_up(member)).count() > self.size() / 2
+    }
+
+    fn logs(&self) -> String {
+        self.members.iter().map(|member| member.process().log().to_string()).collect()
+    }
+}
+
+/// A test that fails shows the end of what its members saw.
+impl Drop for EtcdCluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for member in &self.members {
+                let log = member.process().log().to_string();
+                let lines: Vec<_> = log.lines().collect();
+                eprintln!("{}", lines[lines.len().saturating_sub(40)..].join("\n"));
+            }
+        }
+    }
+}
