@@ -1,7 +1,7 @@
 //! `leafd`: unique 64-bit IDs for the processes of one host.
 
 #![cfg_attr(
-    not(all(feature = "zookeeper", feature = "database")),
+    not(all(feature = "zookeeper", feature = "database", feature = "etcd")),
     allow(dead_code, unused_imports, reason = "some parts of the claim serve one registry alone")
 )]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests have the real clocks"))]

@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 87] = [
+const WRONG: [(&str, &str, &str); 97] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -105,6 +105,16 @@ const WRONG: [(&str, &str, &str); 87] = [
     ("database.name", "\"\"", "\"\" is not a name of 1 to 64 characters"),
     ("database.session-timeout", "\"999ms\"", "999ms is not between 1s and 10m"),
     ("database.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
+    ("etcd.endpoints", "\"https://etcd1\"", "worker.registry is fixed"),
+    ("etcd.name", "\"a/b\"", "a/b"),
+    ("etcd.user", "\"leaf\"", "worker.registry is fixed"),
+    ("etcd.password", "\"secret\"", "etcd.user is not"),
+    ("etcd.password-file", "\"/nonexistent\"", "etcd.user is not"),
+    ("etcd.ca-file", "\"/nonexistent\"", "worker.registry is fixed"),
+    ("etcd.cert-file", "\"/nonexistent\"", "etcd.key-file is not"),
+    ("etcd.key-file", "\"/nonexistent\"", "etcd.cert-file is not"),
+    ("etcd.session-timeout", "\"999ms\"", "999ms is not between 1s and 10m"),
+    ("etcd.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
     ("peer.listen", "\"here\"", "\"here\" is not IP:PORT"),
     ("peer.listen", "\"10.0.0.7\"", "\"10.0.0.7\" is not IP:PORT"),
     ("peer.advertise", "\"0.0.0.0\"", "\"0.0.0.0\" is not IP or IP:PORT"),

@@ -66,10 +66,11 @@ fn every_warn_and_error_line_of_leafd_finds_its_own_entry_first() {
 }
 
 /// The files that say why there are no snowflake IDs.
-const REASONS: [&str; 10] = [
+const REASONS: [&str; 11] = [
     "snowflake/refusal.rs",
     "worker/registry/fixed.rs",
     "worker/registry/database/words.rs",
+    "worker/registry/etcd/words.rs",
     "worker/registry/zookeeper/words.rs",
     "worker/claim/claimant.rs",
     "worker/claim/claimant/java.rs",

@@ -212,7 +212,7 @@ pub struct SnowflakeStatus {
     pub state: SnowflakeState,
     /// The worker ID; none before the daemon has one.
     pub worker: Option<u64>,
-    /// Where the worker ID comes from: `fixed`, `zookeeper` or `database`.
+    /// Where the worker ID comes from: `fixed`, `zookeeper`, `database` or `etcd`.
     pub registry: String,
     /// The layout, in the form of [`crate::Layout`].
     pub layout: String,

@@ -153,6 +153,7 @@ impl RegistryKind {
             Self::Fixed => true,
             Self::ZooKeeper => cfg!(feature = "zookeeper"),
             Self::Database => cfg!(feature = "database"),
+            Self::Etcd => cfg!(feature = "etcd"),
         }
     }
 

@@ -175,6 +175,7 @@ impl Facts {
             (Some(config), None) => config.worker.registry,
             (_, Some("zookeeper")) => RegistryKind::ZooKeeper,
             (_, Some("database")) => RegistryKind::Database,
+            (_, Some("etcd")) => RegistryKind::Etcd,
             (_, _) => RegistryKind::Fixed,
         }
     }

@@ -51,6 +51,11 @@ const fn words(kind: RegistryKind) -> [&'static str; 3] {
             "See zookeeper.servers, zookeeper.auth and the nodes' ACL.",
             "zookeeper.name",
         ],
+        RegistryKind::Etcd => [
+            "etcd",
+            "See etcd.endpoints, etcd.user, the certificates, and the role's rights below /leafd/NAME/.",
+            "etcd.name",
+        ],
         RegistryKind::Fixed | RegistryKind::Database => [
             "the registry's database",
             "See database.url, or store.url without it, and the rights to the tables leafd_worker \

@@ -7,6 +7,7 @@
 mod connection;
 #[cfg(feature = "database")]
 pub(crate) mod database;
+#[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod fixed;
 pub(crate) mod inspection;

@@ -58,4 +58,12 @@ impl WorkerRegistry for EtcdRegistry {
             Ok(session)
         })
     }
+
+    fn join(&self) -> Answer<'_, Arc<dyn RegistrySession>> {
+        Box::pin(async {
+            let session = EtcdSession::open(&self.access, &self.environment).await?;
+            let session: Arc<dyn RegistrySession> = Arc::new(session);
+            Ok(session)
+        })
+    }
 }
