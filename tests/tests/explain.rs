@@ -81,7 +81,7 @@ const REASONS: [&str; 11] = [
 ];
 
 /// Texts in these files that are only part of a reason, or of something else.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 17] = [
     // A request got fewer IDs than it asked for: 308.
     "could not make that many IDs in time: the layout's limit is reached",
     // Follows "the worker file cannot be written: ".
@@ -91,14 +91,19 @@ const OTHERS: [&str; 12] = [
     "database.name to a fleet of its own",
     "this fleet of the registry's database",
     "the record \"leafd\" in the table leafd_worker",
+    "etcd.name to a fleet of its own",
+    "this fleet of etcd",
+    "the key /leafd/NAME/leafd in etcd",
     "it has a Unix socket",
     // Log lines, which another test looks for.
     "worker ID from the worker file, ZooKeeper does not answer; other instances' clocks are not \
      asked",
     "worker ID from the worker file, the registry's database does not answer; other instances' clocks \
      are not asked",
+    "worker ID from the worker file, etcd does not answer; other instances' clocks are not asked",
     "ZooKeeper was not told of the end: …",
     "the registry's database was not told of the end: …",
+    "etcd was not told of the end: …",
     "…: …",
 ];
 

@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use tokio_rustls::TlsConnector;
 
 use super::access::EtcdAccess;
+use super::remedies::explain;
 use super::transport::{Connection, HttpAnswer, NoAnswer};
 use super::wire::{AuthenticateAnswer, AuthenticateRequest, Refusal, beginning, read};
-use super::words::explain;
 use crate::config::etcd::EtcdEndpoint;
 use crate::secret::Secret;
 

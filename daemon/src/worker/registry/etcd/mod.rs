@@ -7,6 +7,7 @@ mod client;
 mod commit;
 mod keys;
 mod records;
+mod remedies;
 mod session;
 mod tls;
 mod transport;
