@@ -301,8 +301,8 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_afterwards(kind: &'static d
         let (over, calm) = channel::<()>();
         let registry = &registry;
         // Where the registry's clock may jump, an instance takes a worker ID over only after it has seen
-        // it unchanged for 20 s, on one connection. A single server that fails all the time prevents that.
-        let failing_for = if registry.size() > 1 { storm.longest } else { storm.lasts / 2 };
+        // it unchanged for 20 s, undisturbed. Servers that fail all the time prevent that.
+        let failing_for = if registry.observes_ages() { storm.lasts / 2 } else { storm.longest };
         let failing = scope.spawn(move || {
             let mut deeds = Deeds::new();
             // Until the other end is dropped, by a panic as well.

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod ctl;
+pub(crate) mod gateway;
 mod host;
 mod member;
 
@@ -12,8 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub use certificates::Certificates;
+pub use gateway::{EtcdKey, EtcdWatch};
 pub use host::LoadedHost;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::daemon::Home;
 use crate::log::Log;
@@ -48,6 +50,20 @@ pub struct EtcdOptions {
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     file: PathBuf,
+}
+
+impl Snapshot {
+    /// The snapshot in this file.
+    #[must_use]
+    pub fn in_file(file: &str) -> Self {
+        Self { file: file.into() }
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> &str {
+        self.file.to_str().expect("a path")
+    }
 }
 
 /// A daemon that takes its worker ID from etcd and registers as `identity`. Its timeouts are short, so that
@@ -215,8 +231,9 @@ impl EtcdCluster {
         let name = format!("snapshot-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let file = self.folder(0).join("tmp").join(name);
         let first = self.ctl.at(&self.members[0].url());
-        first.run(&["snapshot", "save", file.to_str().expect("a path")]);
-        Snapshot { file }
+        let snapshot = Snapshot { file };
+        first.run(&["snapshot", "save", snapshot.file()]);
+        snapshot
     }
 
     /// Kills all members, restores the snapshot into each, and starts them.
@@ -258,6 +275,64 @@ impl EtcdCluster {
     #[must_use]
     pub fn keys(&self, prefix: &str) -> BTreeMap<String, String> {
         self.ctl.keys(prefix)
+    }
+
+    /// Asks a member that runs by its gateway, again until it answers: a leader may just be elected. The
+    /// cluster has to be one without TLS and users.
+    #[must_use]
+    pub fn ask(&self, path: &str, request: &Value) -> Value {
+        let began = Instant::now();
+        for member in self.members.iter().cycle() {
+            if self.is_up(member) {
+                match gateway::ask(member.port(), path, request) {
+                    Ok(answer) => return answer,
+                    Err(error) => assert!(began.elapsed() < PATIENCE, "{path}: {error}"),
+                }
+            }
+            assert!(began.elapsed() < PATIENCE, "no member runs");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("there is no member")
+    }
+
+    /// A key that is there, as [`Self::ask`] finds it.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Option<EtcdKey> {
+        let answer = self.ask("/v3/kv/range", &json!({ "key": gateway::encode(key) }));
+        EtcdKey::all(&answer).pop()
+    }
+
+    /// The sorted keys below a folder, without their values, as [`Self::ask`] finds them.
+    #[must_use]
+    pub fn keys_below(&self, folder: &str) -> Vec<String> {
+        let [key, range_end] = ["/", "0"].map(|end| gateway::encode(&format!("{folder}{end}")));
+        let request = json!({ "key": key, "range_end": range_end, "keys_only": true });
+        let found = EtcdKey::all(&self.ask("/v3/kv/range", &request));
+        found.into_iter().map(|found| found.key).collect()
+    }
+
+    /// Adds to the number in a key, as one step.
+    pub fn add(&self, key: &str, more: u64) {
+        let began = Instant::now();
+        loop {
+            let (before, encoded) = (self.key(key), gateway::encode(key));
+            let revision = before.as_ref().map_or(0, |it| it.revision).to_string();
+            let number: u64 = before.map_or(0, |it| it.value.parse().expect("a number"));
+            let value = gateway::encode(&(number + more).to_string());
+            let unchanged = json!({ "target": "MOD", "key": encoded, "mod_revision": revision });
+            let put = json!({ "request_put": { "key": encoded, "value": value } });
+            let request = json!({ "compare": [unchanged], "success": [put] });
+            if self.ask("/v3/kv/txn", &request)["succeeded"] == true {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{key} changes all the time");
+        }
+    }
+
+    /// Watches all keys of leafd at the first member until it ends.
+    #[must_use]
+    pub fn watch(&self) -> EtcdWatch {
+        EtcdWatch::start(self.port(0))
     }
 
     /// The names in a folder of a fleet: `forever`, `temporary` or `free`.

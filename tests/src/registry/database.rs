@@ -57,6 +57,10 @@ impl RegistryKind for DatabaseKind {
         "the registry's database"
     }
 
+    fn observes_ages(&self) -> bool {
+        true
+    }
+
     fn start(&self, _size: usize) -> Arc<dyn RegistryServers> {
         Arc::new(DatabaseServer::new(Database::start(self.kind)))
     }
@@ -157,7 +161,7 @@ impl RegistryServers for DatabaseServer {
         Some(RegistryRecord {
             data,
             version: version.parse().expect("a version"),
-            modified_ms: modified_ms.parse().expect("a time"),
+            modified_ms: Some(modified_ms.parse().expect("a time")),
             session: session.parse().expect("a session"),
         })
     }

@@ -7,6 +7,7 @@
 
 mod access;
 mod database;
+mod etcd;
 mod records;
 mod zookeeper;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 pub use access::RegistryAccess;
 pub use database::{DatabaseKind, DatabaseServer, MARIADB, POSTGRES};
+pub use etcd::Etcd;
 pub use records::{RegistryRecord, WorkerRow};
 pub use zookeeper::ZooKeeper;
 
@@ -29,6 +31,8 @@ macro_rules! on_every_registry {
 
             #[test]
             fn zookeeper() { super::$promise(&registry::ZooKeeper) }
+            #[test]
+            fn etcd() { super::$promise(&registry::Etcd) }
             #[test]
             fn mariadb() { super::$promise(&registry::MARIADB) }
             #[test]
@@ -59,6 +63,10 @@ pub trait RegistryKind: Debug + Sync {
 
     /// What leafd's messages call it.
     fn called(&self) -> &'static str;
+
+    /// Whether an instance takes a worker ID over only after it has itself seen it unchanged for long enough,
+    /// without a disturbance. Otherwise the registry's clock tells.
+    fn observes_ages(&self) -> bool;
 
     /// Starts servers for one test alone. A kind that has only single servers starts one.
     fn start(&self, size: usize) -> Arc<dyn RegistryServers>;
@@ -175,6 +183,12 @@ impl TestRegistry {
     #[must_use]
     pub fn called(&self) -> &'static str {
         self.kind.called()
+    }
+
+    /// As [`RegistryKind::observes_ages`].
+    #[must_use]
+    pub fn observes_ages(&self) -> bool {
+        self.kind.observes_ages()
     }
 
     /// The registry's servers.

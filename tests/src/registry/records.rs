@@ -16,8 +16,9 @@ pub struct RegistryRecord {
     pub data: String,
     /// How often it was written since it was made.
     pub version: i32,
-    /// When it was written last, in ms since 1970 by the registry's clock.
-    pub modified_ms: u64,
+    /// When it was written last, in ms since 1970 by the registry's clock. None where neither the registry
+    /// records it nor anybody watches.
+    pub modified_ms: Option<u64>,
     /// The session to which a live marker belongs; 0 for any other record.
     pub session: i64,
 }
@@ -116,7 +117,7 @@ impl TestRegistry {
     #[must_use]
     pub fn reported_ms(&self, identity: &str, worker: u64) -> u64 {
         let record = self.record(&format!("forever/{}", name(identity, worker)));
-        record.expect("a record of the worker ID").modified_ms
+        record.expect("a record of the worker ID").modified_ms.expect("a time")
     }
 
     /// Up to when the owner of a worker ID may issue, in ms since 1970.
@@ -147,6 +148,6 @@ impl TestRegistry {
     /// registry's clock. The claim of a worker ID makes the marker, in one step with the rest.
     #[must_use]
     pub fn registered_ms(&self, identity: &str, worker: u64) -> u64 {
-        self.marker(identity, worker).expect("a live marker").modified_ms
+        self.marker(identity, worker).expect("a live marker").modified_ms.expect("a time")
     }
 }

@@ -30,6 +30,10 @@ impl RegistryKind for ZooKeeper {
         "ZooKeeper"
     }
 
+    fn observes_ages(&self) -> bool {
+        false
+    }
+
     fn start(&self, size: usize) -> Arc<dyn RegistryServers> {
         let ensemble = Ensemble::of(size);
         let tree = Box::new(Mutex::new(ensemble.tree()));
@@ -86,7 +90,7 @@ impl RegistryServers for Servers {
         let node = self.look(|tree| tree.get(&below(fleet, path)))?;
         let Node { data, version, mtime, ephemeral_owner } = node;
         let data = String::from_utf8(data).expect("text");
-        let modified_ms = u64::try_from(mtime).expect("after 1970");
+        let modified_ms = Some(u64::try_from(mtime).expect("after 1970"));
         Some(RegistryRecord { data, version, modified_ms, session: ephemeral_owner })
     }
 
