@@ -121,7 +121,7 @@ QUICK = {
     "tags": "a_new_user_gets",
     "tombstones": "leafctl_deletes_a_tag",
     "upgrade": "",
-    "worker_etcd": "a_worker_id_that_is_given_back",
+    "worker_etcd": "compaction_and_defragmentation",
     "worker_identity": "a_layout_other_than_the_fleets",
     "worker_tree": "an_instances_nodes_hold",
 }

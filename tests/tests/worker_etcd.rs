@@ -1,9 +1,10 @@
-//! Worker IDs from a real etcd cluster. Members are killed and frozen, their data is lost or set back, leases
-//! and tokens end; no ID comes twice, and every instance keeps its worker ID.
+//! What only etcd does to its clients: keys are overwritten, deleted and compacted, leases are revoked, and one
+//! member of several freezes. No ID comes twice, and every instance keeps its worker ID. What it has in common
+//! with every registry is in `worker_outage.rs`, `worker_data_lost.rs` and the programs beside them.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use leaf_client::Layout;
 use leafd_tests::etcd::{LoadedHost, instance};
@@ -71,58 +72,6 @@ fn all_have_their_own(
 }
 
 #[test]
-fn instances_get_worker_ids_from_etcd_and_keep_them_over_stops_and_kills() {
-    let cluster = EtcdCluster::of(3);
-    let seen = UniqueIds::default();
-    let hosts = with_worker_ids(start(&cluster, 1..=6, &seen));
-    let workers: BTreeSet<u64> = hosts.iter().map(|(_, worker)| *worker).collect();
-    assert_eq!(workers.len(), 6, "{workers:?}");
-    let names = cluster.names("leaf", "forever");
-    assert_eq!((names.len(), cluster.names("leaf", "temporary").len()), (6, 6), "{names:?}");
-    for (mut host, worker) in hosts {
-        for kill in [true, false, true] {
-            host.caller.reports();
-            let daemon = host.daemon;
-            drop(if kill { daemon.kill() } else { daemon.stop() });
-            host.daemon = host.home.spawn();
-            host.keeps(worker);
-        }
-        let (code, list, error) = host.home.run("leafctl", &["worker", "list"]);
-        assert!(code == Some(0) && list.contains("host-1"), "{list}{error}");
-        assert!(host.stop().iter().eq([&worker]));
-    }
-    assert_eq!(cluster.names("leaf", "temporary"), [""; 0], "who has stopped does not live");
-    assert_eq!(cluster.names("leaf", "forever"), names);
-    println!("{} IDs of 6 instances in 24 lives", seen.count(SNOWFLAKE));
-}
-
-#[test]
-fn a_worker_id_that_is_given_back_is_the_next_instances() {
-    let cluster = EtcdCluster::single();
-    let seen = UniqueIds::default();
-    for number in 1..=4 {
-        let home = |folder: &TempDir| {
-            instance(folder.path(), &cluster.endpoints(), &format!("pod-{number}"))
-                .with("WORKER_GIVE_BACK", "true")
-        };
-        let host = LoadedHost::start(home, &seen);
-        assert_eq!(host.worker(), 0, "{}", host.home.log());
-        host.stop();
-        assert_eq!(cluster.names("leaf", "forever"), [""; 0]);
-        let free = cluster.keys("/leafd/leaf/free/");
-        let (key, record) = free.first_key_value().expect("the worker ID");
-        assert!(free.len() == 1 && key.ends_with(&format!("/pod%2D{number}-0000000000")), "{key}");
-        // A request may have raised its end ahead of the clock.
-        let record: serde_json::Value = serde_json::from_str(record).unwrap();
-        let end_ms = record["notBefore"].as_u64().unwrap();
-        while SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() < end_ms.into() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-    println!("{} IDs of 4 lives with one worker ID", seen.count(SNOWFLAKE));
-}
-
-#[test]
 fn an_instance_that_lost_its_state_takes_its_own_worker_id_over_once_its_time_is_over() {
     /// Two worker IDs, so that there is no other one to take.
     const TWO: &str = "47/1/15@1288834974657/1ms";
@@ -164,87 +113,6 @@ fn an_instance_that_lost_its_state_takes_its_own_worker_id_over_once_its_time_is
 }
 
 #[test]
-fn clients_notice_nothing_when_members_fail_and_reports_resume_afterwards() {
-    let cluster = EtcdCluster::of(3);
-    let seen = UniqueIds::default();
-    let host = one(&cluster, &seen);
-    let worker = host.worker();
-    host.caller.reports();
-    // It begins after the first ID, so that none of its calls may fail.
-    let batches = BatchLoad::of(&host.home, Layout::LEAF, &seen);
-    for (what, is_frozen) in [("killed", false), ("frozen", true)] {
-        for lost in 1..=3 {
-            // The leader is the first.
-            let leader = cluster.leader();
-            for member in (0..3).cycle().skip(leader).take(lost) {
-                if is_frozen { cluster.freeze(member) } else { cluster.kill(member) }
-            }
-            if lost > 1 {
-                host.caller.is_cut_off();
-            } else {
-                host.caller.reports();
-            }
-            host.batches.are_served(&host.home);
-            if is_frozen {
-                cluster.thaw_all()
-            } else {
-                cluster.start_all()
-            }
-            host.keeps(worker);
-            assert_eq!(host.caller.status().registry_error, "", "{lost} {what}");
-        }
-    }
-    assert_eq!(cluster.names("leaf", "forever").len(), 1);
-    let figures = batches.finish();
-    assert!(figures.failures.is_empty(), "{figures:?}\n{}", host.home.log());
-    assert!(host.stop().iter().eq([&worker]));
-    println!("{} IDs over six losses of members", seen.count(SNOWFLAKE));
-}
-
-#[test]
-fn an_instance_goes_on_from_its_file_while_etcd_cannot_be_reached() {
-    let cluster = EtcdCluster::of(3);
-    let (proxies, endpoints) = cluster.through_proxies();
-    let seen = UniqueIds::default();
-    let mut host = LoadedHost::start(|folder| instance(folder.path(), &endpoints, "host-1"), &seen);
-    let worker = host.worker();
-    let mut starts = 0;
-    for hangs in [true, false] {
-        host.caller.reports();
-        for proxy in &proxies {
-            if hangs { proxy.hold() } else { proxy.cut() }
-        }
-        host.caller.is_cut_off();
-        for _ in 0..3 {
-            host.daemon.kill();
-            host.daemon = host.home.spawn();
-            assert_eq!(host.worker(), worker, "{}", host.home.log());
-            starts += 1;
-            host.home.log().wait_times("worker ID from the worker file", starts);
-        }
-        for proxy in &proxies {
-            proxy.pass();
-        }
-        host.keeps(worker);
-    }
-    assert!(host.stop().iter().eq([&worker]));
-    println!("{} IDs, {starts} starts without etcd", seen.count(SNOWFLAKE));
-}
-
-#[test]
-fn running_instances_refill_wiped_keys_and_newcomers_get_other_worker_ids() {
-    let cluster = EtcdCluster::of(3);
-    let seen = UniqueIds::default();
-    let old = with_worker_ids(start(&cluster, 1..=3, &seen));
-    // Some newcomers start before the wipe, some after it.
-    let mut newcomers = start(&cluster, 4..=5, &seen);
-    cluster.wipe();
-    newcomers.extend(start(&cluster, 6..=7, &seen));
-    all_have_their_own(&cluster, old, newcomers);
-    println!("{} IDs over a loss of all data", seen.count(SNOWFLAKE));
-}
-
-#[test]
 fn running_instances_put_back_what_an_operator_deletes() {
     let cluster = EtcdCluster::of(3);
     let seen = UniqueIds::default();
@@ -253,22 +121,6 @@ fn running_instances_put_back_what_an_operator_deletes() {
     cluster.ctl(&["del", "--prefix", "/leafd/leaf/"]);
     all_have_their_own(&cluster, old, newcomers);
     println!("{} IDs over a deletion of all keys", seen.count(SNOWFLAKE));
-}
-
-#[test]
-fn after_an_older_snapshot_is_restored_no_newcomer_gets_a_worker_id_in_use() {
-    let cluster = EtcdCluster::of(3);
-    let seen = UniqueIds::default();
-    let mut old = start(&cluster, 1..=1, &seen);
-    old[0].worker();
-    old[0].caller.reports();
-    let snapshot = cluster.snapshot();
-    old.extend(start(&cluster, 2..=4, &seen));
-    let old = with_worker_ids(old);
-    cluster.restore(&snapshot);
-    let newcomers = start(&cluster, 5..=7, &seen);
-    all_have_their_own(&cluster, old, newcomers);
-    println!("{} IDs over a return to an older snapshot", seen.count(SNOWFLAKE));
 }
 
 #[test]

@@ -17,9 +17,8 @@ pub use gateway::{EtcdKey, EtcdWatch};
 pub use host::LoadedHost;
 use serde_json::{Value, json};
 
+use crate::PATIENCE;
 use crate::daemon::Home;
-use crate::log::Log;
-use crate::{PATIENCE, Proxy};
 use ctl::Ctl;
 use member::Member;
 
@@ -122,33 +121,10 @@ impl EtcdCluster {
         self.members[member].port()
     }
 
-    /// The process ID of a member.
-    #[must_use]
-    pub fn pid(&self, member: usize) -> u32 {
-        self.members[member].process().pid()
-    }
-
     /// The folder of a member, which is removed with it. The member works in the subfolder `data`.
     #[must_use]
     pub fn folder(&self, member: usize) -> &Path {
         self.members[member].process().home().folder()
-    }
-
-    /// What a member has logged since its last start.
-    #[must_use]
-    pub fn log(&self, member: usize) -> Log<'static> {
-        self.members[member].process().log()
-    }
-
-    /// A proxy in front of each member, and the endpoints that lead through them. The members do not use
-    /// the proxies among themselves.
-    #[must_use]
-    pub fn through_proxies(&self) -> (Vec<Proxy>, String) {
-        let proxies: Vec<Proxy> = self.members.iter().map(|it| Proxy::to(it.port())).collect();
-        let urls = proxies.iter().zip(&self.members);
-        let urls = urls.map(|(proxy, member)| member.url_at(proxy.port()));
-        let endpoints = urls.collect::<Vec<_>>().join(",");
-        (proxies, endpoints)
     }
 
     /// The member that leads the cluster.
@@ -367,12 +343,6 @@ impl EtcdCluster {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-    }
-
-    /// Whether a client that knows all members gets an answer within `time`.
-    #[must_use]
-    pub fn serves_within(&self, time: Duration) -> bool {
-        self.ctl.answers_within(time)
     }
 
     fn is_up(&self, member: &Member) -> bool {
