@@ -107,9 +107,10 @@ impl<'a> Plan<'a> {
         match write {
             RegistryWrite::Check(key, expected) => {
                 self.version(key).filter(|version| version == expected)?;
-                if matches!(key, Key::Live(_)) {
+                let path = tree::path(key);
+                if matches!((key, self.fates.get(&path)), (Key::Live(_), Some(Fate::Kept))) {
                     // Another session may have made a marker at its place.
-                    let marker = self.before.get(&tree::path(key));
+                    let marker = self.before.get(&path);
                     marker.filter(|marker| marker.lease == self.lease)?;
                 }
             }

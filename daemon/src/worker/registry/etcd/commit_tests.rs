@@ -1,7 +1,10 @@
 use super::super::wire::KeyValue;
 use super::*;
+use crate::worker::claim::model::{Folder, Tree};
 use crate::worker::claim::name::NodeName;
-use crate::worker::claim::record::{ClaimPhase, HolderRecord, LeafRecord, LiveRecord, VERSION};
+use crate::worker::claim::record::{
+    ClaimPhase, FleetRecord, FreeRecord, HolderRecord, LeafRecord, LiveRecord, VERSION,
+};
 
 const LEASE: i64 = 77;
 
@@ -38,7 +41,10 @@ impl Store {
     }
 
     fn plan(&self, lease: i64, writes: &[RegistryWrite]) -> Result<TxnRequest, Trouble> {
-        plan(writes, &self.snapshot(), lease, |path| path.as_bytes().to_vec())
+        // No other keys are read for it.
+        let (paths, mut before) = (paths(writes), self.snapshot());
+        before.retain(|path, _| paths.contains(path));
+        plan(writes, &before, lease, |path| path.as_bytes().to_vec())
     }
 
     fn commit(&mut self, lease: i64, writes: &[RegistryWrite]) -> Result<(), Trouble> {
@@ -164,4 +170,100 @@ fn what_is_not_as_expected_is_a_conflict() {
         assert_eq!(outcome.err(), Some(Trouble::Conflict), "{write:?}");
     }
     full.plan(LEASE, &[RegistryWrite::Set(leaf(1), None)]).unwrap();
+}
+
+const LAYOUT: &str = "layout";
+
+fn any_key(random: &mut fastrand::Rng) -> Key {
+    let identity = random.choice(["a", "ö/-%"]).unwrap();
+    let name = NodeName::new(identity, random.u64(0..2));
+    let keys =
+        [Key::Fleet, Key::leaf(&name), Key::holder(&name), Key::live(&name), Key::free(&name)];
+    random.choice(keys).unwrap()
+}
+
+fn any_record(random: &mut fastrand::Rng) -> RegistryRecord {
+    let (number, nonce, version) = (random.u64(0..1000), "n".to_owned(), VERSION);
+    match any_key(random) {
+        Key::Fleet => RegistryRecord::Fleet(FleetRecord { version, layout: LAYOUT.to_owned() }),
+        Key::Leaf(name) => {
+            let (ip, port) = ("i".to_owned(), "p".to_owned());
+            RegistryRecord::Leaf(name, LeafRecord { ip, port, timestamp: number })
+        }
+        Key::Holder(name) => {
+            let (phase, ceiling, limit, leaf_version) = (ClaimPhase::Held, number, number + 1, 0);
+            let holder = HolderRecord { version, nonce, phase, ceiling, limit, leaf_version };
+            RegistryRecord::Holder(name, holder)
+        }
+        Key::Live(name) => {
+            let (ip, port) = ("i".to_owned(), 1);
+            RegistryRecord::Live(name, LiveRecord { version, nonce, ip, port })
+        }
+        Key::Free(name) => RegistryRecord::Free(name, FreeRecord { version, not_before: number }),
+    }
+}
+
+fn any_write(random: &mut fastrand::Rng) -> RegistryWrite {
+    let version = random.i32(0..3);
+    match random.u32(0..10) {
+        0 => RegistryWrite::Check(any_key(random), version),
+        1 => RegistryWrite::Absent(any_key(random)),
+        2..6 => RegistryWrite::Create(any_record(random)),
+        6..8 => RegistryWrite::Set(any_record(random), random.bool().then_some(version)),
+        _ => RegistryWrite::Delete(any_key(random), version),
+    }
+}
+
+/// Which records there are, and what those of worker IDs say, with their versions.
+fn assert_alike(store: &Store, tree: &Tree, writes: &[RegistryWrite]) {
+    let [owned, live, free] =
+        [Folder::Owned, Folder::Live, Folder::Free].map(|folder| tree.names(folder));
+    let keys = |names: &[NodeName], key: fn(&NodeName) -> Key| names.iter().map(key).collect();
+    let holders: Vec<_> = owned.iter().filter(|name| tree.holder(name).is_some()).collect();
+    let all: [Vec<Key>; 3] =
+        [keys(&owned, Key::leaf), keys(&live, Key::live), keys(&free, Key::free)];
+    let mut all: BTreeSet<_> = all.concat().iter().map(tree::path).collect();
+    all.extend(holders.iter().map(|name| tree::path(&Key::holder(name))));
+    all.insert(tree::path(&Key::Fleet));
+    assert!(all.iter().eq(store.keys.keys()), "{writes:?}: {all:?}, {:?}", store.keys.keys());
+    for name in &owned {
+        let stored = |key: Key| Stored::of(&store.keys[&tree::path(&key)]);
+        let (leaf, modelled) = (stored(Key::leaf(name)).versioned(), tree.leaf(name).unwrap());
+        assert_eq!((leaf.value, leaf.version), (modelled.value, modelled.version), "{writes:?}");
+        if let Some(modelled) = tree.holder(name) {
+            let holder = stored(Key::holder(name)).versioned();
+            let expected = (modelled.value, modelled.version);
+            assert_eq!((holder.value, holder.version), expected, "{writes:?}");
+        }
+    }
+}
+
+/// The claim was tested with the model, so whatever holds there holds here.
+#[test]
+fn any_writes_have_the_outcome_that_they_have_in_the_model_of_the_claims_tests() {
+    let (mut done, mut refused, mut overwritten) = (0, 0, 0);
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut store, mut tree) = (Store::default(), Tree::new(LAYOUT));
+        let layout = LAYOUT.to_owned();
+        let fleet = RegistryRecord::Fleet(FleetRecord { version: VERSION, layout });
+        store.commit(LEASE, &[RegistryWrite::Create(fleet)]).unwrap();
+        for _ in 0..100 {
+            let writes: Vec<_> = (0..random.usize(1..5)).map(|_| any_write(&mut random)).collect();
+            // The fleet's record is never deleted.
+            if writes.iter().any(|it| matches!(it, RegistryWrite::Delete(Key::Fleet, _))) {
+                continue;
+            }
+            let is_done = tree.execute(&writes, 1, 0);
+            let expected = if is_done { Ok(()) } else { Err(Trouble::Conflict) };
+            assert_eq!(store.commit(LEASE, &writes), expected, "seed {seed}: {writes:?}");
+            (done, refused) = (done + u32::from(is_done), refused + u32::from(!is_done));
+            assert_alike(&store, &tree, &writes);
+        }
+        let is_over =
+            |key: &&KeyValue| String::from_utf8_lossy(&key.value.0).contains("overwrites");
+        overwritten += store.keys.values().filter(is_over).count();
+    }
+    println!("{done} commits, {refused} conflicts, {overwritten} keys overwritten");
+    assert!(done > 1000 && refused > 1000 && overwritten > 10, "{done}, {refused}, {overwritten}");
 }
