@@ -50,6 +50,15 @@ impl<T: Send + 'static> Background<T> {
     }
 }
 
+/// Does the same with each of them, in a thread of its own, and waits for all. A panic of one goes on here.
+pub fn with_each<T: Send>(all: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        for one in all {
+            scope.spawn(|| work(one));
+        }
+    });
+}
+
 /// Tells the threads of a scope to stop when it is dropped, also when the test fails: the scope waits for
 /// them.
 #[derive(Debug)]

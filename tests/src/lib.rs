@@ -58,7 +58,7 @@ pub mod watch;
 pub mod workers;
 pub mod zookeeper;
 
-pub use background::{Background, SetOnDrop};
+pub use background::{Background, SetOnDrop, with_each};
 pub use caller::Caller;
 pub use daemon::Daemon;
 pub use database::Database;

@@ -12,7 +12,8 @@ use leafd_tests::registry::{DatabaseKind, DatabaseServer, RegistryAccess, Regist
 use leafd_tests::stores::wait_until;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
 use leafd_tests::{
-    Daemon, Database, Proxy, TestRegistry, UniqueIds, on_every_registry, on_every_registry_database,
+    Daemon, Database, Proxy, TestRegistry, UniqueIds, on_every_registry,
+    on_every_registry_database, with_each,
 };
 use tempfile::TempDir;
 
@@ -66,14 +67,14 @@ fn with_worker_ids(hosts: Vec<Host>) -> Vec<(Host, u64)> {
 /// own, and that the registry has records of all of them.
 fn all_have_their_own(registry: &TestRegistry, old: Vec<(Host, u64)>, newcomers: Vec<Host>) {
     let mut all = BTreeSet::new();
-    for (host, worker) in &old {
+    with_each(&old, |(host, worker)| {
         host.customer.reports();
         assert_eq!(host.worker(), *worker, "{}", host.home.log());
-    }
-    for host in &newcomers {
+    });
+    with_each(&newcomers, |host| {
         host.worker();
         host.customer.reports();
-    }
+    });
     let recorded: BTreeSet<u64> = registry.workers().iter().map(|row| row.worker).collect();
     let mut of_each: Vec<BTreeSet<u64>> = Vec::new();
     for (host, worker) in old {
@@ -149,9 +150,7 @@ fn after_a_failover_that_lost_writes_no_newcomer_gets_a_worker_id_in_use(
     line.cut();
     // The replica never hears of these worker IDs, nor of later reports of the others.
     let lost = with_worker_ids(start(&access, 4..=5, &seen));
-    for (host, _) in old.iter().chain(&lost) {
-        host.customer.reports();
-    }
+    with_each(old.iter().chain(&lost), |(host, _)| host.customer.reports());
     assert!(!has_all(&replica, &primary));
     let unknown = primary.summary().len() - replica.summary().len();
     primary.database().kill();

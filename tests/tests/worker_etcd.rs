@@ -10,7 +10,7 @@ use leaf_client::Layout;
 use leafd_tests::etcd::{LoadedHost, instance};
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller};
-use leafd_tests::{EtcdCluster, UniqueIds};
+use leafd_tests::{EtcdCluster, UniqueIds, with_each};
 use tempfile::TempDir;
 
 /// Instances with the default timeouts.
@@ -46,11 +46,11 @@ fn all_have_their_own(
     old: Vec<(LoadedHost, u64)>,
     newcomers: Vec<LoadedHost>,
 ) {
-    old.iter().for_each(|(host, worker)| host.keeps(*worker));
-    for host in &newcomers {
+    with_each(&old, |(host, worker)| host.keeps(*worker));
+    with_each(&newcomers, |host| {
         host.worker();
         host.caller.reports();
-    }
+    });
     let names = cluster.names("leaf", "forever");
     let number = |name: &String| name.rsplit('-').next().unwrap().parse::<u64>().unwrap();
     let recorded: BTreeSet<u64> = names.iter().map(number).collect();
@@ -177,10 +177,10 @@ fn every_instance_goes_on_while_each_member_freezes_in_turn() {
     let hosts = with_worker_ids(start(&cluster, 1..=6, &seen));
     for member in 0..3 {
         cluster.freeze(member);
-        hosts.iter().for_each(|(host, worker)| host.keeps(*worker));
+        with_each(&hosts, |(host, worker)| host.keeps(*worker));
         cluster.thaw(member);
         std::thread::sleep(Duration::from_millis(fastrand::u64(..500)));
-        hosts.iter().for_each(|(host, worker)| host.keeps(*worker));
+        with_each(&hosts, |(host, worker)| host.keeps(*worker));
     }
     for (host, worker) in hosts {
         assert!(host.stop().iter().eq([&worker]));

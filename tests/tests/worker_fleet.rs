@@ -12,7 +12,7 @@ use leafd_tests::load::{SNOWFLAKE, add};
 use leafd_tests::long::short_or_long;
 use leafd_tests::registry::RegistryKind;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
-use leafd_tests::{Daemon, Proxies, TestRegistry, UniqueIds, on_every_registry};
+use leafd_tests::{Daemon, Proxies, TestRegistry, UniqueIds, on_every_registry, with_each};
 use tempfile::TempDir;
 
 /// Instances of the storm, each a host of its own.
@@ -335,11 +335,11 @@ fn no_id_comes_twice_in_a_storm_and_everybody_serves_afterwards(kind: &'static d
         host.recover(end);
     }
     let calm = Instant::now();
-    for host in &hosts {
+    with_each(&hosts, |host| {
         // It may have to wait until the worker ID of a lost state can be taken over.
         host.batches.are_served(&host.home);
         SnowflakeCaller::of(&host.home, &seen).reports();
-    }
+    });
     println!("{}: everybody was served {:.1?} after the storm", kind.name(), calm.elapsed());
     // A report that was late on a busy machine may make one look for its worker ID again.
     let began = Instant::now();

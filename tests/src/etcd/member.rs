@@ -71,13 +71,8 @@ impl Member {
 
     /// Where clients reach it.
     pub(super) fn url(&self) -> String {
-        self.url_at(self.port())
-    }
-
-    /// Where clients reach it through another port of this host.
-    pub(super) fn url_at(&self, port: u16) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
-        format!("{scheme}://127.0.0.1:{port}")
+        format!("{scheme}://127.0.0.1:{}", self.port())
     }
 
     fn peer_url(&self) -> String {

@@ -121,12 +121,6 @@ impl EtcdCluster {
         self.members[member].port()
     }
 
-    /// The folder of a member, which is removed with it. The member works in the subfolder `data`.
-    #[must_use]
-    pub fn folder(&self, member: usize) -> &Path {
-        self.members[member].process().home().folder()
-    }
-
     /// The member that leads the cluster.
     #[must_use]
     pub fn leader(&self) -> usize {
@@ -205,7 +199,7 @@ impl EtcdCluster {
     pub fn snapshot(&self) -> Snapshot {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let name = format!("snapshot-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let file = self.folder(0).join("tmp").join(name);
+        let file = self.members[0].process().home().folder().join("tmp").join(name);
         let first = self.ctl.at(&self.members[0].url());
         let snapshot = Snapshot { file };
         first.run(&["snapshot", "save", snapshot.file()]);
