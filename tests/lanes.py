@@ -29,7 +29,7 @@ CHAIN = ("systemd_", "pod_")
 # tests do little but wait run more of them at a time.
 LONGEST = {
     "worker_java": 4,
-    "worker_reclaim": 4,
+    "worker_reclaim": 6,
     "worker_fleet": 2,
     "worker_identity": 4,
     "worker_outage": 3,

@@ -11,7 +11,7 @@ use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::registry::RegistryKind;
 use leafd_tests::workers::{BatchLoad, SnowflakeCaller, instance};
-use leafd_tests::{Proxies, TestRegistry, UniqueIds, on_every_registry};
+use leafd_tests::{Proxies, TestRegistry, UniqueIds, on_every_registry, with_each};
 
 /// Time limit for anything a test waits for. No test measures time by it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ fn wait_until(what: &str, home: &Home, mut done: impl FnMut() -> bool) {
 }
 
 fn without_zookeeper_every_restart_serves_with_the_same_worker_id(kind: &'static dyn RegistryKind) {
-    for (what, begin, end) in OUTAGES {
+    with_each(OUTAGES, |(what, begin, end)| {
         let folder = tempfile::tempdir().unwrap();
         let registry = TestRegistry::alone(kind, 1);
         let home = instance(folder.path(), registry.access(), "host-1");
@@ -82,14 +82,14 @@ fn without_zookeeper_every_restart_serves_with_the_same_worker_id(kind: &'static
         let lives = kills.len() + 1;
         let (kind, ids) = (kind.name(), seen.count(SNOWFLAKE));
         println!("{kind}, {what}: {ids} IDs, {lives} lives without it");
-    }
+    });
 }
 
 fn an_instance_without_a_worker_id_says_why_and_serves_segments_until_zookeeper_answers(
     kind: &'static dyn RegistryKind,
 ) {
     let no_worker_id = format!("no worker ID yet, {} has to give one", kind.called());
-    for (what, begin, end) in OUTAGES {
+    with_each(OUTAGES, |(what, begin, end)| {
         let folder = tempfile::tempdir().unwrap();
         let registry = TestRegistry::alone(kind, 1);
         begin(&registry);
@@ -124,7 +124,7 @@ fn an_instance_without_a_worker_id_says_why_and_serves_segments_until_zookeeper_
             daemon.stop();
         }
         println!("{}, {what}: {} IDs once it came", kind.name(), seen.count(SNOWFLAKE));
-    }
+    });
 }
 
 fn clients_notice_nothing_when_servers_fail_and_reports_resume_afterwards(
