@@ -182,6 +182,14 @@ pub enum Invalid {
     /// The owner has this many characters, more than [`crate::wire::MAX_OWNER_CHARS`].
     #[error("the owner has {0} characters; at most 256 are allowed")]
     OwnerTooLong(usize),
+    /// The name of a pool or a borrower is empty, too long, or not printable ASCII.
+    #[error("the {what}'s name has to be 1 to {most} printable ASCII characters without spaces")]
+    Name {
+        /// `pool` or `borrower`.
+        what: &'static str,
+        /// The limit on its characters.
+        most: usize,
+    },
     /// The path of the socket is empty.
     #[error("the path of the socket is empty; name the socket of leafd")]
     EmptySocketPath,

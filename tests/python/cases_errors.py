@@ -11,6 +11,9 @@ from leaf_wire import (
     Call,
     ErrorCode,
     ErrorReply,
+    HeldLoan,
+    PoolList,
+    PoolRelease,
     Segment,
     Snowflake,
     TagCreate,
@@ -19,8 +22,10 @@ from leaf_wire import (
     TagSetStep,
     TagShow,
     TagsUsed,
+    WorkerBorrow,
     WorkerList,
     WorkerRelease,
+    WorkerReturn,
 )
 
 
@@ -81,10 +86,20 @@ class Errors(DaemonTest):
         peer = self.connect()
         calls: list[Call] = [WorkerList(), WorkerList(from_=2**64 - 1, limit=1)]
         calls += [WorkerRelease(worker, owner) for worker in (0, 2**64 - 1) for owner in ("", "é" * 256)]
+        calls += [WorkerBorrow("default", "b"), WorkerReturn("default", "b")]
+        calls += [PoolList("default"), PoolRelease("default", 0, "")]
         for call in calls:
             with self.subTest(call=call):
                 self.assert_refused(peer.ask(call), ErrorCode.NOT_CONFIGURED)
                 self.assert_open_or_closed(peer, ErrorCode.NOT_CONFIGURED)
+        for borrower in ("", " ", "x" * 65, "é", "a\n"):
+            with self.subTest(borrower=borrower):
+                refused = peer.ask(WorkerBorrow("default", borrower))
+                self.assert_refused(refused, ErrorCode.BAD_COUNT, 64)
+        refused = peer.ask(WorkerBorrow("default", "b", cgroup="/" + "x" * 512))
+        self.assert_refused(refused, ErrorCode.BAD_COUNT, 512)
+        refused = peer.ask(WorkerBorrow("default", "b", held=HeldLoan(0, "x" * 257, 0, 0)))
+        self.assert_refused(refused, ErrorCode.BAD_COUNT, 256)
 
     def test_a_bad_tag_is_refused_by_every_call_that_takes_one(self) -> None:
         peer = self.connect()

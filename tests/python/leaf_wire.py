@@ -105,6 +105,39 @@ class TagsUsed(Struct):
     limit: U32 = 100
 
 
+class HeldLoan(Struct):
+    worker: U64
+    claim: str
+    limit_unix_ms: U64
+    left_ms: U64
+
+
+class WorkerBorrow(Struct):
+    pool: str
+    borrower: str
+    cgroup: str = ""
+    cgroup_inode: U64 = 0
+    held: HeldLoan | None = None
+
+
+class WorkerReturn(Struct):
+    pool: str
+    borrower: str
+    ceiling_unix_ms: U64 = 0
+
+
+class PoolList(Struct):
+    pool: str
+    from_: U64 = 0
+    limit: U32 = 100
+
+
+class PoolRelease(Struct):
+    pool: str
+    worker: U64
+    owner: str
+
+
 class Run(Struct):
     first: U64
     count: U32
@@ -259,6 +292,15 @@ class Workers(Struct):
     workers: tuple[WorkerStatus, ...]
 
 
+class Loan(Struct):
+    worker: U64
+    bits: U32
+    claim: str
+    start_unix_ms: U64
+    limit_unix_ms: U64
+    left_ms: U64
+
+
 Call = (
     Hello
     | Segment
@@ -273,8 +315,12 @@ Call = (
     | WorkerRelease
     | TagDelete
     | TagsUsed
+    | WorkerBorrow
+    | WorkerReturn
+    | PoolList
+    | PoolRelease
 )
-Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers
+Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers | Loan
 
 
 class Request(Struct):

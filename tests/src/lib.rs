@@ -8,6 +8,7 @@ use std::time::Duration;
 
 mod background;
 pub mod binaries;
+pub mod borrower;
 pub mod browser;
 mod cache;
 pub mod caller;
@@ -59,6 +60,7 @@ pub mod workers;
 pub mod zookeeper;
 
 pub use background::{Background, SetOnDrop, with_each};
+pub use borrower::Borrower;
 pub use caller::Caller;
 pub use daemon::Daemon;
 pub use database::Database;

@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 97] = [
+const WRONG: [(&str, &str, &str); 101] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -115,6 +115,10 @@ const WRONG: [(&str, &str, &str); 97] = [
     ("etcd.key-file", "\"/nonexistent\"", "etcd.cert-file is not"),
     ("etcd.session-timeout", "\"999ms\"", "999ms is not between 1s and 10m"),
     ("etcd.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
+    ("lend.pools", "\"default\"", "\"default\" is not NAME:BITS"),
+    ("lend.pools", "\"a:10,a:16\"", "names \"a\" twice"),
+    ("lend.max-loans", "0", "0 is not between 1 and 10000"),
+    ("lend.max-per-user", "10001", "10001 is not between 1 and 10000"),
     ("peer.listen", "\"here\"", "\"here\" is not IP:PORT"),
     ("peer.listen", "\"10.0.0.7\"", "\"10.0.0.7\" is not IP:PORT"),
     ("peer.advertise", "\"0.0.0.0\"", "\"0.0.0.0\" is not IP or IP:PORT"),

@@ -81,7 +81,7 @@ const REASONS: [&str; 11] = [
 ];
 
 /// Texts in these files that are only part of a reason, or of something else.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 18] = [
     // A request got fewer IDs than it asked for: 308.
     "could not make that many IDs in time: the layout's limit is reached",
     // Follows "the worker file cannot be written: ".
@@ -105,6 +105,9 @@ const OTHERS: [&str; 17] = [
     "the registry's database was not told of the end: …",
     "etcd was not told of the end: …",
     "…: …",
+    // A reason for having no worker ID to lend.
+    "… is for …, and lend.pools says …: a library that cuts a number off would use another one's. \
+     Change lend.pools, or use a pool with another name",
 ];
 
 #[test]

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
 use crate::session::{self, CheckedCall};
-use crate::wire::{DaemonStatus, TagStatus, WorkerStatus};
+use crate::wire::{DaemonStatus, HeldLoan, TagStatus, WorkerLoan, WorkerStatus};
 use handle::ClientHandle;
 
 /// A client of leafd for tokio. Cloning is cheap. All clones share one connection. Any number of
@@ -191,6 +191,67 @@ impl Client {
     /// another owner has claimed it.
     pub async fn worker_release(&self, worker: u64, owner: &str) -> Result<WorkerStatus, Error> {
         session::worker(self.call(CheckedCall::worker_release(worker, owner)?).await?)
+    }
+
+    /// Borrows a worker ID of `pool` for a process that uses another snowflake library, or says
+    /// that `borrower` still has it. `docs/protocol.md`, section 16, says when to repeat the call
+    /// and when to end the process. The connection holds the loan: keep the client for as long as
+    /// the process runs. `cgroup` is the path and the inode number of the cgroup of every process
+    /// that may use the worker ID; an empty path and 0 if there is none.
+    ///
+    /// # Errors
+    /// See [`Error`]. Expect `WorkerUnavailable` until the registry has confirmed a worker ID,
+    /// `WrongOwner` once the borrower has lost it, and `NotConfigured`.
+    pub async fn worker_borrow(
+        &self,
+        pool: &str,
+        borrower: &str,
+        cgroup: (&str, u64),
+        held: Option<HeldLoan<'_>>,
+    ) -> Result<WorkerLoan, Error> {
+        let call = CheckedCall::worker_borrow(pool, borrower, cgroup, held)?;
+        session::loan(self.call(call).await?)
+    }
+
+    /// Gives a borrowed worker ID back. The caller guarantees that no process issues with it any
+    /// more, and that none has issued anything at or past `ceiling_unix_ms` (ms since 1970).
+    ///
+    /// # Errors
+    /// See [`Error`]. Expect `UnknownWorker` if the daemon does not know the loan.
+    pub async fn worker_return(
+        &self,
+        pool: &str,
+        borrower: &str,
+        ceiling_unix_ms: u64,
+    ) -> Result<WorkerLoan, Error> {
+        let call = CheckedCall::worker_return(pool, borrower, ceiling_unix_ms)?;
+        session::loan(self.call(call).await?)
+    }
+
+    /// Lists the worker IDs of a pool, like [`Self::worker_list`].
+    ///
+    /// # Errors
+    /// Those of [`Self::worker_list`].
+    pub async fn pool_list(
+        &self,
+        pool: &str,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<WorkerStatus>, Error> {
+        session::workers(self.call(CheckedCall::pool_list(pool, from, limit)?).await?)
+    }
+
+    /// Releases a worker ID of a pool, like [`Self::worker_release`].
+    ///
+    /// # Errors
+    /// Those of [`Self::worker_release`].
+    pub async fn pool_release(
+        &self,
+        pool: &str,
+        worker: u64,
+        owner: &str,
+    ) -> Result<WorkerStatus, Error> {
+        session::worker(self.call(CheckedCall::pool_release(pool, worker, owner)?).await?)
     }
 
     async fn call(&self, call: CheckedCall<&str>) -> Result<crate::wire::Reply, Error> {

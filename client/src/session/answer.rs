@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, ProtocolError};
 use crate::ids::Ids;
-use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerStatus};
+use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerLoan, WorkerStatus};
 
 /// Expects exactly `asked` IDs.
 pub(crate) fn ids(reply: Reply, asked: u32) -> Result<Ids, Error> {
@@ -73,6 +73,14 @@ pub(crate) fn worker(reply: Reply) -> Result<WorkerStatus, Error> {
     )
 }
 
+/// Expects a loan.
+pub(crate) fn loan(reply: Reply) -> Result<WorkerLoan, Error> {
+    match reply {
+        Reply::Loan(loan) => Ok(loan),
+        other => Err(unexpected("Loan", other)),
+    }
+}
+
 /// Expects exactly one element. The error names what was expected and whether `none` or `more`
 /// came.
 fn one<T>(
@@ -109,6 +117,7 @@ pub(super) const fn reply_name(reply: &Reply) -> &'static str {
         Reply::Tags(_) => "Tags",
         Reply::Goodbye => "Goodbye",
         Reply::Workers(_) => "Workers",
+        Reply::Loan(_) => "Loan",
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::error::Invalid;
 use crate::wire::{
-    Call, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE,
-    MAX_WORKERS_PER_PAGE, Request, encode_request,
+    Call, HeldLoan, MAX_BORROWER_CHARS, MAX_CGROUP_CHARS, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS,
+    MAX_POOL_CHARS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Request,
+    encode_request,
 };
 
 /// The highest end of a range. IDs have to fit a signed 64-bit number.
@@ -27,6 +28,21 @@ pub(crate) enum CheckedCall<S> {
     WorkerRelease { worker: u64, owner: S },
     TagDelete { tag: S },
     TagsUsed { after: S, limit: u32 },
+    WorkerBorrow(CheckedBorrow<S>),
+    WorkerReturn { pool: S, borrower: S, ceiling_unix_ms: u64 },
+    PoolList { pool: S, from: u64, limit: u32 },
+    PoolRelease { pool: S, worker: u64, owner: S },
+}
+
+/// What a borrower says of itself and of its loan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckedBorrow<S> {
+    pool: S,
+    borrower: S,
+    cgroup: S,
+    cgroup_inode: u64,
+    /// The worker ID, the claim's name, the limit, and what is left in ms.
+    held: Option<(u64, S, u64, u64)>,
 }
 
 impl<'a> CheckedCall<&'a str> {
@@ -103,6 +119,50 @@ impl<'a> CheckedCall<&'a str> {
         Ok(Self::TagsUsed { after, limit })
     }
 
+    pub(crate) fn worker_borrow(
+        pool: &'a str,
+        borrower: &'a str,
+        (cgroup, cgroup_inode): (&'a str, u64),
+        held: Option<HeldLoan<'a>>,
+    ) -> Result<Self, Invalid> {
+        check_name("pool", pool, MAX_POOL_CHARS)?;
+        check_name("borrower", borrower, MAX_BORROWER_CHARS)?;
+        // A cgroup that is too long to name is as good as none.
+        let fits = cgroup.chars().count() <= MAX_CGROUP_CHARS;
+        let (cgroup, cgroup_inode) = if fits { (cgroup, cgroup_inode) } else { ("", 0) };
+        let held = held.map(|it| (it.worker, it.claim, it.limit_unix_ms, it.left_ms));
+        Ok(Self::WorkerBorrow(CheckedBorrow { pool, borrower, cgroup, cgroup_inode, held }))
+    }
+
+    pub(crate) fn worker_return(
+        pool: &'a str,
+        borrower: &'a str,
+        ceiling_unix_ms: u64,
+    ) -> Result<Self, Invalid> {
+        check_name("pool", pool, MAX_POOL_CHARS)?;
+        check_name("borrower", borrower, MAX_BORROWER_CHARS)?;
+        Ok(Self::WorkerReturn { pool, borrower, ceiling_unix_ms })
+    }
+
+    pub(crate) fn pool_list(pool: &'a str, from: u64, limit: u32) -> Result<Self, Invalid> {
+        check_name("pool", pool, MAX_POOL_CHARS)?;
+        check_page(limit, MAX_WORKERS_PER_PAGE)?;
+        Ok(Self::PoolList { pool, from, limit })
+    }
+
+    pub(crate) fn pool_release(
+        pool: &'a str,
+        worker: u64,
+        owner: &'a str,
+    ) -> Result<Self, Invalid> {
+        check_name("pool", pool, MAX_POOL_CHARS)?;
+        let chars = owner.chars().count();
+        if chars > MAX_OWNER_CHARS {
+            return Err(Invalid::OwnerTooLong(chars));
+        }
+        Ok(Self::PoolRelease { pool, worker, owner })
+    }
+
     pub(crate) fn tag_delete(tag: &'a str) -> Result<Self, Invalid> {
         check_tag(tag)?;
         Ok(Self::TagDelete { tag })
@@ -131,6 +191,26 @@ impl<'a> CheckedCall<&'a str> {
             }
             Self::TagDelete { tag } => CheckedCall::TagDelete { tag: tag.into() },
             Self::TagsUsed { after, limit } => CheckedCall::TagsUsed { after: after.into(), limit },
+            Self::WorkerBorrow(of) => CheckedCall::WorkerBorrow(CheckedBorrow {
+                pool: of.pool.into(),
+                borrower: of.borrower.into(),
+                cgroup: of.cgroup.into(),
+                cgroup_inode: of.cgroup_inode,
+                held: of
+                    .held
+                    .map(|(worker, claim, limit, left)| (worker, claim.into(), limit, left)),
+            }),
+            Self::WorkerReturn { pool, borrower, ceiling_unix_ms } => CheckedCall::WorkerReturn {
+                pool: pool.into(),
+                borrower: borrower.into(),
+                ceiling_unix_ms,
+            },
+            Self::PoolList { pool, from, limit } => {
+                CheckedCall::PoolList { pool: pool.into(), from, limit }
+            }
+            Self::PoolRelease { pool, worker, owner } => {
+                CheckedCall::PoolRelease { pool: pool.into(), worker, owner: owner.into() }
+            }
         }
     }
 }
@@ -151,6 +231,10 @@ impl<S: AsRef<str>> CheckedCall<S> {
             Self::WorkerRelease { .. } => "WorkerRelease",
             Self::TagDelete { .. } => "TagDelete",
             Self::TagsUsed { .. } => "TagsUsed",
+            Self::WorkerBorrow(_) => "WorkerBorrow",
+            Self::WorkerReturn { .. } => "WorkerReturn",
+            Self::PoolList { .. } => "PoolList",
+            Self::PoolRelease { .. } => "PoolRelease",
         }
     }
 
@@ -183,6 +267,29 @@ impl<S: AsRef<str>> CheckedCall<S> {
             Self::TagsUsed { after, limit } => {
                 Call::TagsUsed { after: after.as_ref(), limit: *limit }
             }
+            Self::WorkerBorrow(of) => Call::WorkerBorrow {
+                pool: of.pool.as_ref(),
+                borrower: of.borrower.as_ref(),
+                cgroup: of.cgroup.as_ref(),
+                cgroup_inode: of.cgroup_inode,
+                held: of.held.as_ref().map(|(worker, claim, limit_unix_ms, left_ms)| HeldLoan {
+                    worker: *worker,
+                    claim: claim.as_ref(),
+                    limit_unix_ms: *limit_unix_ms,
+                    left_ms: *left_ms,
+                }),
+            },
+            Self::WorkerReturn { pool, borrower, ceiling_unix_ms } => Call::WorkerReturn {
+                pool: pool.as_ref(),
+                borrower: borrower.as_ref(),
+                ceiling_unix_ms: *ceiling_unix_ms,
+            },
+            Self::PoolList { pool, from, limit } => {
+                Call::PoolList { pool: pool.as_ref(), from: *from, limit: *limit }
+            }
+            Self::PoolRelease { pool, worker, owner } => {
+                Call::PoolRelease { pool: pool.as_ref(), worker: *worker, owner: owner.as_ref() }
+            }
         };
         encode_request(&Request { id, call }, out);
     }
@@ -194,6 +301,14 @@ impl<S: AsRef<str>> CheckedCall<S> {
 fn daemon_timeout_ms(remaining: Duration) -> u32 {
     let margin = (remaining / 10).min(Duration::from_millis(50));
     u32::try_from(remaining.saturating_sub(margin).as_millis()).unwrap_or(u32::MAX).max(1)
+}
+
+fn check_name(what: &'static str, name: &str, most: usize) -> Result<(), Invalid> {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain && (1..=most).contains(&name.len()) {
+        return Ok(());
+    }
+    Err(Invalid::Name { what, most })
 }
 
 fn check_tag(tag: &str) -> Result<(), Invalid> {

@@ -7,12 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::layout::Layout;
 use crate::wire::{
     Call, DaemonStatus, ErrorCode, Reply, Run, SegmentTotals, SnowflakeState, SnowflakeStatus,
-    TagStatus, WireError, WorkerState, WorkerStatus,
+    TagStatus, WireError, WorkerLoan, WorkerState, WorkerStatus,
 };
 
 const WORKER: u64 = 1;
 const IDENTITY: &str = "127.0.0.1:2182";
 const DEFAULT_STEP: u32 = 1000;
+const LOAN_MS: u64 = 3_600_000;
 
 #[derive(Debug)]
 struct FakeTag {
@@ -32,6 +33,8 @@ pub(super) struct FakeModel {
     snowflake: (u64, u64),
     snowflakes_issued: u64,
     workers: BTreeMap<u64, WorkerStatus>,
+    /// By pool and borrower.
+    loans: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Default for FakeModel {
@@ -42,6 +45,7 @@ impl Default for FakeModel {
             snowflake: (0, 0),
             snowflakes_issued: 0,
             workers: BTreeMap::from([(WORKER, own_worker())]),
+            loans: BTreeMap::new(),
         }
     }
 }
@@ -78,8 +82,28 @@ impl FakeModel {
             Call::WorkerList { from, limit } => Ok(self.list_workers(*from, *limit)),
             Call::WorkerRelease { worker, owner } => self.release_worker(*worker, owner),
             Call::TagDelete { tag } => self.delete(tag),
+            Call::WorkerBorrow { pool, borrower, .. } => Ok(self.lend(pool, borrower)),
+            Call::WorkerReturn { pool, borrower, .. } => self.take_back(pool, borrower),
+            Call::PoolList { .. } | Call::PoolRelease { .. } => {
+                Err(error(ErrorCode::NotConfigured, "the fake daemon keeps no list of its pools"))
+            }
         };
         reply.unwrap_or_else(Reply::Error)
+    }
+
+    /// Lends the lowest worker ID that nobody has.
+    fn lend(&mut self, pool: &str, borrower: &str) -> Reply {
+        let pool = self.loans.entry(pool.to_owned()).or_default();
+        let free = (0..).find(|worker| !pool.values().any(|lent| lent == worker)).unwrap_or(0);
+        let worker = *pool.entry(borrower.to_owned()).or_insert(free);
+        Reply::Loan(loan(worker, borrower))
+    }
+
+    fn take_back(&mut self, pool: &str, borrower: &str) -> Result<Reply, WireError> {
+        let lent = self.loans.get_mut(pool).and_then(|pool| pool.remove(borrower));
+        let worker =
+            lent.ok_or_else(|| error(ErrorCode::UnknownWorker, "the borrower has no loan"))?;
+        Ok(Reply::Loan(WorkerLoan { left_ms: 0, ..loan(worker, borrower) }))
     }
 
     fn segment(&mut self, tag: &str, count: u32) -> Reply {
@@ -259,6 +283,12 @@ fn own_worker() -> WorkerStatus {
         ceiling_unix_ms: 0,
         limit_unix_ms: None,
     }
+}
+
+fn loan(worker: u64, claim: &str) -> WorkerLoan {
+    let limit_unix_ms = unix_ms().saturating_add(LOAN_MS);
+    let claim = claim.to_owned();
+    WorkerLoan { worker, bits: 10, claim, start_unix_ms: 0, limit_unix_ms, left_ms: LOAN_MS }
 }
 
 fn error(code: ErrorCode, message: &str) -> WireError {

@@ -65,7 +65,7 @@ error_codes! {
     FrameTooLarge = 105,
 
     /// A `count`, `limit` or `first` is out of range, or the count exceeds what a quota gives in a
-    /// second; `detail` is the highest valid value.
+    /// second, or a text of a loan is too long; `detail` is the highest valid value.
     BadCount = 200,
     /// The tag is empty, longer than 128 characters, or contains control characters.
     BadTag = 201,

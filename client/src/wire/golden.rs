@@ -104,15 +104,15 @@ fn every_call_and_every_reply_has_a_vector() {
         |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0], &[0; 64][..]].concat();
 
     let calls = counts(&requests());
-    assert!(calls.keys().copied().eq(0..13), "a call lacks a vector: {calls:?}");
-    let refused = decode_request(&unknown(13)).unwrap_err().error;
-    assert_eq!(refused.code(), ErrorCode::UnknownCall, "the new call 13 needs a vector");
+    assert!(calls.keys().copied().eq(0..17), "a call lacks a vector: {calls:?}");
+    let refused = decode_request(&unknown(17)).unwrap_err().error;
+    assert_eq!(refused.code(), ErrorCode::UnknownCall, "the new call 17 needs a vector");
 
     let replies = counts(&responses());
-    assert!(replies.keys().copied().eq(0..8), "a reply lacks a vector: {replies:?}");
+    assert!(replies.keys().copied().eq(0..9), "a reply lacks a vector: {replies:?}");
     // Not just any error: the zeros need not decode as the fields of a new reply.
-    let refused = decode_response(&unknown(8)).unwrap_err();
-    assert!(refused.0.contains("found: 8"), "the new reply 8 needs a vector: {refused}");
+    let refused = decode_response(&unknown(9)).unwrap_err();
+    assert!(refused.0.contains("found: 9"), "the new reply 9 needs a vector: {refused}");
 }
 
 #[test]

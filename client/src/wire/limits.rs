@@ -18,6 +18,18 @@ pub const MAX_OWNER_CHARS: usize = 256;
 /// The limit on the characters of the address of a worker ID's owner.
 pub const MAX_ADDRESS_CHARS: usize = 256;
 
+/// The limit on the characters of a pool's name: `a` to `z`, `0` to `9` and `-`.
+pub const MAX_POOL_CHARS: usize = 32;
+
+/// The limit on the characters of a borrower's name, which are printable ASCII.
+pub const MAX_BORROWER_CHARS: usize = 64;
+
+/// The limit on the characters of a claim's name.
+pub const MAX_CLAIM_CHARS: usize = 256;
+
+/// The limit on the characters of a cgroup's path.
+pub const MAX_CGROUP_CHARS: usize = 512;
+
 /// The limit on a request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
 /// description of 256 four-byte characters) has 1,576.
 pub const MAX_REQUEST_LEN: usize = 4096;

@@ -101,6 +101,62 @@ pub enum Call<'a> {
         /// The limit on the tags in the answer: 1 to [`super::MAX_TAGS_PER_PAGE`].
         limit: u32,
     },
+    /// 13. Borrows a worker ID, or says that the borrower still has it. Answer: `Loan`.
+    WorkerBorrow {
+        /// The pool that the worker ID comes from, up to [`super::MAX_POOL_CHARS`] characters.
+        pool: &'a str,
+        /// A random name that no other borrower has, up to [`super::MAX_BORROWER_CHARS`]
+        /// characters.
+        borrower: &'a str,
+        /// The cgroup of every process that may use the worker ID, as in `/proc/PID/cgroup`; empty
+        /// if there is none.
+        cgroup: &'a str,
+        /// The inode number of the cgroup's directory; 0 if there is none.
+        cgroup_inode: u64,
+        /// The loan that the borrower has already; none before the first answer.
+        held: Option<HeldLoan<'a>>,
+    },
+    /// 14. Gives a borrowed worker ID back. Answer: `Loan`, with `left_ms` 0.
+    WorkerReturn {
+        /// The pool of the loan.
+        pool: &'a str,
+        /// The borrower.
+        borrower: &'a str,
+        /// Nothing was issued at or past this time (ms since 1970).
+        ceiling_unix_ms: u64,
+    },
+    /// 15. Lists the worker IDs of a pool, ascending. Answer: `Workers`.
+    PoolList {
+        /// The pool.
+        pool: &'a str,
+        /// Only worker IDs at or above this one; 0 for the first page.
+        from: u64,
+        /// The limit on the worker IDs in the answer: 1 to [`super::MAX_WORKERS_PER_PAGE`].
+        limit: u32,
+    },
+    /// 16. Releases a worker ID of a pool. Answer: `Workers` with one element.
+    PoolRelease {
+        /// The pool.
+        pool: &'a str,
+        /// The worker ID to release.
+        worker: u64,
+        /// The owner that the operator knows to be gone, up to [`super::MAX_OWNER_CHARS`]
+        /// characters.
+        owner: &'a str,
+    },
+}
+
+/// A loan as its borrower knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+pub struct HeldLoan<'a> {
+    /// The worker ID.
+    pub worker: u64,
+    /// The name of the claim, as in [`WorkerLoan`], up to [`super::MAX_CLAIM_CHARS`] characters.
+    pub claim: &'a str,
+    /// The limit of the last answer (ms since 1970).
+    pub limit_unix_ms: u64,
+    /// What is left of the last answer's `left_ms`, by a clock that counts suspension.
+    pub left_ms: u64,
 }
 
 /// A message from the daemon.
@@ -147,6 +203,26 @@ pub enum Reply {
     Goodbye,
     /// 7. Worker IDs, ascending.
     Workers(Vec<WorkerStatus>),
+    /// 8. A borrowed worker ID.
+    Loan(WorkerLoan),
+}
+
+/// A worker ID that a process has borrowed.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct WorkerLoan {
+    /// The worker ID, below 2 to the power of `bits`.
+    pub worker: u64,
+    /// The bits of the pool's worker IDs.
+    pub bits: u32,
+    /// The name of the claim in the registry, up to [`super::MAX_CLAIM_CHARS`] characters.
+    pub claim: String,
+    /// Not to be used while the host's clock is before this (ms since 1970).
+    pub start_unix_ms: u64,
+    /// Without another answer, not to be used at or past this (ms since 1970)…
+    pub limit_unix_ms: u64,
+    /// …nor once this many ms have passed since the request was sent, by a clock that counts
+    /// suspension and that nobody sets.
+    pub left_ms: u64,
 }
 
 /// IDs without a gap: `first`, `first + 1`, … `first + count - 1`.

@@ -17,10 +17,11 @@ pub use frame::{
     encode_request, encode_response, peek_tag, split_frame,
 };
 pub use limits::{
-    MAGIC, MAX_ADDRESS_CHARS, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS, MAX_REQUEST_LEN,
-    MAX_RESPONSE_LEN, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, UNSOLICITED, VERSION,
+    MAGIC, MAX_ADDRESS_CHARS, MAX_BORROWER_CHARS, MAX_CGROUP_CHARS, MAX_CLAIM_CHARS,
+    MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS, MAX_POOL_CHARS, MAX_REQUEST_LEN, MAX_RESPONSE_LEN,
+    MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, UNSOLICITED, VERSION,
 };
 pub use message::{
-    Call, DaemonStatus, Reply, Request, Response, Run, SegmentTotals, SnowflakeState,
-    SnowflakeStatus, Span, TagStatus, WorkerState, WorkerStatus,
+    Call, DaemonStatus, HeldLoan, Reply, Request, Response, Run, SegmentTotals, SnowflakeState,
+    SnowflakeStatus, Span, TagStatus, WorkerLoan, WorkerState, WorkerStatus,
 };

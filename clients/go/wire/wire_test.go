@@ -139,6 +139,12 @@ func TestRepliesAreDecodedFieldForField(t *testing.T) {
 			t.Fatalf("%s: not one frame: %v", v.Name, err)
 		}
 		id, reply, err := DecodeResponse(body)
+		if v.Message == "Loan" {
+			if err == nil {
+				t.Errorf("%s is an unknown reply", v.Name)
+			}
+			continue
+		}
 		if v.Message == "Tags" || v.Message == "Workers" {
 			if !errors.Is(err, ErrUnsupportedReply) {
 				t.Errorf("%s: %v", v.Name, err)
@@ -181,7 +187,7 @@ func TestRepliesAreDecodedFieldForField(t *testing.T) {
 
 func TestDamagedRepliesAreRefused(t *testing.T) {
 	for name, body := range map[string]string{
-		"unknown reply":           "0100000000000000" + "08000000",
+		"unknown reply":           "0100000000000000" + "09000000",
 		"unknown reply, negative": "0100000000000000" + "ffffffff",
 		"a list longer than the body": "0100000000000000" + "02000000" + "0100000000000000" + "01000000" +
 			"ffffffffffffffff",

@@ -16,7 +16,7 @@ final class VectorsTest extends TestCase
 {
     private const WITHOUT = [
         'TagList', 'TagShow', 'TagCreate', 'TagSetStep', 'TagDelete', 'TagsUsed', 'WorkerList', 'WorkerRelease',
-        'Tags', 'Workers',
+        'WorkerBorrow', 'WorkerReturn', 'PoolList', 'PoolRelease', 'Tags', 'Workers', 'Loan',
     ];
 
     /** @return iterable<string, array{array<string, mixed>, string}> */

@@ -107,7 +107,8 @@ class Requests(unittest.TestCase):
 
 class Responses(unittest.TestCase):
     def known(self) -> list[dict[str, Any]]:
-        return [vector for vector in vectors("response") if vector["message"] not in ("Tags", "Workers")]
+        unknown = ("Tags", "Workers", "Loan")
+        return [vector for vector in vectors("response") if vector["message"] not in unknown]
 
     def test_responses_are_decoded_to_their_fields(self) -> None:
         for vector in self.known():

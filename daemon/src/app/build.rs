@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::owner::{foreign_policy, owner};
 use super::snowflake::Snowflake;
 use super::store::{Remembered, inodes};
-use super::{paths, store};
+use super::{lend, paths, store};
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::metrics::RateKeeper;
@@ -22,11 +22,13 @@ use crate::state::owner::StateOwner;
 use crate::state::rate_file::RateFile;
 use crate::state::write_tally::WriteTally;
 use crate::state::writer::Writer;
+use crate::worker::lending::Lending;
 
 /// Everything that serves requests.
 pub(super) struct Daemon {
     pub(super) segments: Segments,
     pub(super) snowflake: Snowflake,
+    pub(super) lending: Lending,
     /// Cancelled when an essential task panics.
     pub(super) fatal: CancellationToken,
     pub(super) state: StateDir,
@@ -71,7 +73,8 @@ pub(super) async fn build(
     let rates = RateKeeper::start(rates, segments.clone(), environment.clone());
     let writes = writer.tally();
     let snowflake = Snowflake::start(config, environment.clone(), &worker, peer, writer, &fatal)?;
-    Ok(Daemon { segments, snowflake, fatal, state, writes, rates, starts: generation })
+    let lending = lend::start(config, environment, &fatal)?;
+    Ok(Daemon { segments, snowflake, lending, fatal, state, writes, rates, starts: generation })
 }
 
 /// Logs what leafd found in the state directory.

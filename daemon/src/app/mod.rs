@@ -11,6 +11,7 @@ mod failure;
 mod hand_back;
 mod hint;
 mod http;
+mod lend;
 mod owner;
 mod paths;
 mod ready;

@@ -118,6 +118,7 @@ fn serve_from(daemon: &Daemon, environment: Environment, policy: Policy) -> Serv
         daemon.segments.clone(),
         daemon.snowflake.issuer.clone(),
         daemon.snowflake.workers.clone(),
+        daemon.lending.clone(),
         environment,
         policy,
         daemon.state.path().display().to_string(),

@@ -2,6 +2,7 @@
 //! shared registry gives, perhaps later.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leaf_client::wire::{ErrorCode, WireError};
@@ -26,18 +27,19 @@ use crate::worker::address;
 use crate::worker::administration::{SharedWorkers, Workers};
 use crate::worker::claim::instance::{InstanceAddress, RegistryWords};
 use crate::worker::claim::registrar::RegistrarSettings;
+use crate::worker::issuing::{IssuingRules, IssuingUser};
 use crate::worker::registry::fixed::start_at;
 use crate::worker::registry::{
     self, RegistryConnection, SharedRegistry, WorkerRegistry, WorkerSource,
 };
-use crate::worker::shell::{RegistrarShell, ShellSettings};
+use crate::worker::shell::{RegistrarShell, new_nonce};
 
 /// How long the search for this host's address may take, which has to resolve names.
 const SEARCH: Duration = Duration::from_secs(2);
 
 /// How long the last calls to the registry may take when leafd stops, whatever their timeout. They
 /// only report what the state directory has already.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(1500);
 
 /// The snowflake side.
 pub(super) struct Snowflake {
@@ -158,21 +160,26 @@ impl Snowflake {
         let SharedRegistry { registry, rules: claim } = shared;
         let worker = &config.worker;
         let sequence = rules(config, 0);
-        let settings = ShellSettings {
-            registrar: RegistrarSettings {
-                registry: registry.name(),
-                rules: claim,
-                layout: sequence.layout.to_string(),
-                max_worker: sequence.layout.max_worker(),
-                give_back: worker.give_back,
-            },
+        let settings = RegistrarSettings {
+            registry: registry.name(),
+            rules: claim,
+            layout: sequence.layout.to_string(),
+            max_worker: sequence.layout.max_worker(),
+        };
+        let issuing = IssuingRules {
             sequence,
             max_offset_ms: ms(worker.max_clock_offset),
+            give_back: worker.give_back,
         };
         self.words = Some(registry.words());
         let connection = RegistryConnection::new(registry);
         let (issuer, environment) = (self.issuer.clone(), self.environment.clone());
-        let workers = SharedWorkers::new(connection.clone(), issuer.clone(), environment.clone());
+        let of_issuer = issuer.clone();
+        let is_own = move |worker, name: &str| {
+            let own = of_issuer.status();
+            own.worker == Some(worker) && own.identity == name
+        };
+        let workers = SharedWorkers::new(connection.clone(), Arc::new(is_own), environment.clone());
         self.workers = Workers::Shared(workers);
         let stop = self.stop.clone();
         let advertised = config.peer_advertise()?;
@@ -184,24 +191,22 @@ impl Snowflake {
                     .await
             };
             let Some(address) = stop.run_until_cancelled(search).await else { return };
-            let shell = RegistrarShell::new(
-                settings,
-                address,
-                &file,
-                issuer.clone(),
-                environment,
-                connection,
-                stop,
-            );
-            match shell {
-                Ok(shell) => shell.run().await,
+            let nonce = match new_nonce(&environment) {
+                Ok(nonce) => nonce,
                 Err(error) => {
                     let text = format!("no random bytes from /dev/urandom: {error}");
                     let code = ErrorCode::WorkerUnavailable;
                     tracing::error!(error = %code, "no snowflake IDs: {text}");
-                    issuer.suspend(WireError::new(code, text), false);
+                    return issuer.suspend(WireError::new(code, text), false);
                 }
-            }
+            };
+            let words = claim.words;
+            let identity = address.identity.clone();
+            let user = IssuingUser::new(issuing, identity, words, issuer, environment.clone());
+            let (named, connection) = ((address, nonce), connection.for_claim());
+            RegistrarShell::new(settings, named, &file, user, environment, connection, stop)
+                .run()
+                .await;
         };
         supervise::spawn("registrar", fatal, self.tasks.track_future(run));
         Ok(())

@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use super::build::Daemon;
 use super::failure::Failure;
+use super::snowflake::LAST_WORDS;
 use crate::transport::lifecycle::Transports;
 
 /// How long the last writes may take.
@@ -22,6 +23,7 @@ pub(super) async fn stop(
         transports.withdraw();
         transports.stop(grace).await;
         let segments = daemon.segments.close(grace).await;
+        daemon.lending.close(LAST_WORDS).await;
         let snowflake = daemon.snowflake.close().await;
         // Last, since only forecasts depend on it.
         daemon.rates.close().await;

@@ -28,6 +28,7 @@ impl Config {
         self.check_snowflake(&mut problems);
         self.check_store(&mut problems);
         self.check_registry(&mut problems);
+        self.check_lend(&mut problems);
         problems.duration("shutdown.grace", self.shutdown.grace, Duration::ZERO, 600_000 * MS);
         if let Some(wrong) = log_level::wrong(&self.log.level) {
             problems.add("log.level", wrong);

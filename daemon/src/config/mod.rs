@@ -11,6 +11,7 @@ pub(crate) mod etcd;
 mod examine;
 mod exposed;
 mod http;
+mod lend;
 mod load;
 pub(crate) mod log_level;
 mod metrics;
@@ -38,14 +39,15 @@ use access::{AccessSection, QuotaSection};
 pub(crate) use database::RegistryDatabase;
 use http::HttpSection;
 pub(crate) use http::MetricsAudience;
+pub(crate) use lend::{LENT, PoolRules};
 pub(crate) use load::{Loaded, load};
 pub(crate) use mistake::ConfigError;
 pub(crate) use password::{NoPassword, place};
 pub(crate) use problems::Problem;
 pub use registry::PeerAddress;
 use sections::{
-    DatabaseSection, EtcdSection, MetricsSection, PeerSection, SegmentSection, ShutdownSection,
-    SnowflakeSection, SocketSection, StateSection, StoreSection, ZooKeeperSection,
+    DatabaseSection, EtcdSection, LendSection, MetricsSection, PeerSection, SegmentSection,
+    ShutdownSection, SnowflakeSection, SocketSection, StateSection, StoreSection, ZooKeeperSection,
 };
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use values::AutoCreate;
@@ -70,6 +72,7 @@ pub(crate) struct Config {
     pub(crate) zookeeper: ZooKeeperSection,
     pub(crate) database: DatabaseSection,
     pub(crate) etcd: EtcdSection,
+    pub(crate) lend: LendSection,
     pub(crate) peer: PeerSection,
     pub(crate) metrics: MetricsSection,
     pub(crate) log: LogSection,

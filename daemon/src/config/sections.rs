@@ -122,6 +122,14 @@ pub(crate) struct WorkerSection {
     pub(crate) max_clock_offset: Duration,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct LendSection {
+    pub(crate) pools: String,
+    pub(crate) max_loans: usize,
+    pub(crate) max_per_user: usize,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RegistryKind {
@@ -328,6 +336,12 @@ impl Default for SnowflakeSection {
             start_wait: seconds(15),
             random_start: 100,
         }
+    }
+}
+
+impl Default for LendSection {
+    fn default() -> Self {
+        Self { pools: "default:10".to_owned(), max_loans: 256, max_per_user: 128 }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use leaf_client::wire::{
     Call, ErrorCode, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Reply, TagStatus, WireError,
+    WorkerStatus,
 };
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -26,6 +27,8 @@ enum AdministrativeCall {
     SetStep { tag: String, step: u32 },
     Workers { from: u64, limit: u32 },
     Release { worker: u64, owner: String },
+    PoolWorkers { pool: String, from: u64, limit: u32 },
+    PoolRelease { pool: String, worker: u64, owner: String },
     Delete(String),
     Used { after: String, limit: u32 },
 }
@@ -43,6 +46,12 @@ impl AdministrativeCall {
             Call::WorkerList { from, limit } => Self::Workers { from, limit },
             Call::WorkerRelease { worker, owner } => {
                 Self::Release { worker, owner: owner.to_owned() }
+            }
+            Call::PoolList { pool, from, limit } => {
+                Self::PoolWorkers { pool: pool.to_owned(), from, limit }
+            }
+            Call::PoolRelease { pool, worker, owner } => {
+                Self::PoolRelease { pool: pool.to_owned(), worker, owner: owner.to_owned() }
             }
             Call::TagDelete { tag } => Self::Delete(tag.to_owned()),
             Call::TagsUsed { after, limit } => Self::Used { after: after.to_owned(), limit },
@@ -71,7 +80,9 @@ impl AdministrativeCall {
             {
                 bad_limit(limit, MAX_TAGS_PER_PAGE)
             }
-            Self::Workers { limit, .. } if !(1..=MAX_WORKERS_PER_PAGE).contains(&limit) => {
+            Self::Workers { limit, .. } | Self::PoolWorkers { limit, .. }
+                if !(1..=MAX_WORKERS_PER_PAGE).contains(&limit) =>
+            {
                 bad_limit(limit, MAX_WORKERS_PER_PAGE)
             }
             Self::List { after, limit } => {
@@ -96,15 +107,30 @@ impl AdministrativeCall {
                 .list(from, limit as usize)
                 .await
                 .map_or_else(Reply::Error, Reply::Workers),
+            Self::PoolWorkers { pool, from, limit } => service
+                .lending
+                .list(&pool, from, limit as usize)
+                .await
+                .map_or_else(Reply::Error, Reply::Workers),
             Self::Release { worker, owner } => {
-                let released = service.workers.release(worker, &owner).await;
-                if let (Ok(_), Some(trail)) = (&released, trail) {
-                    trail.was(format!("of {owner}"));
-                }
-                released.map_or_else(Reply::Error, |status| Reply::Workers(vec![status]))
+                released(service.workers.release(worker, &owner).await, &owner, trail)
+            }
+            Self::PoolRelease { pool, worker, owner } => {
+                released(service.lending.release(&pool, worker, &owner).await, &owner, trail)
             }
         }
     }
+}
+
+fn released(
+    outcome: Result<WorkerStatus, WireError>,
+    owner: &str,
+    trail: Option<&mut AuditTrail>,
+) -> Reply {
+    if let (Ok(_), Some(trail)) = (&outcome, trail) {
+        trail.was(format!("of {owner}"));
+    }
+    outcome.map_or_else(Reply::Error, |status| Reply::Workers(vec![status]))
 }
 
 fn bad_limit(limit: u32, max: u32) -> Reply {

@@ -1,6 +1,7 @@
 //! One caller's access to the service. A session answers what memory can answer at once, without a
 //! task, an await or an allocation. For everything else it hands the transport a future.
 
+mod loans;
 mod other_tags;
 mod segments;
 
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     other_tags: OtherTags,
     /// Made at the first administrative call: few callers have any.
     queues: Option<Arc<AdministrationQueues>>,
+    /// Its number among the connections that borrow worker IDs.
+    borrows_as: Option<u64>,
     /// Requests that memory answered since the last [`Self::fold_counts`].
     tally: BatchTally,
 }
@@ -94,6 +97,7 @@ impl Session {
             last_tag: None,
             other_tags: OtherTags::default(),
             queues: None,
+            borrows_as: None,
             tally,
         })
     }
@@ -188,6 +192,7 @@ impl Session {
                 responder.reply(Reply::Status(Box::new(self.service.status())));
                 Ok(())
             }
+            Call::WorkerBorrow { .. } | Call::WorkerReturn { .. } => self.lend(call, responder),
             _ => self.administrate(call, responder),
         };
         if let Err(refused) = outcome {
@@ -344,5 +349,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.fold_counts();
+        self.leave_loans();
     }
 }

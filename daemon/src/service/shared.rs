@@ -17,6 +17,7 @@ use crate::environment::Environment;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
 use crate::worker::administration::Workers;
+use crate::worker::lending::Lending;
 
 /// Answers the calls of every transport. Each transport opens a [`super::session::Session`] for a
 /// caller.
@@ -25,6 +26,7 @@ pub(crate) struct Service {
     pub(super) segments: Segments,
     pub(super) issuer: Issuer,
     pub(super) workers: Workers,
+    pub(super) lending: Lending,
     state_dir: String,
     pub(super) policy: CurrentPolicy,
     pub(super) ledger: Ledger,
@@ -71,6 +73,7 @@ impl Service {
         segments: Segments,
         issuer: Issuer,
         workers: Workers,
+        lending: Lending,
         environment: Environment,
         policy: Policy,
         state_dir: String,
@@ -80,6 +83,7 @@ impl Service {
             segments,
             issuer,
             workers,
+            lending,
             environment,
             state_dir,
             policy: CurrentPolicy::new(policy),

@@ -40,6 +40,10 @@ call_kinds! {
     TagsUsed = "tags-used",
     WorkerList = "worker-list",
     WorkerRelease = "worker-release",
+    WorkerBorrow = "worker-borrow",
+    WorkerReturn = "worker-return",
+    PoolList = "pool-list",
+    PoolRelease = "pool-release",
     Connect = "connect",
     Unknown = "unknown",
 }
@@ -60,6 +64,10 @@ impl CallKind {
             Call::TagsUsed { .. } => Self::TagsUsed,
             Call::WorkerList { .. } => Self::WorkerList,
             Call::WorkerRelease { .. } => Self::WorkerRelease,
+            Call::WorkerBorrow { .. } => Self::WorkerBorrow,
+            Call::WorkerReturn { .. } => Self::WorkerReturn,
+            Call::PoolList { .. } => Self::PoolList,
+            Call::PoolRelease { .. } => Self::PoolRelease,
         }
     }
 }

@@ -6,6 +6,8 @@
 pub(crate) mod address;
 pub(crate) mod administration;
 pub(crate) mod claim;
+pub(crate) mod issuing;
+pub(crate) mod lending;
 pub(crate) mod peers;
 mod registrar_log;
 pub(crate) mod registry;

@@ -1,9 +1,9 @@
 //! The shell around the claim: it executes what the [`Registrar`] asks for, one thing at a time, for
 //! as long as leafd runs. It decides nothing.
 
+use std::future::Future;
 use std::time::Duration;
 
-use leaf_client::wire::{ErrorCode, WireError};
 use tokio_util::sync::CancellationToken;
 
 use super::claim::instance::{InstanceAddress, RegistryWords};
@@ -12,93 +12,90 @@ use super::claim::registrar::{
 };
 use super::claim::step::{ClaimAction, ClaimOutcome, Moment};
 use super::claim::write::RegistryWrite;
-use super::peers;
-use super::registrar_log::RegistrarLog;
-use super::registry::{RegistryConnection, RegistryError, RegistrySession, reading};
+use super::peers::Verdict;
+use super::registry::{ClaimConnection, RegistryError, RegistrySession, reading};
 use crate::environment::Environment;
-use crate::snowflake::issuer::Issuer;
-use crate::snowflake::life::{Begin, Progress};
-use crate::snowflake::sequencer;
-use crate::state::worker_file::WorkerRecord;
+use crate::snowflake::life::Progress;
+use crate::state::worker_file::{SharedClaim, WorkerRecord};
 
 /// Longest wait before the clock is read again: it counts suspension, the wait does not.
 const NAP: Duration = Duration::from_secs(1);
 
-/// How long the other instances have to tell their time.
-const ASKING: Duration = Duration::from_secs(2);
+/// Whoever uses the worker ID that is claimed: it issues IDs, or lends the worker ID.
+pub(crate) trait ClaimUser: Send + Sync + 'static {
+    /// How far use has come.
+    fn progress(&self) -> Progress;
 
-#[derive(Debug, Clone)]
-pub(crate) struct ShellSettings {
-    pub(crate) registrar: RegistrarSettings,
-    /// The rules of the sequence; the worker ID is put in.
-    pub(crate) sequence: sequencer::SequencerRules,
-    /// From how many ms on the clock differs too much from the others'.
-    pub(crate) max_offset_ms: u64,
+    /// Nothing was issued at or past this, once no more is issued (ms since 1970).
+    fn last_ceiling_ms(&self) -> u64;
+
+    /// Keeps `shared` where the next start finds it.
+    fn remember(&self, shared: SharedClaim) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Returns when somebody waits for a report.
+    fn report_is_due(&self) -> impl Future<Output = ()> + Send;
+
+    /// Whether the clock agrees with those of the others at these addresses.
+    fn compare_clocks(&self, others: Vec<String>) -> impl Future<Output = Verdict> + Send;
+
+    /// Whether the others' clocks matter.
+    fn compares_clocks(&self) -> bool;
+
+    /// Whether the worker ID is given back at the end.
+    fn gives_back(&self) -> bool;
+
+    /// Follows an order of the registrar.
+    fn follow(&mut self, order: IssuerOrder);
 }
 
-pub(crate) struct RegistrarShell {
+pub(crate) struct RegistrarShell<U> {
     registrar: Registrar,
-    sequence: sequencer::SequencerRules,
-    max_offset_ms: u64,
     identity: String,
     nonce: String,
     words: RegistryWords,
-    issuer: Issuer,
+    user: U,
     environment: Environment,
-    connection: RegistryConnection,
-    log: RegistrarLog,
+    connection: ClaimConnection,
     stop: CancellationToken,
 }
 
 /// A name for this life that no other has.
-fn new_nonce(environment: &Environment) -> std::io::Result<String> {
+///
+/// # Errors
+/// When the system has no random bytes.
+pub(crate) fn new_nonce(environment: &Environment) -> std::io::Result<String> {
     let mut bytes = [0; 16];
     environment.fill_random(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-impl RegistrarShell {
-    /// One for the instance at `address`. `file` is what the worker file says.
-    ///
-    /// # Errors
-    /// When the system has no random bytes.
+impl<U: ClaimUser> RegistrarShell<U> {
+    /// One for the instance at `address`, in the life with the name `nonce`. `file` is what is
+    /// remembered of earlier lives.
     pub(crate) fn new(
-        settings: ShellSettings,
-        address: InstanceAddress,
+        settings: RegistrarSettings,
+        (address, nonce): (InstanceAddress, String),
         file: &WorkerRecord,
-        issuer: Issuer,
+        user: U,
         environment: Environment,
-        connection: RegistryConnection,
+        connection: ClaimConnection,
         stop: CancellationToken,
-    ) -> std::io::Result<Self> {
-        let nonce = new_nonce(&environment)?;
+    ) -> Self {
         let start = LifeStart {
             nonce: nonce.clone(),
             boot: environment.boot_id(),
             boot_ms: environment.boot_ms(),
             seed: environment.seed(),
         };
-        let ShellSettings { registrar, sequence, max_offset_ms } = settings;
-        let (identity, words) = (address.identity.clone(), registrar.rules.words);
-        Ok(Self {
-            registrar: Registrar::new(registrar, address, file, start),
-            sequence,
-            max_offset_ms,
-            log: RegistrarLog::new(identity.clone(), words, environment.clone()),
-            identity,
-            nonce,
-            words,
-            issuer,
-            environment,
-            connection,
-            stop,
-        })
+        let (identity, words) = (address.identity.clone(), settings.rules.words);
+        let registrar = Registrar::new(settings, address, file, start);
+        Self { registrar, identity, nonce, words, user, environment, connection, stop }
     }
 
     fn now(&self) -> Moment {
-        let Progress { clock_ms, ceiling_ms, use_ms, awaited_ms } = self.issuer.progress();
+        let Progress { clock_ms, ceiling_ms, use_ms, awaited_ms } = self.user.progress();
         let is_stopping = self.registrar.is_stopping();
-        let ceiling_ms = if is_stopping { self.issuer.last_ceiling_ms() } else { ceiling_ms };
+        let ceiling_ms = if is_stopping { self.user.last_ceiling_ms() } else { ceiling_ms };
         Moment { boot_ms: self.environment.boot_ms(), clock_ms, ceiling_ms, use_ms, awaited_ms }
     }
 
@@ -108,9 +105,9 @@ impl RegistrarShell {
         loop {
             let now = self.now();
             match self.registrar.next(now) {
-                RegistrarTask::Tell(order) => self.tell(order),
+                RegistrarTask::Tell(order) => self.user.follow(order),
                 RegistrarTask::Remember(shared) => {
-                    let outcome = self.issuer.remember(shared).await;
+                    let outcome = self.user.remember(shared).await;
                     self.registrar.remembered(outcome);
                 }
                 RegistrarTask::Rest => {
@@ -135,7 +132,7 @@ impl RegistrarShell {
                 RegistrarTask::End => return,
             }
             if stop.is_cancelled() {
-                self.registrar.stop();
+                self.registrar.stop(self.user.gives_back());
             }
         }
     }
@@ -145,11 +142,11 @@ impl RegistrarShell {
         let wait = until_ms.saturating_sub(self.environment.boot_ms()).max(1);
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(wait).min(NAP)) => {}
-            () = self.issuer.report_is_due() => {}
+            () = self.user.report_is_due() => {}
         }
     }
 
-    async fn act(&self, action: ClaimAction) -> ClaimOutcome {
+    async fn act(&mut self, action: ClaimAction) -> ClaimOutcome {
         let outcome = match self.connection.session() {
             Some(session) => self.call(&*session, action).await,
             None => self.connection.renew().await.map(|()| ClaimOutcome::NewSession),
@@ -186,30 +183,12 @@ impl RegistrarShell {
         })
     }
 
-    async fn ask(&self, session: &dyn RegistrySession) -> Result<peers::Verdict, RegistryError> {
-        let others = reading::peers(session, &self.nonce).await?;
-        let count = others.len();
-        let times = peers::ask_all(others, self.environment.clone(), ASKING).await;
-        let verdict = peers::verdict(&times, self.max_offset_ms);
-        let answered = u32::try_from(times.len()).unwrap_or(u32::MAX);
-        let offset_ms = peers::mean_offset_ms(&times);
-        self.issuer.registration(|registration| {
-            (registration.offset_ms, registration.peers) = (offset_ms, answered);
-        });
-        if count > 0 && answered == 0 {
-            tracing::warn!(
-                instances = count,
-                "no other instance has told its time, so this clock is not compared"
-            );
-        } else {
-            tracing::info!(
-                instances = count,
-                answered,
-                offset_ms,
-                "asked the others for their time"
-            );
+    async fn ask(&self, session: &dyn RegistrySession) -> Result<Verdict, RegistryError> {
+        if !self.user.compares_clocks() {
+            return Ok(Verdict::NobodyAnswered);
         }
-        Ok(verdict)
+        let others = reading::peers(session, &self.nonce).await?;
+        Ok(self.user.compare_clocks(others).await)
     }
 
     async fn leave(&self, writes: &[RegistryWrite]) {
@@ -220,26 +199,6 @@ impl RegistrarShell {
         if let Err(error) = outcome {
             let text = (self.words.not_told_of_the_end)(&error.to_string());
             tracing::warn!("{text}");
-        }
-    }
-
-    fn tell(&mut self, order: IssuerOrder) {
-        self.log.write(&order);
-        let unavailable = |why: String| {
-            WireError::new(ErrorCode::WorkerUnavailable, why).with_retry_after_ms(1000)
-        };
-        match order {
-            IssuerOrder::Begin { worker, start_ms, limit_ms, shared, .. } => {
-                let rules = sequencer::SequencerRules { worker, ..self.sequence };
-                let (identity, shared) = (self.identity.clone(), Some(shared));
-                self.issuer.begin(Begin { rules, start_ms, limit_ms, identity, shared });
-            }
-            IssuerOrder::Reported { limit_ms, shared } => self.issuer.reported(limit_ms, shared),
-            IssuerOrder::Suspend { why, soon } => self.issuer.suspend(unavailable(why), soon),
-            IssuerOrder::Hold { why } => self.issuer.suspend(unavailable(why.to_owned()), true),
-            IssuerOrder::Trouble(why) => self.issuer.registration(|it| it.error = why),
-            IssuerOrder::Fine => self.issuer.registration(|it| it.error.clear()),
-            IssuerOrder::NotGivenBack(_) => {}
         }
     }
 }

@@ -1,15 +1,18 @@
 use leaf_client::Layout;
+use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 
 use super::*;
 use crate::config::Config;
-use crate::snowflake::issuer::IssuerSettings;
+use crate::snowflake::issuer::{Issuer, IssuerSettings};
+use crate::snowflake::sequencer::SequencerRules;
 use crate::state::dir::{ForeignPolicy, StateDir, StateError, WorkerPast};
 use crate::state::owner::StateOwner;
 use crate::state::worker_file::{SharedClaim, Standing};
 use crate::state::writer::Writer;
 use crate::worker::claim::registrar::MOST_NONCES;
-use crate::worker::registry::{SharedRegistry, WorkerSource, open};
+use crate::worker::issuing::{IssuingRules, IssuingUser};
+use crate::worker::registry::{RegistryConnection, SharedRegistry, WorkerSource, open};
 
 /// ZooKeeper, at an address where nobody listens.
 fn registry(environment: &Environment) -> SharedRegistry {
@@ -23,16 +26,18 @@ fn registry(environment: &Environment) -> SharedRegistry {
     }
 }
 
-fn settings(shared: &SharedRegistry) -> ShellSettings {
-    ShellSettings {
-        registrar: RegistrarSettings {
-            registry: shared.registry.name(),
-            rules: shared.rules,
-            layout: Layout::LEAF.to_string(),
-            max_worker: Layout::LEAF.max_worker(),
-            give_back: false,
-        },
-        sequence: sequencer::SequencerRules {
+fn settings(shared: &SharedRegistry) -> RegistrarSettings {
+    RegistrarSettings {
+        registry: shared.registry.name(),
+        rules: shared.rules,
+        layout: Layout::LEAF.to_string(),
+        max_worker: Layout::LEAF.max_worker(),
+    }
+}
+
+fn issuing() -> IssuingRules {
+    IssuingRules {
+        sequence: SequencerRules {
             layout: Layout::LEAF,
             worker: 0,
             max_lead_ms: 10,
@@ -41,6 +46,7 @@ fn settings(shared: &SharedRegistry) -> ShellSettings {
             random_start: 0,
         },
         max_offset_ms: 5000,
+        give_back: false,
     }
 }
 
@@ -69,16 +75,18 @@ async fn life(folder: &std::path::Path) -> bool {
     let issuer =
         Issuer::start(of_issuer, not_yet, file.clone(), environment.clone(), writer, &fatal);
     let stop = CancellationToken::new();
+    let (words, identity) = (shared.rules.words, "a:1".to_owned());
+    let user = IssuingUser::new(issuing(), identity, words, issuer.clone(), environment.clone());
     let shell = RegistrarShell::new(
         settings(&shared),
-        InstanceAddress::remembered("a:1", 1),
+        (InstanceAddress::remembered("a:1", 1), new_nonce(&environment).unwrap()),
         &file,
-        issuer.clone(),
+        user,
         environment,
-        RegistryConnection::new(shared.registry),
+        RegistryConnection::new(shared.registry).for_claim(),
         stop.clone(),
     );
-    let running = tokio::spawn(shell.unwrap().run());
+    let running = tokio::spawn(shell.run());
     while issuer.status().registry_error.is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

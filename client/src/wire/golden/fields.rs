@@ -110,6 +110,28 @@ pub(super) fn call(message: &str, mut fields: Fields) -> Call<'static> {
         }
         "TagDelete" => Call::TagDelete { tag: of.borrowed("tag") },
         "TagsUsed" => Call::TagsUsed { after: of.borrowed("after"), limit: of.u32("limit") },
+        "WorkerBorrow" => Call::WorkerBorrow {
+            pool: of.borrowed("pool"),
+            borrower: of.borrowed("borrower"),
+            cgroup: of.borrowed("cgroup"),
+            cgroup_inode: of.u64("cgroup_inode"),
+            held: of.option("held", |of, name| of.nested(name, held_loan)),
+        },
+        "WorkerReturn" => Call::WorkerReturn {
+            pool: of.borrowed("pool"),
+            borrower: of.borrowed("borrower"),
+            ceiling_unix_ms: of.u64("ceiling_unix_ms"),
+        },
+        "PoolList" => Call::PoolList {
+            pool: of.borrowed("pool"),
+            from: of.u64("from"),
+            limit: of.u32("limit"),
+        },
+        "PoolRelease" => Call::PoolRelease {
+            pool: of.borrowed("pool"),
+            worker: of.u64("worker"),
+            owner: of.borrowed("owner"),
+        },
         unknown => panic!("{unknown} is no call"),
     };
     fields.end();
@@ -137,6 +159,7 @@ pub(super) fn reply(message: &str, mut fields: Fields) -> Reply {
         "Tags" => Reply::Tags(of.list("tags", tag_status)),
         "Goodbye" => Reply::Goodbye,
         "Workers" => Reply::Workers(of.list("workers", worker_status)),
+        "Loan" => Reply::Loan(worker_loan(of)),
         unknown => panic!("{unknown} is no reply"),
     };
     fields.end();
@@ -214,6 +237,26 @@ fn tag_status(of: &mut Fields) -> TagStatus {
         waiting: of.u64("waiting"),
         lease_error: of.text("lease_error"),
         seconds_left: of.option("seconds_left", Fields::u64),
+    }
+}
+
+fn held_loan(of: &mut Fields) -> HeldLoan<'static> {
+    HeldLoan {
+        worker: of.u64("worker"),
+        claim: of.borrowed("claim"),
+        limit_unix_ms: of.u64("limit_unix_ms"),
+        left_ms: of.u64("left_ms"),
+    }
+}
+
+fn worker_loan(of: &mut Fields) -> WorkerLoan {
+    WorkerLoan {
+        worker: of.u64("worker"),
+        bits: of.u32("bits"),
+        claim: of.text("claim"),
+        start_unix_ms: of.u64("start_unix_ms"),
+        limit_unix_ms: of.u64("limit_unix_ms"),
+        left_ms: of.u64("left_ms"),
     }
 }
 

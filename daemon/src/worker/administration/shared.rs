@@ -7,7 +7,6 @@ use leaf_client::wire::{ErrorCode, WireError, WorkerStatus};
 
 use super::status::{released, taken};
 use crate::environment::Environment;
-use crate::snowflake::issuer::Issuer;
 use crate::worker::claim::name::NodeName;
 use crate::worker::claim::plan;
 use crate::worker::claim::quiet::{Quiet, QuietWatch, Vantage};
@@ -17,11 +16,14 @@ use crate::worker::registry::{RegistryConnection, RegistryError, RegistrySession
 /// How often a release is tried when the registry changes meanwhile.
 const TRIES: u32 = 3;
 
-/// The worker IDs of a registry, asked over the registrar's session.
+/// Whether this leafd has a worker ID under a name.
+pub(crate) type IsOwn = Arc<dyn Fn(u64, &str) -> bool + Send + Sync>;
+
+/// The worker IDs of a registry, asked over the session of whoever claims there.
 #[derive(Clone)]
 pub(crate) struct SharedWorkers {
     connection: RegistryConnection,
-    issuer: Issuer,
+    is_own: IsOwn,
     environment: Environment,
     /// The nodes that a Java Leaf may write, since they were first asked for.
     watch: Arc<Mutex<QuietWatch>>,
@@ -58,10 +60,10 @@ async fn names(session: &dyn RegistrySession) -> Result<[Vec<NodeName>; 3], Regi
 impl SharedWorkers {
     pub(crate) fn new(
         connection: RegistryConnection,
-        issuer: Issuer,
+        is_own: IsOwn,
         environment: Environment,
     ) -> Self {
-        Self { connection, issuer, environment, watch: Arc::default() }
+        Self { connection, is_own, environment, watch: Arc::default() }
     }
 
     /// How long the node of `entry` has been quiet, unless leafd alone writes it.
@@ -84,7 +86,7 @@ impl SharedWorkers {
     }
 
     /// See [`super::Workers::list`].
-    pub(super) async fn list(
+    pub(crate) async fn list(
         &self,
         from: u64,
         limit: usize,
@@ -104,7 +106,6 @@ impl SharedWorkers {
         let frees: HashMap<_, _> = frees.iter().map(|(name, free)| (name, free)).collect();
         let times = (began_ms, self.environment.boot_ms());
         let reading = TimedReading { vantage: session.vantage(clock.epoch), times };
-        let own = self.issuer.status();
         // A node that has gone since the names were read is left out.
         let statuses = page.iter().filter_map(|name| {
             let mut status = match (entries.get(name), frees.get(name)) {
@@ -115,14 +116,14 @@ impl SharedWorkers {
                 (None, Some(free)) => released(name, free, now_ms),
                 (None, None) => return None,
             };
-            status.own = own.worker == Some(status.worker) && own.identity == name.identity();
+            status.own = (self.is_own)(status.worker, name.identity());
             Some(status)
         });
         Ok(statuses.collect())
     }
 
     /// See [`super::Workers::release`].
-    pub(super) async fn release(
+    pub(crate) async fn release(
         &self,
         worker: u64,
         owner: &str,

@@ -27,8 +27,6 @@ pub(crate) struct RegistrarSettings {
     pub(crate) layout: String,
     /// The largest worker ID of the layout.
     pub(crate) max_worker: u64,
-    /// Whether the worker ID is given back at the end.
-    pub(crate) give_back: bool,
 }
 
 /// What a start of leafd takes from its host.
@@ -103,7 +101,8 @@ pub(crate) struct Registrar {
     shared: SharedClaim,
     nonce: String,
     boot: String,
-    pub(super) give_back: bool,
+    /// Whether the worker ID is given back at the end.
+    give_back: bool,
     /// What is to be done before the claimant is asked again.
     pub(super) queue: VecDeque<RegistrarTask>,
     /// What is being written into the worker file.
@@ -143,7 +142,7 @@ impl Registrar {
         start: LifeStart,
     ) -> Self {
         let memory = remembered_claim(file, &settings, &address.identity, &start);
-        let RegistrarSettings { registry, rules, layout, max_worker, give_back } = settings;
+        let RegistrarSettings { registry, rules, layout, max_worker } = settings;
         let past = file.shared.clone().filter(|shared| shared.registry == registry);
         let past = past.unwrap_or_default();
         let limit_ms = memory.as_ref().map_or(0, |memory| memory.limit_ms);
@@ -158,7 +157,7 @@ impl Registrar {
             shared: SharedClaim { registry, nonces, limit_ms, reported, standing },
             nonce,
             boot,
-            give_back,
+            give_back: false,
             queue: VecDeque::new(),
             remembering: None,
             pending: None,
@@ -166,10 +165,12 @@ impl Registrar {
         }
     }
 
-    /// From now on only what ends the claim. An action that has not begun is dropped.
-    pub(crate) fn stop(&mut self) {
+    /// From now on only what ends the claim, which gives the worker ID back or keeps it. An action that
+    /// has not begun is dropped.
+    pub(crate) fn stop(&mut self, give_back: bool) {
         if self.leaving == Leaving::NotYet {
             self.leaving = Leaving::Asked;
+            self.give_back = give_back;
             self.pending = None;
         }
     }

@@ -5,13 +5,12 @@ const MOMENT: Moment =
     Moment { boot_ms: 5000, clock_ms: 1_700_000_000_000, ceiling_ms: 0, use_ms: 0, awaited_ms: 0 };
 
 /// One that has claimed before, or not, by the worker file.
-fn registrar(give_back: bool, has_claimed: bool) -> Registrar {
+fn registrar(has_claimed: bool) -> Registrar {
     let settings = RegistrarSettings {
         registry: "r".into(),
         rules: rules(),
         layout: "l".into(),
         max_worker: 7,
-        give_back,
     };
     let address = InstanceAddress {
         identity: "a".into(),
@@ -62,7 +61,7 @@ fn about_to_create(registrar: &mut Registrar) {
 
 #[test]
 fn the_name_of_a_life_is_on_disk_before_its_first_write_and_only_then() {
-    let mut registrar = registrar(false, false);
+    let mut registrar = registrar(false);
     about_to_create(&mut registrar);
     let [RegistrarTask::Remember(shared)] = &tasks(&mut registrar)[..] else { panic!() };
     assert_eq!(shared.nonces, ["now", "earlier"]);
@@ -83,7 +82,7 @@ fn the_name_of_a_life_is_on_disk_before_its_first_write_and_only_then() {
 
 #[test]
 fn while_it_serves_a_worker_file_that_cannot_be_written_does_not_end_that() {
-    let mut registrar = registrar(false, true);
+    let mut registrar = registrar(true);
     tasks(&mut registrar);
     registrar.done(MOMENT, ClaimOutcome::Failed("away".into()));
     let begun = tasks(&mut registrar);
@@ -98,9 +97,9 @@ fn while_it_serves_a_worker_file_that_cannot_be_written_does_not_end_that() {
 
 #[test]
 fn a_stop_drops_what_has_not_begun_and_ends() {
-    let mut registrar = registrar(false, false);
+    let mut registrar = registrar(false);
     about_to_create(&mut registrar);
-    registrar.stop();
+    registrar.stop(false);
     assert_eq!(tasks(&mut registrar), [RegistrarTask::End]);
     assert_eq!(tasks(&mut registrar), [RegistrarTask::End]);
 }
@@ -108,8 +107,8 @@ fn a_stop_drops_what_has_not_begun_and_ends() {
 #[test]
 fn a_worker_id_is_given_back_only_after_the_worker_file_has_forgotten_it() {
     for is_written in [true, false] {
-        let mut registrar = registrar(true, true);
-        registrar.stop();
+        let mut registrar = registrar(true);
+        registrar.stop(true);
         let [RegistrarTask::Remember(shared)] = &tasks(&mut registrar)[..] else { panic!() };
         assert_eq!(shared.limit_ms, 0);
         registrar.remembered(if is_written { Ok(()) } else { Err("full".into()) });
@@ -128,7 +127,6 @@ fn a_worker_file_of_another_registry_identity_layout_or_boot_says_less() {
             rules: rules(),
             layout: "l".into(),
             max_worker: 7,
-            give_back: false,
         };
         let mut file = WorkerRecord {
             worker: Some(3),

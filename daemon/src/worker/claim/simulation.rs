@@ -166,7 +166,6 @@ impl SimulatedWorld {
             rules: self.rules,
             layout: LAYOUT.to_owned(),
             max_worker: self.max_worker,
-            give_back: false,
         };
         let start = LifeStart { nonce, boot: host.boot(), boot_ms, seed };
         host.life = Some(SimulatedLife {

@@ -28,8 +28,8 @@ use super::claim::record::{FleetRecord, FreeRecord, LeafRecord, LiveRecord};
 use super::claim::view::{Versioned, WorkerEntry};
 use super::claim::write::RegistryWrite;
 
-pub(crate) use connection::RegistryConnection;
-pub(crate) use open::{SharedRegistry, WorkerSource, open};
+pub(crate) use connection::{ClaimConnection, RegistryConnection};
+pub(crate) use open::{SharedRegistry, WorkerSource, open, open_pool};
 
 /// Why a call to a registry did not do what it should.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

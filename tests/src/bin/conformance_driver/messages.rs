@@ -1,8 +1,8 @@
 //! Between messages and the fields of `protocol/vectors.json`.
 
 use leaf_client::wire::{
-    Call, MAX_RESPONSE_LEN, Reply, Request, Span, WorkerState, WorkerStatus, decode_response,
-    encode_request, split_frame,
+    Call, HeldLoan, MAX_RESPONSE_LEN, Reply, Request, Span, WorkerState, WorkerStatus,
+    decode_response, encode_request, split_frame,
 };
 use leaf_client::{DaemonStatus, Run, TagStatus};
 use serde_json::{Value, json};
@@ -44,6 +44,32 @@ pub fn encode(line: &Value) -> Value {
         "WorkerRelease" => Call::WorkerRelease { worker: long("worker"), owner: text("owner") },
         "TagDelete" => Call::TagDelete { tag: text("tag") },
         "TagsUsed" => Call::TagsUsed { after: text("after"), limit: short("limit") },
+        "WorkerBorrow" => {
+            let held = &fields["held"];
+            let of_held = |name: &str| held[name].as_str().expect("a text");
+            let number = |name: &str| of_held(name).parse::<u64>().expect("a number");
+            let held = (!held.is_null()).then(|| HeldLoan {
+                worker: number("worker"),
+                claim: of_held("claim"),
+                limit_unix_ms: number("limit_unix_ms"),
+                left_ms: number("left_ms"),
+            });
+            let (pool, borrower) = (text("pool"), text("borrower"));
+            let (cgroup, cgroup_inode) = (text("cgroup"), long("cgroup_inode"));
+            Call::WorkerBorrow { pool, borrower, cgroup, cgroup_inode, held }
+        }
+        "WorkerReturn" => Call::WorkerReturn {
+            pool: text("pool"),
+            borrower: text("borrower"),
+            ceiling_unix_ms: long("ceiling_unix_ms"),
+        },
+        "PoolList" => {
+            Call::PoolList { pool: text("pool"), from: long("from"), limit: short("limit") }
+        }
+        "PoolRelease" => {
+            let (worker, owner) = (long("worker"), text("owner"));
+            Call::PoolRelease { pool: text("pool"), worker, owner }
+        }
         _ => return json!({"unsupported": true}),
     };
     let id = line["request_id"].as_str().and_then(|id| id.parse().ok()).expect("an ID");
@@ -84,6 +110,15 @@ pub fn decode(hex: &str) -> Outcome {
         Reply::Workers(workers) => {
             ("Workers", json!({"workers": workers.iter().map(worker).collect::<Vec<_>>()}))
         }
+        Reply::Loan(loan) => (
+            "Loan",
+            json!({
+                "worker": loan.worker.to_string(), "bits": loan.bits, "claim": loan.claim,
+                "start_unix_ms": loan.start_unix_ms.to_string(),
+                "limit_unix_ms": loan.limit_unix_ms.to_string(),
+                "left_ms": loan.left_ms.to_string(),
+            }),
+        ),
     };
     Ok(json!({"message": message, "request_id": response.id.to_string(), "fields": fields}))
 }

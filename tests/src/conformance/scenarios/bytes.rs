@@ -32,8 +32,11 @@ pub(super) const ALL: &[Scenario] = &[
     scenario("layouts", "IDs of every layout are taken apart without losing a bit", layouts),
 ];
 
+/// A reply that a client which never asks for it refuses like any unknown one.
+const LOAN: &str = "Loan";
+
 /// Messages that a client may lack.
-const ADMINISTRATION: [&str; 10] = [
+const ADMINISTRATION: [&str; 14] = [
     "TagList",
     "TagShow",
     "TagCreate",
@@ -42,6 +45,10 @@ const ADMINISTRATION: [&str; 10] = [
     "TagsUsed",
     "WorkerList",
     "WorkerRelease",
+    "WorkerBorrow",
+    "WorkerReturn",
+    "PoolList",
+    "PoolRelease",
     "Tags",
     "Workers",
 ];
@@ -98,8 +105,15 @@ fn responses_are_decoded(stage: &mut Stage<'_>) {
     let (mut known, mut all) = (0, 0);
     for vector in vectors("response") {
         let (name, message) = (&vector["name"], &vector["message"]);
-        let answer = stage.ask("decode_response", json!({"hex": hex_of(&vector)})).ok();
+        let answer = stage.ask("decode_response", json!({"hex": hex_of(&vector)}));
         all += 1;
+        let answer = match answer {
+            failed @ Answer::Failed(_) if message == LOAN => {
+                failed.breaks_the_protocol();
+                continue;
+            }
+            other => other.ok(),
+        };
         if lacks(&answer, message) {
             continue;
         }
@@ -173,7 +187,7 @@ fn undecodable(stage: &mut Stage<'_>) {
     let status = vectors("response");
     let status = status.iter().find(|vector| vector["name"] == "page-status-reply");
     let mut frames = vec![
-        ("an unknown reply", body(8, &[])),
+        ("an unknown reply", body(9, &[])),
         ("a reply of number 2^32 - 1", body(u32::MAX, &[])),
         ("a list of 2^64 - 1 runs", body(2, &[&run, &huge])),
         ("a list of 2^32 runs", body(2, &[&run, &(1u64 << 32).to_le_bytes()])),

@@ -5,6 +5,7 @@ use super::super::name::NodeName;
 use super::super::quiet;
 use super::super::record::{ClaimPhase, FleetRecord, HolderRecord};
 use super::super::view::{RegistryView, WorkerEntry};
+use crate::config::LENT;
 
 /// Whether the fleet has this instance's layout.
 ///
@@ -17,6 +18,11 @@ pub(crate) fn same_layout(
 ) -> Result<(), String> {
     match &view.fleet.value {
         Ok(FleetRecord { layout, .. }) if *layout == me.layout => Ok(()),
+        Ok(FleetRecord { layout, .. }) if me.layout.starts_with(LENT) => Err(format!(
+            "{} is for {layout}, and lend.pools says {}: a library that cuts a number off would \
+             use another one's. Change lend.pools, or use a pool with another name",
+            words.fleet, me.layout
+        )),
         Ok(FleetRecord { layout, .. }) => Err(format!(
             "the instances in {} issue IDs with the layout {layout}, and {} is configured; IDs of \
              two layouts can be equal. Set snowflake.layout to theirs, or {}",

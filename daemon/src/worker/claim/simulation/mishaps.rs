@@ -57,8 +57,7 @@ impl SimulatedWorld {
         let reached = session.filter(|_| host.cut_off.is_none() && !self.is_down);
         let zk_now = self.zk_now();
         let host = &mut self.hosts[at];
-        life.registrar.give_back = give_back;
-        life.registrar.stop();
+        life.registrar.stop(give_back);
         loop {
             match life.registrar.next(now) {
                 RegistrarTask::Remember(shared) => {

@@ -23,7 +23,7 @@ pub(crate) struct DatabaseAccess {
     /// A call fails after this.
     pub(crate) timeout: Duration,
     /// What the fleet has to agree on, as configuration writes it.
-    pub(super) layout: String,
+    pub(crate) layout: String,
 }
 
 /// Where the table is. Prints without a password.

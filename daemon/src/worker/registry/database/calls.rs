@@ -2,6 +2,7 @@
 //! that has begun goes on if nobody waits for it any more, so that a stop does not cost the connection. After a
 //! failure the connection is never used again.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,10 +32,8 @@ pub(super) struct SessionCore {
     /// The file that was opened.
     pub(super) file: Option<FileMark>,
     pub(super) markers: Mutex<MarkerWatch>,
-    /// The path of this session's own live marker.
-    pub(super) own: Mutex<Option<String>>,
-    /// When it had its last beat (ms since the boot).
-    pub(super) beaten_ms: AtomicU64,
+    /// The paths of this session's own live markers, and when each had its last beat (ms since the boot).
+    pub(super) own: Mutex<HashMap<String, u64>>,
 }
 
 impl SessionCore {
@@ -118,12 +117,15 @@ impl SessionCore {
     pub(super) async fn beat(&self, link: &mut Link, path: String) -> Result<(), Trouble> {
         let values = [Value::Text(&self.access.name), Value::Text(&path), Value::Number(self.id)];
         link.change(&self.statements.beat, &values).await?;
-        self.has_beaten();
+        self.has_beaten(&path);
         Ok(())
     }
 
-    pub(super) fn has_beaten(&self) {
-        self.beaten_ms.store(self.environment.boot_ms(), Ordering::Relaxed);
+    pub(super) fn has_beaten(&self, path: &str) {
+        let now_ms = self.environment.boot_ms();
+        if let Some(beaten_ms) = lock(&self.own).get_mut(path) {
+            *beaten_ms = now_ms;
+        }
     }
 }
 

@@ -84,7 +84,6 @@ impl DatabaseSession {
             disturbances: AtomicU64::new(0),
             markers: Mutex::default(),
             own: Mutex::default(),
-            beaten_ms: AtomicU64::new(0),
         };
         let core = Arc::new(core);
         let keeper = tokio::spawn(keep(Arc::clone(&core))).abort_handle();
@@ -119,12 +118,14 @@ async fn keep(core: Arc<SessionCore>) {
     loop {
         tokio::time::sleep(pause).await;
         let now_ms = core.environment.boot_ms();
-        let is_due = now_ms.saturating_sub(core.beaten_ms.load(Ordering::Relaxed));
-        let own = lock(&core.own).clone();
+        let mut due = lock(&core.own).clone();
+        due.retain(|_, beaten_ms| {
+            u128::from(now_ms.saturating_sub(*beaten_ms)) >= pause.as_millis()
+        });
         let mut outcome = Ok(());
-        if let Some(path) = own.filter(|_| u128::from(is_due) >= pause.as_millis()) {
-            outcome =
-                Arc::clone(&core).call(true, |core, link| Box::pin(core.beat(link, path))).await;
+        for path in due.into_keys() {
+            let beat = Arc::clone(&core).call(true, |core, link| Box::pin(core.beat(link, path)));
+            outcome = outcome.and(beat.await);
         }
         if u128::from(now_ms.saturating_sub(cleaned_ms)) >= CLEANING.as_millis() {
             cleaned_ms = now_ms;
@@ -156,22 +157,25 @@ impl SessionCore {
 
     async fn commit(&self, link: &mut Link, writes: &[RegistryWrite]) -> Result<(), Trouble> {
         commit::commit(self, link, writes).await?;
+        let now_ms = self.environment.boot_ms();
+        let mut own = lock(&self.own);
         for write in writes {
-            let mut own = lock(&self.own);
             match write {
                 RegistryWrite::Create(record @ RegistryRecord::Live(..)) => {
-                    *own = Some(tree::path(&record.key()));
+                    own.insert(tree::path(&record.key()), now_ms);
                 }
-                RegistryWrite::Delete(key @ Key::Live(_), _)
-                    if own.as_ref() == Some(&tree::path(key)) =>
-                {
-                    *own = None;
+                RegistryWrite::Delete(key @ Key::Live(_), _) => {
+                    own.remove(&tree::path(key));
                 }
-                RegistryWrite::Check(Key::Live(_), _) => {}
-                _ => continue,
+                RegistryWrite::Check(key @ Key::Live(_), _) => {
+                    if let Some(beaten_ms) = own.get_mut(&tree::path(key)) {
+                        *beaten_ms = now_ms;
+                    }
+                }
+                _ => {}
             }
-            self.has_beaten();
         }
+        drop(own);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct EtcdAccess {
     /// A call fails after this.
     pub(crate) timeout: Duration,
     /// What the fleet has to agree on, as configuration writes it.
-    pub(super) layout: String,
+    pub(crate) layout: String,
 }
 
 #[derive(Debug, Clone)]

@@ -1,0 +1,448 @@
+//! Who has which worker ID of a pool, as a plain state machine. What borrowers ask, what the claims
+//! report and what time it is go in; answers, and claims to begin and to end, come out.
+//!
+//! A worker ID passes to another borrower only when every process of the last one is known to have
+//! ended: the borrower said so, or its cgroup was seen to be empty. The next one then begins at or above
+//! every time that the host's clock has shown meanwhile. If neither is known, the claim ends without
+//! being given back, and the registry lends the number again after `reclaim-after`.
+
+use std::collections::BTreeMap;
+
+use super::cgroup::Cgroup;
+
+/// How long a worker ID that was returned waits for the next borrower of this host (ms).
+const KEEP_MS: u64 = 60_000;
+
+/// How long the borrower of a lost connection has to connect again, if it has no cgroup to look at (ms).
+const RECONNECT_MS: u64 = 60_000;
+
+/// What the clocks say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LendMoment {
+    /// Since the boot, by a clock that nobody sets and that counts suspension (ms).
+    pub(super) boot_ms: u64,
+    /// The host's clock (ms since 1970).
+    pub(super) clock_ms: u64,
+}
+
+/// How many worker IDs may be lent, and for how long without a report.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BookRules {
+    pub(super) fence_after_ms: u64,
+    pub(super) max_loans: usize,
+    pub(super) max_per_user: usize,
+}
+
+/// What a borrower asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct BorrowRequest {
+    /// Where it asks.
+    pub(crate) connection: u64,
+    /// A number that no other user has.
+    pub(crate) account: u64,
+    pub(crate) borrower: String,
+    /// Of every process that may use the worker ID, if leafd can look at it.
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) held: Option<ResumedLoan>,
+}
+
+/// A loan that the borrower knows and this leafd may not, since it has restarted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResumedLoan {
+    pub(crate) worker: u64,
+    /// The name of the claim.
+    pub(crate) claim: String,
+    pub(crate) limit_ms: u64,
+    /// Until the fence.
+    pub(crate) left_ms: u64,
+}
+
+/// A loan as the borrower hears of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LoanTerms {
+    pub(crate) worker: u64,
+    pub(crate) claim: String,
+    /// From when on it may be used, and before when (ms since 1970).
+    pub(crate) start_ms: u64,
+    pub(crate) limit_ms: u64,
+    /// Until the fence.
+    pub(crate) left_ms: u64,
+    /// The borrower hears of it for the first time.
+    pub(crate) is_new: bool,
+}
+
+/// The answer to a borrower.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum BorrowAnswer {
+    Lent(LoanTerms),
+    /// None yet, or none without another report.
+    NotYet(String),
+    /// The worker ID that it had is another's.
+    Lost(u64),
+    /// It is one of too many; the limit.
+    TooMany(&'static str, usize),
+}
+
+/// What a claim reports.
+#[derive(Debug)]
+pub(super) enum ClaimReport {
+    /// `worker` may be used from `start_ms` on and below `limit_ms`.
+    Begins {
+        worker: u64,
+        start_ms: u64,
+        limit_ms: u64,
+        reported_boot_ms: u64,
+    },
+    Reported {
+        limit_ms: u64,
+        reported_boot_ms: u64,
+    },
+    /// It may not be used at present.
+    Stops(String),
+    /// Whether the registry answered the last call.
+    Reached(bool),
+}
+
+/// A claim to end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct EndingClaim {
+    pub(super) claim: String,
+}
+
+#[derive(Debug)]
+enum ClaimState {
+    Waiting(String),
+    Ready { start_ms: u64, limit_ms: u64, reported_boot_ms: u64 },
+}
+
+#[derive(Debug, Clone)]
+struct Borrowing {
+    borrower: String,
+    account: u64,
+    connection: u64,
+    cgroup: Option<Cgroup>,
+    /// What the borrower was told, so that it may be in use.
+    lent: Option<u64>,
+}
+
+#[derive(Debug)]
+enum Tenant {
+    /// Since then (ms since the boot).
+    Nobody {
+        since_ms: u64,
+    },
+    Connected(Borrowing),
+    /// The connection ended, at that time, without a word that the processes have.
+    Adrift {
+        borrowing: Borrowing,
+        since_ms: u64,
+    },
+    /// The claim is being ended.
+    Leaving {
+        give_back: bool,
+    },
+}
+
+#[derive(Debug)]
+struct Claim {
+    state: ClaimState,
+    /// The last worker ID that this claim had.
+    worker: Option<u64>,
+    /// The registry does not answer.
+    is_cut_off: bool,
+    /// Nothing was issued with `worker` at or past this (ms since 1970), as long as nobody uses it.
+    ceiling_ms: u64,
+    tenant: Tenant,
+}
+
+/// The claims of a pool, by name.
+#[derive(Debug)]
+pub(super) struct LoanBook {
+    rules: BookRules,
+    claims: BTreeMap<String, Claim>,
+}
+
+impl Claim {
+    fn new(tenant: Tenant) -> Self {
+        let state = ClaimState::Waiting("a worker ID is being claimed".to_owned());
+        Self { state, worker: None, is_cut_off: false, ceiling_ms: 0, tenant }
+    }
+
+    const fn borrowing(&self) -> Option<&Borrowing> {
+        match &self.tenant {
+            Tenant::Connected(borrowing) | Tenant::Adrift { borrowing, .. } => Some(borrowing),
+            Tenant::Nobody { .. } | Tenant::Leaving { .. } => None,
+        }
+    }
+
+    /// Whether a process may be using the worker ID.
+    fn is_used(&self) -> bool {
+        self.borrowing().is_some_and(|borrowing| borrowing.lent.is_some())
+    }
+
+    const fn is_idle(&self) -> bool {
+        matches!(self.tenant, Tenant::Nobody { .. })
+    }
+
+    /// Takes note of the clock, which a process may have used up to here.
+    fn see(&mut self, now: LendMoment) {
+        if self.is_used() {
+            self.ceiling_ms = self.ceiling_ms.max(now.clock_ms.saturating_add(1));
+        }
+    }
+
+    fn terms(&self, name: &str, now: LendMoment, fence_after_ms: u64) -> Result<LoanTerms, String> {
+        let (start_ms, limit_ms, reported_boot_ms) = match &self.state {
+            ClaimState::Waiting(why) => return Err(why.clone()),
+            ClaimState::Ready { start_ms, limit_ms, reported_boot_ms } => {
+                (*start_ms, *limit_ms, *reported_boot_ms)
+            }
+        };
+        let left_ms = reported_boot_ms.saturating_add(fence_after_ms).saturating_sub(now.boot_ms);
+        let worker = self.worker.filter(|_| left_ms > 0 && now.clock_ms < limit_ms);
+        let worker = worker.ok_or("the registry has not confirmed the worker ID for too long")?;
+        let start_ms = if self.is_used() { start_ms } else { start_ms.max(self.ceiling_ms) };
+        let is_new = !self.is_used();
+        Ok(LoanTerms { worker, claim: name.to_owned(), start_ms, limit_ms, left_ms, is_new })
+    }
+}
+
+impl LoanBook {
+    pub(super) const fn new(rules: BookRules) -> Self {
+        Self { rules, claims: BTreeMap::new() }
+    }
+
+    /// Answers a borrower. If it needs a claim that is not there yet, `begin` gets its name, or `None` for
+    /// a new one, and returns the name under which it has begun.
+    pub(super) fn borrow<E>(
+        &mut self,
+        now: LendMoment,
+        request: BorrowRequest,
+        begin: impl FnOnce(Option<&ResumedLoan>) -> Result<String, E>,
+    ) -> Result<BorrowAnswer, E> {
+        let BorrowRequest { connection, account, borrower, cgroup, held } = request;
+        let lent = held.as_ref().map(|held| held.worker);
+        let own = self.claim_of(&borrower);
+        if let Some(refused) = self.refusal(account).filter(|_| own.is_none()) {
+            return Ok(refused);
+        }
+        let found = own.or_else(|| held.as_ref().map(|it| it.claim.clone()));
+        let name = match found.filter(|name| self.claims.contains_key(name)) {
+            Some(name) => name,
+            None => match (held, self.idle()) {
+                (None, Some(idle)) => idle,
+                (held, _) => {
+                    let name = begin(held.as_ref())?;
+                    let claim = Claim::new(Tenant::Nobody { since_ms: now.boot_ms });
+                    self.claims.insert(name.clone(), claim);
+                    name
+                }
+            },
+        };
+        let Some(claim) = self.claims.get_mut(&name) else {
+            return Ok(BorrowAnswer::NotYet("the claim has ended".to_owned()));
+        };
+        claim.see(now);
+        let known = match &claim.tenant {
+            Tenant::Leaving { .. } => {
+                return Ok(match lent {
+                    Some(worker) => BorrowAnswer::Lost(worker),
+                    None => BorrowAnswer::NotYet("leafd is stopping".to_owned()),
+                });
+            }
+            _ => claim.borrowing().cloned(),
+        };
+        let lent = match &known {
+            Some(other) if other.borrower != borrower => {
+                // The name of a claim is told to one borrower only.
+                return Ok(BorrowAnswer::Lost(lent.unwrap_or_default()));
+            }
+            Some(same) => same.lent.or(lent),
+            None => lent,
+        };
+        let cgroup = cgroup.or_else(|| known.and_then(|known| known.cgroup));
+        if let Some(lost) = lent.filter(|lent| claim.worker.is_some_and(|worker| worker != *lent)) {
+            claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
+            return Ok(BorrowAnswer::Lost(lost));
+        }
+        let is_new = lent.is_none();
+        let borrowing = Borrowing { borrower, account, connection, cgroup, lent };
+        claim.tenant = Tenant::Connected(borrowing);
+        let terms = claim.terms(&name, now, self.rules.fence_after_ms);
+        Ok(match terms {
+            Err(why) => BorrowAnswer::NotYet(why),
+            Ok(terms) => {
+                if let Tenant::Connected(borrowing) = &mut claim.tenant {
+                    borrowing.lent = Some(terms.worker);
+                }
+                claim.see(now);
+                BorrowAnswer::Lent(LoanTerms { is_new, ..terms })
+            }
+        })
+    }
+
+    /// Every process of the borrower has ended, and used no time at or past `ceiling_ms`. Returns its
+    /// loan, if it had one.
+    pub(super) fn give_back(
+        &mut self,
+        now: LendMoment,
+        borrower: &str,
+        ceiling_ms: u64,
+    ) -> Option<LoanTerms> {
+        let name = self.claim_of(borrower)?;
+        let claim = self.claims.get_mut(&name)?;
+        claim.see(now);
+        let lent = claim.borrowing().and_then(|borrowing| borrowing.lent);
+        let (start_ms, limit_ms) = match &claim.state {
+            ClaimState::Waiting(_) => (0, now.clock_ms),
+            ClaimState::Ready { start_ms, limit_ms, .. } => (*start_ms, *limit_ms),
+        };
+        if lent.is_some() {
+            // No process may use times at or past the limit, so nobody can make the next one wait longer.
+            claim.ceiling_ms = claim.ceiling_ms.max(ceiling_ms.min(limit_ms));
+        }
+        claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
+        let worker = lent.unwrap_or_default();
+        Some(LoanTerms { worker, claim: name, start_ms, limit_ms, left_ms: 0, is_new: false })
+    }
+
+    /// A connection has ended. Returns the worker IDs that it held and did not return.
+    pub(super) fn disconnected(&mut self, now: LendMoment, connection: u64) -> Vec<u64> {
+        let mut adrift = Vec::new();
+        for claim in self.claims.values_mut() {
+            let Tenant::Connected(borrowing) = &claim.tenant else { continue };
+            if borrowing.connection != connection {
+                continue;
+            }
+            let borrowing = borrowing.clone();
+            let since_ms = now.boot_ms;
+            claim.tenant = match borrowing.lent {
+                Some(worker) => {
+                    adrift.push(worker);
+                    Tenant::Adrift { borrowing, since_ms }
+                }
+                None => Tenant::Nobody { since_ms },
+            };
+        }
+        adrift
+    }
+
+    /// Takes what a claim reports.
+    pub(super) fn reported(&mut self, name: &str, report: ClaimReport) {
+        let Some(claim) = self.claims.get_mut(name) else { return };
+        match report {
+            ClaimReport::Begins { worker, start_ms, limit_ms, reported_boot_ms } => {
+                if claim.worker.replace(worker) != Some(worker) {
+                    claim.ceiling_ms = 0;
+                }
+                claim.state = ClaimState::Ready { start_ms, limit_ms, reported_boot_ms };
+            }
+            ClaimReport::Reported { limit_ms, reported_boot_ms } => {
+                if let ClaimState::Ready { limit_ms: limit, reported_boot_ms: boot, .. } =
+                    &mut claim.state
+                {
+                    (*limit, *boot) = (limit_ms, reported_boot_ms);
+                }
+            }
+            ClaimReport::Stops(why) => claim.state = ClaimState::Waiting(why),
+            ClaimReport::Reached(is_reached) => claim.is_cut_off = !is_reached,
+        }
+    }
+
+    /// How far the use of a claim's worker ID has come: whether it is in use, and its ceiling.
+    pub(super) fn use_of(&mut self, name: &str, now: LendMoment) -> (bool, u64) {
+        let Some(claim) = self.claims.get_mut(name) else { return (false, 0) };
+        claim.see(now);
+        (claim.is_used(), claim.ceiling_ms)
+    }
+
+    /// Whether a claim that ends is given back.
+    pub(super) fn gives_back(&self, name: &str) -> bool {
+        let tenant = self.claims.get(name).map(|claim| &claim.tenant);
+        matches!(tenant, Some(Tenant::Leaving { give_back: true }))
+    }
+
+    /// Looks after loans without a borrower, once a second. `is_empty` says whether a cgroup has no
+    /// process. Returns the claims to end.
+    pub(super) fn tick(
+        &mut self,
+        now: LendMoment,
+        is_empty: impl Fn(&Cgroup) -> bool,
+    ) -> Vec<EndingClaim> {
+        let mut ending = Vec::new();
+        for (name, claim) in &mut self.claims {
+            claim.see(now);
+            let age = |since_ms: u64| now.boot_ms.saturating_sub(since_ms);
+            let give_back = match &claim.tenant {
+                Tenant::Adrift { borrowing, since_ms } => match &borrowing.cgroup {
+                    Some(cgroup) => {
+                        if is_empty(cgroup) {
+                            claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
+                        }
+                        continue;
+                    }
+                    None if age(*since_ms) < RECONNECT_MS => continue,
+                    None => false,
+                },
+                Tenant::Nobody { since_ms } if age(*since_ms) >= KEEP_MS => true,
+                _ => continue,
+            };
+            // In an outage the next borrower may still get it.
+            if claim.is_cut_off && matches!(claim.state, ClaimState::Ready { .. }) {
+                continue;
+            }
+            claim.tenant = Tenant::Leaving { give_back };
+            ending.push(EndingClaim { claim: name.clone() });
+        }
+        ending
+    }
+
+    /// leafd stops: what nobody uses is given back, and borrowers keep what they have.
+    pub(super) fn stop(&mut self) {
+        for claim in self.claims.values_mut() {
+            claim.tenant = Tenant::Leaving { give_back: claim.is_idle() || !claim.is_used() };
+        }
+    }
+
+    /// A claim has ended.
+    pub(super) fn ended(&mut self, name: &str) {
+        self.claims.remove(name);
+    }
+
+    /// Whether this leafd has a claim of that name.
+    pub(super) fn has(&self, worker: u64, name: &str) -> bool {
+        self.claims.get(name).is_some_and(|claim| claim.worker == Some(worker))
+    }
+
+    fn claim_of(&self, borrower: &str) -> Option<String> {
+        let is_of = |claim: &Claim| {
+            claim.borrowing().is_some_and(|borrowing| borrowing.borrower == borrower)
+        };
+        self.claims.iter().find(|(_, claim)| is_of(claim)).map(|(name, _)| name.clone())
+    }
+
+    /// A claim that nobody uses; one with a worker ID, if there is one.
+    fn idle(&self) -> Option<String> {
+        let idle = self.claims.iter().filter(|(_, claim)| claim.is_idle());
+        let best = idle.min_by_key(|(_, claim)| match &claim.state {
+            ClaimState::Ready { start_ms, .. } => (*start_ms).max(claim.ceiling_ms),
+            ClaimState::Waiting(_) => u64::MAX,
+        });
+        best.map(|(name, _)| name.clone())
+    }
+
+    /// Why a user may not borrow one more.
+    fn refusal(&self, account: u64) -> Option<BorrowAnswer> {
+        let borrowings = || self.claims.values().filter_map(Claim::borrowing);
+        let BookRules { max_loans, max_per_user, .. } = self.rules;
+        if borrowings().filter(|it| it.account == account).count() >= max_per_user {
+            return Some(BorrowAnswer::TooMany("lend.max-per-user", max_per_user));
+        }
+        (borrowings().count() >= max_loans)
+            .then_some(BorrowAnswer::TooMany("lend.max-loans", max_loans))
+    }
+}
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -1,0 +1,140 @@
+//! One pool: its claims, each a task beside the others, over one session of the registry.
+
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+
+use super::book::{BookRules, EndingClaim, LendMoment, ResumedLoan};
+use super::cgroup::Cgroup;
+use super::state::{PoolState, lock};
+use super::user::LendingUser;
+use crate::config::PoolRules;
+use crate::environment::Environment;
+use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
+use crate::worker::claim::instance::InstanceAddress;
+use crate::worker::claim::registrar::RegistrarSettings;
+use crate::worker::registry::{RegistryConnection, SharedRegistry};
+use crate::worker::shell::{RegistrarShell, new_nonce};
+
+pub(super) struct Pool {
+    pub(super) state: Arc<PoolState>,
+    pub(super) bits: u32,
+    pub(super) connection: RegistryConnection,
+    settings: RegistrarSettings,
+    /// The name of this host, in the names of its claims.
+    host: String,
+    environment: Environment,
+    stop: CancellationToken,
+    stops: Mutex<Vec<(String, CancellationToken)>>,
+}
+
+impl Pool {
+    pub(super) fn new(
+        rules: &PoolRules,
+        shared: SharedRegistry,
+        book: BookRules,
+        host: String,
+        environment: Environment,
+    ) -> Self {
+        let SharedRegistry { registry, rules: claim } = shared;
+        let settings = RegistrarSettings {
+            registry: registry.name(),
+            rules: claim,
+            layout: rules.layout(),
+            max_worker: (1 << rules.bits) - 1,
+        };
+        let (name, words) = (rules.name.clone(), claim.words);
+        let state = PoolState::new(name, words.name, book, environment.clone());
+        Self {
+            state: Arc::new(state),
+            bits: rules.bits,
+            connection: RegistryConnection::new(registry),
+            settings,
+            host,
+            environment,
+            stop: CancellationToken::new(),
+            stops: Mutex::default(),
+        }
+    }
+
+    /// The name of a claim that is about to begin.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub(super) fn name_of(&self, resumed: Option<&ResumedLoan>) -> std::io::Result<String> {
+        match resumed {
+            Some(resumed) => Ok(resumed.claim.clone()),
+            None => Ok(format!("{}/{}", self.host, new_nonce(&self.environment)?)),
+        }
+    }
+
+    /// Runs the claim with this name until it is ended.
+    pub(super) async fn run(self: Arc<Self>, claim: String, resumed: Option<ResumedLoan>) {
+        let stop = self.stop.child_token();
+        lock(&self.stops).push((claim.clone(), stop.clone()));
+        let address = InstanceAddress {
+            identity: claim.clone(),
+            leaf_ip: self.host.clone(),
+            leaf_port: "0".to_owned(),
+            ip: self.host.clone(),
+            port: 0,
+        };
+        let file = self.remembered(&claim, resumed);
+        let user = LendingUser { state: Arc::clone(&self.state), claim: claim.clone() };
+        let (settings, environment) = (self.settings.clone(), self.environment.clone());
+        let connection = self.connection.clone().for_claim();
+        // The name of the claim is that of its life too: nobody else has it, and the borrower, who comes
+        // back with it, is the same one.
+        let named = (address, claim.clone());
+        let shell =
+            RegistrarShell::new(settings, named, &file, user, environment, connection, stop);
+        shell.run().await;
+        lock(&self.stops).retain(|(name, _)| *name != claim);
+        self.state.book().ended(&claim);
+    }
+
+    /// What the borrower remembers of its claim, as a worker file would.
+    fn remembered(&self, claim: &str, resumed: Option<ResumedLoan>) -> WorkerRecord {
+        let Some(ResumedLoan { worker, limit_ms, left_ms, .. }) = resumed else {
+            return WorkerRecord::fresh();
+        };
+        let now_ms = self.environment.boot_ms();
+        let fence_after_ms = self.settings.rules.fence_after_ms;
+        let passed_ms = fence_after_ms.saturating_sub(left_ms.min(fence_after_ms));
+        let reported_ms = now_ms.saturating_sub(passed_ms);
+        let shared = SharedClaim {
+            registry: self.settings.registry.clone(),
+            nonces: vec![claim.to_owned()],
+            limit_ms: limit_ms.min(self.environment.unix_ms().saturating_add(fence_after_ms)),
+            reported: Some((self.environment.boot_id(), reported_ms)),
+            standing: Standing::Own,
+        };
+        WorkerRecord {
+            worker: Some(worker),
+            identity: claim.to_owned(),
+            layout: self.settings.layout.clone(),
+            ceiling_ms: self.environment.unix_ms(),
+            shared: Some(shared),
+        }
+    }
+
+    /// Looks after loans without a borrower.
+    pub(super) fn look(&self, now: LendMoment) {
+        let ending = self.state.book().tick(now, Cgroup::is_empty);
+        self.end(&ending);
+    }
+
+    fn end(&self, ending: &[EndingClaim]) {
+        for (name, stop) in lock(&self.stops).iter() {
+            if ending.iter().any(|ending| ending.claim == *name) {
+                stop.cancel();
+            }
+        }
+    }
+
+    /// Ends all claims: what nobody uses is given back.
+    pub(super) fn stop(&self) {
+        self.state.book().stop();
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,82 @@
+//! What the claims of a pool and their users share: who has what, and what the log has said of it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leaf_client::wire::ErrorCode;
+use tokio::time::Instant;
+
+use super::book::{BookRules, LendMoment, LoanBook};
+use crate::environment::Environment;
+use crate::worker::claim::registrar::IssuerOrder;
+
+/// Minimum interval between two lines about calls that fail.
+const TROUBLE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the claims of a pool and their users share.
+pub(super) struct PoolState {
+    pub(super) name: String,
+    registry: &'static str,
+    environment: Environment,
+    book: Mutex<LoanBook>,
+    log: Mutex<PoolLog>,
+}
+
+/// What was logged last.
+#[derive(Default)]
+struct PoolLog {
+    reason: String,
+    trouble: Option<Instant>,
+}
+
+impl PoolState {
+    pub(super) fn new(
+        name: String,
+        registry: &'static str,
+        rules: BookRules,
+        environment: Environment,
+    ) -> Self {
+        let (book, log) = (Mutex::new(LoanBook::new(rules)), Mutex::default());
+        Self { name, registry, environment, book, log }
+    }
+
+    pub(super) fn now(&self) -> LendMoment {
+        LendMoment { boot_ms: self.environment.boot_ms(), clock_ms: self.environment.unix_ms() }
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, LoanBook> {
+        lock(&self.book)
+    }
+
+    /// Logs what happens to a claim. All claims of a pool have one registry, so each thing is said once.
+    pub(super) fn log(&self, order: &IssuerOrder) {
+        let (mut log, pool) = (lock(&self.log), &self.name);
+        match order {
+            IssuerOrder::Begin { .. } => log.reason.clear(),
+            IssuerOrder::Suspend { why, soon: false } => {
+                let gist = why.replace(|c: char| c.is_ascii_digit(), "");
+                if log.reason != gist {
+                    let error = ErrorCode::WorkerUnavailable;
+                    tracing::warn!(%error, pool, "no worker ID to lend: {why}");
+                    log.reason = gist;
+                }
+            }
+            IssuerOrder::Trouble(why) => {
+                let is_due = |last| self.environment.since(last) > TROUBLE_INTERVAL;
+                if log.trouble.is_none_or(is_due) {
+                    let error = ErrorCode::RegistryUnavailable;
+                    tracing::warn!(%error, pool, "{why}; trying again");
+                    log.trouble = Some(self.environment.now());
+                }
+            }
+            IssuerOrder::Fine if log.trouble.take().is_some() => {
+                tracing::info!(pool, "{} answers again", self.registry);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
