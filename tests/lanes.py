@@ -99,6 +99,7 @@ QUICK = {
     "leafctl_tags": "next_waits_for_a_quota",
     "leafctl_json": "an_error_is_one_json_object",
     "leafctl_health": "a_daemon_that_answers_is_healthy",
+    "leafctl_run": "the_command_gets_the_worker_id",
     "leafctl_status": "with_many_tags_the_summary",
     "leafctl_top": "the_busiest_tag",
     "leafctl_watch": "the_watch_redraws",

@@ -29,6 +29,7 @@ pub mod host;
 pub mod http;
 mod instance;
 pub mod java_leaf;
+pub mod lending;
 pub mod links;
 pub mod literals;
 pub mod load;

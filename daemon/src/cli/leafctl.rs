@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use super::bench::{BenchArgs, PoolMode};
+pub use super::run::RunArgs;
 pub use super::status::StatusArgs;
 pub use super::top::TopArgs;
 use crate::duration;
@@ -19,7 +20,7 @@ use leaf_client::Layout;
     after_help = "Exit status: 0 done, 1 bench --verify found duplicates or doctor something bad, 64 \
                   wrong usage or leafd refused, 69 leafd is unreachable or cannot do it now, 74 \
                   cannot read the input or write the output, 76 the peer does not speak leafd's \
-                  protocol."
+                  protocol; run has some of its own."
 )]
 pub struct Cli {
     /// The options that every command has.
@@ -40,7 +41,8 @@ pub struct DaemonArgs {
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Wait this long for each answer, such as 500ms or 5s [default: 5s; for health, 900ms in total]
+    /// Wait this long for each answer, such as 500ms or 5s [default: 5s; for run, 2s at most; for
+    /// health, 900ms in total]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse_positive)]
     timeout: Option<Duration>,
 }
@@ -129,6 +131,13 @@ pub enum LeafctlCommand {
     /// List the worker IDs of all hosts, and release those of hosts that are gone
     #[command(subcommand)]
     Worker(WorkerCommand),
+    /// Run a command that makes snowflake IDs with another library, and lend it a worker ID
+    ///
+    /// leafctl borrows a worker ID of one of leafd's pools, passes it to the command, and gives it
+    /// back once the command and every process that it started have ended. If the worker ID cannot
+    /// be held any longer, leafctl ends them all in time: with SIGTERM, then with SIGKILL. It passes
+    /// signals on to the command.
+    Run(RunArgs),
     /// Explain an error, a log line or a reason for having no IDs, from the runbook
     ///
     /// The words are an error's number or name (302, StoreUnavailable), an exit code, a log line as
@@ -284,6 +293,9 @@ pub enum TagCommand {
 pub enum WorkerCommand {
     /// List all worker IDs in the registry and their owners
     List {
+        /// List the worker IDs of this pool, from which leafctl run borrows
+        #[arg(long, value_name = "NAME", value_parser = super::run::pool)]
+        pool: Option<String>,
         /// Print one JSON array
         #[arg(long)]
         json: bool,
@@ -302,6 +314,9 @@ pub enum WorkerCommand {
         /// Name the owner that is gone, as leafctl worker list shows it, and release without asking
         #[arg(long, value_name = "IDENTITY")]
         owner: Option<String>,
+        /// Release a worker ID of this pool, from which leafctl run borrows
+        #[arg(long, value_name = "NAME", value_parser = super::run::pool)]
+        pool: Option<String>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,

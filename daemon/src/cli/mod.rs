@@ -6,6 +6,7 @@ pub mod completion;
 pub mod examples;
 pub mod leafctl;
 pub mod leafd;
+pub mod run;
 pub mod status;
 pub mod top;
 

@@ -14,7 +14,11 @@ const USAGE: u8 = 64;
 const FOUND: u8 = 1;
 const UNAVAILABLE: u8 = 69;
 const INPUT_OR_OUTPUT: u8 = 74;
+/// `EX_TEMPFAIL`: `run` could not hold the worker ID; starting it again helps.
+const LOST: u8 = 75;
 const PROTOCOL: u8 = 76;
+/// `run` could not start the command, as `env` and `timeout` say it.
+const UNSTARTED: u8 = 125;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +49,15 @@ pub(crate) enum Failure {
     /// `doctor` found something bad, and its report says what.
     #[error("something is bad")]
     Sick,
+    /// The command of `run` ended with this exit status, and says why itself.
+    #[error("the command ended with exit status {0}")]
+    Ended(u8),
+    /// `run` could not hold the worker ID, and ended the command.
+    #[error("{0}")]
+    Lost(String),
+    /// `run` could not start the command.
+    #[error("{0}")]
+    Unstarted(String),
     /// The result could not be written.
     #[error("cannot write the result: {0}")]
     Output(io::Error),
@@ -97,7 +110,13 @@ impl Failure {
             Self::Refused { text, error } => {
                 Self::Refused { text: format!("{done} {text}"), error }
             }
-            Self::Duplicates(_) | Self::Input(_) | Self::Sick | Self::Output(_) => self,
+            Self::Duplicates(_)
+            | Self::Input(_)
+            | Self::Sick
+            | Self::Ended(_)
+            | Self::Lost(_)
+            | Self::Unstarted(_)
+            | Self::Output(_) => self,
         }
     }
 
@@ -108,6 +127,9 @@ impl Failure {
             Self::Unavailable(_) => UNAVAILABLE,
             Self::Protocol(_) => PROTOCOL,
             Self::Duplicates(_) | Self::Sick => FOUND,
+            Self::Ended(status) => *status,
+            Self::Lost(_) => LOST,
+            Self::Unstarted(_) => UNSTARTED,
             Self::Input(_) | Self::Output(_) => INPUT_OR_OUTPUT,
             Self::Refused { error, .. } => match error.code {
                 100..=199 => PROTOCOL,
@@ -125,6 +147,9 @@ impl Failure {
             Self::Protocol(_) => "Protocol",
             Self::Duplicates(_) => "Duplicates",
             Self::Sick => "Sick",
+            Self::Ended(_) => "Ended",
+            Self::Lost(_) => "Lost",
+            Self::Unstarted(_) => "Unstarted",
             Self::Input(_) => "Input",
             Self::Output(_) => "Output",
             Self::Refused { error, .. } => error.code().name(),
@@ -189,7 +214,7 @@ pub(crate) fn status(result: Result<(), Failure>, form: ErrorForm) -> ExitCode {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
-        Err(Failure::Sick) => ExitCode::from(FOUND),
+        Err(failure @ (Failure::Sick | Failure::Ended(_))) => ExitCode::from(failure.code()),
         Err(failure) => {
             complain(&failure.message(form, None));
             ExitCode::from(failure.code())
@@ -234,6 +259,9 @@ mod tests {
             assert_eq!(failure.code(), status, "{code:?}");
         }
         assert_eq!(Failure::Output(io::ErrorKind::StorageFull.into()).code(), 74);
+        assert_eq!(Failure::Ended(143).code(), 143);
+        assert_eq!(Failure::Lost(String::new()).code(), 75);
+        assert_eq!(Failure::Unstarted(String::new()).code(), 125);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) mod live;
 pub(crate) mod name;
 pub(crate) mod next;
 pub(crate) mod output;
+pub(crate) mod run;
 pub(crate) mod screen;
 pub(crate) mod similar;
 pub(crate) mod status;
@@ -41,6 +42,9 @@ use self::output::Output;
 
 /// leafctl as a program of its own.
 pub(crate) fn main() -> ExitCode {
+    if let Some(done) = run::stage::entered(&mut std::env::args_os()) {
+        return done;
+    }
     // The shell asks, while the operator types.
     if let Some(done) = completions::answer() {
         return done;
@@ -54,7 +58,7 @@ pub(crate) fn execute(words: Vec<OsString>) -> ExitCode {
     name::remember(words.first());
     let form = error_form(&words);
     match cli::parse::<Cli>(words) {
-        Ok(cli) => exit::status(run(&cli), form),
+        Ok(cli) => exit::status(dispatch(&cli), form),
         Err(error) => exit::of_clap(&error, form),
     }
 }
@@ -65,7 +69,7 @@ fn error_form(words: &[OsString]) -> ErrorForm {
     if options.any(|word| word == "--json") { ErrorForm::Json } else { ErrorForm::Text }
 }
 
-fn run(cli: &Cli) -> Result<(), Failure> {
+fn dispatch(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
         LeafctlCommand::Next { tag, count, json } => {
@@ -85,6 +89,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Doctor(args) => doctor::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
+        LeafctlCommand::Run(args) => run::run(&cli.daemon, args),
         LeafctlCommand::Explain(args) => explain::run(args, &mut out),
         LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Version { json } => version::run(&cli.daemon, *json, &mut out),

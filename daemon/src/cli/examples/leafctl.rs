@@ -128,6 +128,7 @@ pub(super) const EXAMPLES: Examples = &[
         &[
             example("leafctl worker list", "See who has which worker ID"),
             example("leafctl worker list --json | jq length", "Count the worker IDs in use"),
+            example("leafctl worker list --pool default", "See what leafctl run has borrowed"),
         ],
     ),
     (
@@ -137,6 +138,20 @@ pub(super) const EXAMPLES: Examples = &[
             example(
                 "leafctl worker release 17 --owner host-17",
                 "Do so in a script, without a question",
+            ),
+            example("leafctl worker release 17 --pool default", "Release one of a pool"),
+        ],
+    ),
+    (
+        "leafctl run",
+        &[
+            example(
+                "leafctl run --worker-env WORKER_ID -- java -jar app.jar",
+                "Start a service with a worker ID of its own",
+            ),
+            example(
+                "leafctl run --pool ten --worker-file /run/app/worker -- /usr/bin/app",
+                "Take the worker ID from the pool ten, and pass it in a file",
             ),
         ],
     ),

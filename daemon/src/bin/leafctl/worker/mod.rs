@@ -1,5 +1,5 @@
-//! `leafctl worker`: lists the worker IDs of the registry, and releases those whose owners are
-//! gone.
+//! `leafctl worker`: lists the worker IDs of the registry or of a pool, and releases those whose
+//! owners are gone.
 
 mod confirm;
 mod view;
@@ -8,6 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use leaf_client::Error;
+use leaf_client::blocking::Client;
 use leaf_client::wire::{ErrorCode, MAX_WORKERS_PER_PAGE, WorkerState, WorkerStatus};
 use leafd::cli::leafctl::{DaemonArgs, WorkerCommand};
 
@@ -30,23 +31,25 @@ pub(crate) fn run<W: Write>(
 ) -> Result<(), Failure> {
     let mut client = connect::prompt(daemon)?;
     match command {
-        WorkerCommand::List { json } => {
-            let workers = all(|from, limit| client.worker_list(from, limit))?;
+        WorkerCommand::List { pool, json } => {
+            let workers = all(|from, limit| list(&mut client, pool.as_deref(), from, limit))?;
             if *json {
                 return out.json(&workers.iter().map(WorkerView::from).collect::<Vec<_>>());
             }
             view::print_rows(&workers, out)
         }
-        WorkerCommand::Release { worker, owner, json } => {
+        WorkerCommand::Release { worker, owner, pool, json } => {
+            let pool = pool.as_deref();
             let status = match owner {
-                Some(owner) => release(|| client.worker_release(*worker, owner))?,
+                Some(owner) => release(|| release_one(&mut client, pool, *worker, owner))?,
                 None => {
-                    let status = one(*worker, |from, limit| client.worker_list(from, limit))?;
+                    let page = |from, limit| list(&mut client, pool, from, limit);
+                    let status = one(*worker, page)?;
                     if status.state == WorkerState::Released {
                         status
                     } else {
-                        confirm::release(&status, daemon.given_socket(), ask::terminal())?;
-                        release(|| client.worker_release(*worker, &status.owner))?
+                        confirm::release(&status, pool, daemon.given_socket(), ask::terminal())?;
+                        release(|| release_one(&mut client, pool, *worker, &status.owner))?
                     }
                 }
             };
@@ -56,6 +59,31 @@ pub(crate) fn run<W: Write>(
                 view::lines(&status).try_for_each(|line| out.line(line))
             }
         }
+    }
+}
+
+/// A page of leafd's own registry, or of a pool.
+fn list(
+    client: &mut Client,
+    pool: Option<&str>,
+    from: u64,
+    limit: u32,
+) -> Result<Vec<WorkerStatus>, Error> {
+    match pool {
+        Some(pool) => client.pool_list(pool, from, limit),
+        None => client.worker_list(from, limit),
+    }
+}
+
+fn release_one(
+    client: &mut Client,
+    pool: Option<&str>,
+    worker: u64,
+    owner: &str,
+) -> Result<WorkerStatus, Error> {
+    match pool {
+        Some(pool) => client.pool_release(pool, worker, owner),
+        None => client.worker_release(worker, owner),
     }
 }
 

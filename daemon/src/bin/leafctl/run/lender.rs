@@ -1,0 +1,129 @@
+//! The thread that calls leafd. A daemon that hangs delays this thread alone, never the one that
+//! enforces the deadline.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use leaf_client::blocking::Client;
+use leaf_client::wire::{HeldLoan, WorkerLoan};
+use leaf_client::{Error, Options};
+use leafd::cli::leafctl::DaemonArgs;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::hold::KnownLoan;
+use super::moment::Moment;
+
+/// Longest timeout of one call.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Who borrows.
+#[derive(Debug)]
+pub(super) struct Borrower {
+    pub(super) pool: String,
+    /// Unique among all borrowers of this leafd.
+    pub(super) name: String,
+    /// Path and inode of the cgroup.
+    pub(super) cgroup: (String, u64),
+}
+
+/// An answer of leafd.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// To a request that was sent at this time, by the clock that counts suspension, or later.
+    Loan {
+        sent_boot_ms: u64,
+        result: Result<WorkerLoan, Error>,
+    },
+    Returned(Result<WorkerLoan, Error>),
+}
+
+#[derive(Debug)]
+enum Request {
+    Borrow(Option<KnownLoan>),
+    Return { ceiling_unix_ms: u64 },
+}
+
+/// The main thread's end.
+#[derive(Debug)]
+pub(super) struct Lender {
+    requests: Sender<Request>,
+    answers: Receiver<Answer>,
+    wake: Arc<EventFd>,
+}
+
+impl Lender {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system refuses it.
+    pub(super) fn start(daemon: &DaemonArgs, borrower: Borrower) -> io::Result<Self> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = Arc::new(EventFd::from_flags(flags)?);
+        let (requests, asked) = channel();
+        let (answer, answers) = channel();
+        let timeout = daemon.timeout().min(TIMEOUT);
+        let client = Client::new(Options::at(daemon.socket()).timeout(timeout));
+        let waker = Arc::clone(&wake);
+        let work = move || serve(client, &borrower, &asked, &answer, &waker);
+        thread::Builder::new().name("lender".to_owned()).spawn(work)?;
+        Ok(Self { requests, answers, wake })
+    }
+
+    pub(super) fn borrow(&self, known: Option<KnownLoan>) {
+        // The thread lives as long as this end.
+        let _ = self.requests.send(Request::Borrow(known));
+    }
+
+    pub(super) fn give_back(&self, ceiling_unix_ms: u64) {
+        let _ = self.requests.send(Request::Return { ceiling_unix_ms });
+    }
+
+    /// The next answer, without waiting for it.
+    pub(super) fn next(&self) -> Option<Answer> {
+        let _ = self.wake.read();
+        self.answers.try_recv().ok()
+    }
+
+    /// Readable when there is an answer.
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+fn serve(
+    mut client: Client,
+    borrower: &Borrower,
+    asked: &Receiver<Request>,
+    answer: &Sender<Answer>,
+    wake: &EventFd,
+) {
+    let (pool, name) = (borrower.pool.as_str(), borrower.name.as_str());
+    for request in asked {
+        let sent_boot_ms = Moment::now().boot_ms;
+        let said = match request {
+            Request::Borrow(known) => {
+                let cgroup = (borrower.cgroup.0.as_str(), borrower.cgroup.1);
+                let held = known.as_ref().map(|known| HeldLoan {
+                    worker: known.worker,
+                    claim: &known.claim,
+                    limit_unix_ms: known.limit_unix_ms,
+                    left_ms: known.left_ms,
+                });
+                let result = client.worker_borrow(pool, name, cgroup, held);
+                Answer::Loan { sent_boot_ms, result }
+            }
+            Request::Return { ceiling_unix_ms } => {
+                Answer::Returned(client.worker_return(pool, name, ceiling_unix_ms))
+            }
+        };
+        if answer.send(said).is_err() {
+            return;
+        }
+        // It fails only if the counter is full, and then the main thread wakes anyway.
+        let _ = wake.write(1);
+    }
+}
