@@ -32,8 +32,9 @@ fn steps_and_assumptions_of_the_uniqueness_argument_are_numbered_without_gaps_or
     let mut last = HashSet::new();
     let cells = text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
     for (number, _) in cells {
-        let Some(kind) =
-            ["S", "W", "Z", "D", "E", "P", "A"].into_iter().find(|kind| number.starts_with(kind))
+        let Some(kind) = ["S", "W", "Z", "D", "E", "L", "P", "A"]
+            .into_iter()
+            .find(|kind| number.starts_with(kind))
         else {
             continue;
         };
