@@ -15,6 +15,16 @@ const FIXED: &str = "worker IDs come from the configuration (worker.registry = \
 
 const NO_POOL: &str = "leafd lends no worker IDs (lend.pools is empty)";
 
+/// The most of a host's name that is in the names of its claims, in characters: a registry's records have
+/// names of a few hundred bytes.
+const MAX_HOST: usize = 64;
+
+/// A name for readers, which need not be unique.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".:_".contains(c) { c } else { '_' };
+    name.chars().take(MAX_HOST).map(plain).collect()
+}
+
 /// Starts to lend. Call this in the runtime with timers.
 pub(super) fn start(
     config: &Config,
@@ -38,10 +48,12 @@ pub(super) fn start(
     }
     let settings = LenderSettings {
         fence_after_ms: ms(config.worker.fence_after),
+        reclaim_after_ms: ms(config.worker.reclaim_after),
         max_loans: config.lend.max_loans,
         max_per_user: config.lend.max_per_user,
     };
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let host = config.worker.identity.clone().or(host).unwrap_or_else(|| "host".to_owned());
+    let host = plain(&host);
     Ok(Lending::On(Lender::start(settings, pools, &host, environment, fatal)))
 }

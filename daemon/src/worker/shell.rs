@@ -59,6 +59,9 @@ pub(crate) struct RegistrarShell<U> {
     stop: CancellationToken,
 }
 
+/// Characters of a name that [`new_nonce`] makes.
+pub(crate) const NONCE_CHARS: usize = 32;
+
 /// A name for this life that no other has.
 ///
 /// # Errors

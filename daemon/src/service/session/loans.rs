@@ -23,7 +23,8 @@ impl Session {
                 self.borrow(pool, borrower, (cgroup, cgroup_inode), held)?
             }
             Call::WorkerReturn { pool, borrower, ceiling_unix_ms } => {
-                self.service.lending.give_back(pool, borrower, ceiling_unix_ms)?
+                let account = self.visitor.principal().account().number();
+                self.service.lending.give_back(pool, (account, borrower), ceiling_unix_ms)?
             }
             _ => return Err(WireError::new(ErrorCode::UnknownCall, "this is no loan")),
         };

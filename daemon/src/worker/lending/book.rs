@@ -13,6 +13,15 @@ use super::cgroup::Cgroup;
 /// How long a worker ID that was returned waits for the next borrower of this host (ms).
 const KEEP_MS: u64 = 60_000;
 
+/// What a library's clock may be ahead of the host's, where no borrower says how far it came (ms).
+const AHEAD_MS: u64 = 1000;
+
+/// The furthest beyond the host's clock that a borrower can say it came (ms).
+const MOST_AHEAD_MS: u64 = 10_000;
+
+/// How long a borrower waits for a worker ID that this host has, rather than claim another one (ms).
+const WORTH_WAITING_MS: u64 = 10_000;
+
 /// How long the borrower of a lost connection has to connect again, if it has no cgroup to look at (ms).
 const RECONNECT_MS: u64 = 60_000;
 
@@ -29,6 +38,8 @@ pub(crate) struct LendMoment {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BookRules {
     pub(super) fence_after_ms: u64,
+    /// A worker ID that nobody returned is another's only after this.
+    pub(super) reclaim_after_ms: u64,
     pub(super) max_loans: usize,
     pub(super) max_per_user: usize,
 }
@@ -99,6 +110,8 @@ pub(super) enum ClaimReport {
     },
     /// It may not be used at present.
     Stops(String),
+    /// It is another's now.
+    Lost,
     /// Whether the registry answered the last call.
     Reached(bool),
 }
@@ -118,7 +131,6 @@ enum ClaimState {
 #[derive(Debug, Clone)]
 struct Borrowing {
     borrower: String,
-    account: u64,
     connection: u64,
     cgroup: Option<Cgroup>,
     /// What the borrower was told, so that it may be in use.
@@ -145,9 +157,15 @@ enum Tenant {
 
 #[derive(Debug)]
 struct Claim {
+    /// Whose it is: the name of the claim is of use to nobody else.
+    account: u64,
     state: ClaimState,
     /// The last worker ID that this claim had.
     worker: Option<u64>,
+    /// A worker ID that this claim had and that is another's now.
+    lost: Option<u64>,
+    /// The registry has confirmed the claim, so its worker ID may be lent to others.
+    is_confirmed: bool,
     /// The registry does not answer.
     is_cut_off: bool,
     /// Nothing was issued with `worker` at or past this (ms since 1970), as long as nobody uses it.
@@ -160,12 +178,23 @@ struct Claim {
 pub(super) struct LoanBook {
     rules: BookRules,
     claims: BTreeMap<String, Claim>,
+    /// Claims that ended while their worker IDs may have been in use: whose, and until when they count (ms
+    /// since the boot).
+    abandoned: Vec<(u64, u64)>,
 }
 
 impl Claim {
-    fn new(tenant: Tenant) -> Self {
-        let state = ClaimState::Waiting("a worker ID is being claimed".to_owned());
-        Self { state, worker: None, is_cut_off: false, ceiling_ms: 0, tenant }
+    fn new(account: u64, tenant: Tenant) -> Self {
+        Self {
+            account,
+            state: ClaimState::Waiting("a worker ID is being claimed".to_owned()),
+            worker: None,
+            lost: None,
+            is_confirmed: false,
+            is_cut_off: false,
+            ceiling_ms: 0,
+            tenant,
+        }
     }
 
     const fn borrowing(&self) -> Option<&Borrowing> {
@@ -201,6 +230,9 @@ impl Claim {
         let left_ms = reported_boot_ms.saturating_add(fence_after_ms).saturating_sub(now.boot_ms);
         let worker = self.worker.filter(|_| left_ms > 0 && now.clock_ms < limit_ms);
         let worker = worker.ok_or("the registry has not confirmed the worker ID for too long")?;
+        if !self.is_used() && !self.is_confirmed {
+            return Err("the registry has not confirmed the worker ID yet".to_owned());
+        }
         let start_ms = if self.is_used() { start_ms } else { start_ms.max(self.ceiling_ms) };
         let is_new = !self.is_used();
         Ok(LoanTerms { worker, claim: name.to_owned(), start_ms, limit_ms, left_ms, is_new })
@@ -209,7 +241,7 @@ impl Claim {
 
 impl LoanBook {
     pub(super) const fn new(rules: BookRules) -> Self {
-        Self { rules, claims: BTreeMap::new() }
+        Self { rules, claims: BTreeMap::new(), abandoned: Vec::new() }
     }
 
     /// Answers a borrower. If it needs a claim that is not there yet, `begin` gets its name, or `None` for
@@ -222,25 +254,26 @@ impl LoanBook {
     ) -> Result<BorrowAnswer, E> {
         let BorrowRequest { connection, account, borrower, cgroup, held } = request;
         let lent = held.as_ref().map(|held| held.worker);
-        let own = self.claim_of(&borrower);
-        if let Some(refused) = self.refusal(account).filter(|_| own.is_none()) {
-            return Ok(refused);
-        }
+        let own = self.claim_of(account, &borrower);
         let found = own.or_else(|| held.as_ref().map(|it| it.claim.clone()));
         let name = match found.filter(|name| self.claims.contains_key(name)) {
             Some(name) => name,
-            None => match (held, self.idle()) {
+            None => match (held, self.idle(now, account)) {
                 (None, Some(idle)) => idle,
                 (held, _) => {
+                    if let Some(refused) = self.refusal(account, held.is_some()) {
+                        return Ok(refused);
+                    }
                     let name = begin(held.as_ref())?;
-                    let claim = Claim::new(Tenant::Nobody { since_ms: now.boot_ms });
+                    let claim = Claim::new(account, Tenant::Nobody { since_ms: now.boot_ms });
                     self.claims.insert(name.clone(), claim);
                     name
                 }
             },
         };
-        let Some(claim) = self.claims.get_mut(&name) else {
-            return Ok(BorrowAnswer::NotYet("the claim has ended".to_owned()));
+        let claim = self.claims.get_mut(&name).filter(|claim| claim.account == account);
+        let Some(claim) = claim else {
+            return Ok(BorrowAnswer::Lost(lent.unwrap_or_default()));
         };
         claim.see(now);
         let known = match &claim.tenant {
@@ -260,13 +293,15 @@ impl LoanBook {
             Some(same) => same.lent.or(lent),
             None => lent,
         };
-        let cgroup = cgroup.or_else(|| known.and_then(|known| known.cgroup));
-        if let Some(lost) = lent.filter(|lent| claim.worker.is_some_and(|worker| worker != *lent)) {
+        let is_lost = |lent: &u64| {
+            claim.lost == Some(*lent) || claim.worker.is_some_and(|worker| worker != *lent)
+        };
+        if let Some(lost) = lent.filter(is_lost) {
             claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
             return Ok(BorrowAnswer::Lost(lost));
         }
         let is_new = lent.is_none();
-        let borrowing = Borrowing { borrower, account, connection, cgroup, lent };
+        let borrowing = Borrowing { borrower, connection, cgroup, lent };
         claim.tenant = Tenant::Connected(borrowing);
         let terms = claim.terms(&name, now, self.rules.fence_after_ms);
         Ok(match terms {
@@ -286,10 +321,10 @@ impl LoanBook {
     pub(super) fn give_back(
         &mut self,
         now: LendMoment,
-        borrower: &str,
+        (account, borrower): (u64, &str),
         ceiling_ms: u64,
     ) -> Option<LoanTerms> {
-        let name = self.claim_of(borrower)?;
+        let name = self.claim_of(account, borrower)?;
         let claim = self.claims.get_mut(&name)?;
         claim.see(now);
         let lent = claim.borrowing().and_then(|borrowing| borrowing.lent);
@@ -298,8 +333,9 @@ impl LoanBook {
             ClaimState::Ready { start_ms, limit_ms, .. } => (*start_ms, *limit_ms),
         };
         if lent.is_some() {
-            // No process may use times at or past the limit, so nobody can make the next one wait longer.
-            claim.ceiling_ms = claim.ceiling_ms.max(ceiling_ms.min(limit_ms));
+            // Nobody can make the next one wait for long.
+            let most_ms = claim.ceiling_ms.max(now.clock_ms).saturating_add(MOST_AHEAD_MS);
+            claim.ceiling_ms = claim.ceiling_ms.max(ceiling_ms.min(most_ms));
         }
         claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
         let worker = lent.unwrap_or_default();
@@ -334,6 +370,10 @@ impl LoanBook {
             ClaimReport::Begins { worker, start_ms, limit_ms, reported_boot_ms } => {
                 if claim.worker.replace(worker) != Some(worker) {
                     claim.ceiling_ms = 0;
+                    claim.is_confirmed = false;
+                }
+                if claim.lost == Some(worker) && !claim.is_used() {
+                    claim.lost = None;
                 }
                 claim.state = ClaimState::Ready { start_ms, limit_ms, reported_boot_ms };
             }
@@ -342,8 +382,10 @@ impl LoanBook {
                     &mut claim.state
                 {
                     (*limit, *boot) = (limit_ms, reported_boot_ms);
+                    claim.is_confirmed = true;
                 }
             }
+            ClaimReport::Lost => claim.lost = claim.worker.take().or(claim.lost),
             ClaimReport::Stops(why) => claim.state = ClaimState::Waiting(why),
             ClaimReport::Reached(is_reached) => claim.is_cut_off = !is_reached,
         }
@@ -377,6 +419,8 @@ impl LoanBook {
                 Tenant::Adrift { borrowing, since_ms } => match &borrowing.cgroup {
                     Some(cgroup) => {
                         if is_empty(cgroup) {
+                            let used_ms = now.clock_ms.saturating_add(AHEAD_MS);
+                            claim.ceiling_ms = claim.ceiling_ms.max(used_ms);
                             claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
                         }
                         continue;
@@ -391,9 +435,14 @@ impl LoanBook {
             if claim.is_cut_off && matches!(claim.state, ClaimState::Ready { .. }) {
                 continue;
             }
+            if !give_back {
+                let until_ms = now.boot_ms.saturating_add(self.rules.reclaim_after_ms);
+                self.abandoned.push((claim.account, until_ms));
+            }
             claim.tenant = Tenant::Leaving { give_back };
             ending.push(EndingClaim { claim: name.clone() });
         }
+        self.abandoned.retain(|(_, until_ms)| now.boot_ms < *until_ms);
         ending
     }
 
@@ -414,31 +463,45 @@ impl LoanBook {
         self.claims.get(name).is_some_and(|claim| claim.worker == Some(worker))
     }
 
-    fn claim_of(&self, borrower: &str) -> Option<String> {
+    fn claim_of(&self, account: u64, borrower: &str) -> Option<String> {
         let is_of = |claim: &Claim| {
-            claim.borrowing().is_some_and(|borrowing| borrowing.borrower == borrower)
+            let is_its = |borrowing: &Borrowing| borrowing.borrower == borrower;
+            claim.account == account && claim.borrowing().is_some_and(is_its)
         };
         self.claims.iter().find(|(_, claim)| is_of(claim)).map(|(name, _)| name.clone())
     }
 
-    /// A claim that nobody uses; one with a worker ID, if there is one.
-    fn idle(&self) -> Option<String> {
-        let idle = self.claims.iter().filter(|(_, claim)| claim.is_idle());
-        let best = idle.min_by_key(|(_, claim)| match &claim.state {
+    /// A claim of the user that nobody uses and that the registry has confirmed or will, unless another
+    /// one would be there sooner.
+    fn idle(&self, now: LendMoment, account: u64) -> Option<String> {
+        let soon_ms = now.clock_ms.saturating_add(WORTH_WAITING_MS);
+        let begins = |claim: &Claim| match &claim.state {
             ClaimState::Ready { start_ms, .. } => (*start_ms).max(claim.ceiling_ms),
-            ClaimState::Waiting(_) => u64::MAX,
-        });
-        best.map(|(name, _)| name.clone())
+            ClaimState::Waiting(_) => soon_ms,
+        };
+        let is_for = |claim: &Claim| {
+            let is_new = claim.worker.is_none();
+            claim.account == account && claim.is_idle() && (claim.is_confirmed || is_new)
+        };
+        let idle = self.claims.iter().filter(|(_, claim)| is_for(claim));
+        let (name, claim) = idle.min_by_key(|(_, claim)| begins(claim))?;
+        let is_refused = self.refusal(account, false).is_some();
+        (is_refused || begins(claim) <= soon_ms).then(|| name.clone())
     }
 
-    /// Why a user may not borrow one more.
-    fn refusal(&self, account: u64) -> Option<BorrowAnswer> {
-        let borrowings = || self.claims.values().filter_map(Claim::borrowing);
+    /// Why a user may not have one more claim. Every claim counts, in use or not, and each that ended
+    /// while its worker ID may have been in use, since the registry has one number less for it. A loan
+    /// that goes on after a restart has room of its own.
+    fn refusal(&self, account: u64, is_resumed: bool) -> Option<BorrowAnswer> {
         let BookRules { max_loans, max_per_user, .. } = self.rules;
-        if borrowings().filter(|it| it.account == account).count() >= max_per_user {
+        let times = if is_resumed { 2 } else { 1 };
+        let claims = self.claims.values().map(|claim| claim.account);
+        let accounts: Vec<_> = claims.chain(self.abandoned.iter().map(|(of, _)| *of)).collect();
+        let own = accounts.iter().filter(|of| **of == account).count();
+        if own >= times * max_per_user {
             return Some(BorrowAnswer::TooMany("lend.max-per-user", max_per_user));
         }
-        (borrowings().count() >= max_loans)
+        (accounts.len() >= times * max_loans)
             .then_some(BorrowAnswer::TooMany("lend.max-loans", max_loans))
     }
 }

@@ -8,7 +8,7 @@ const T: u64 = 1_700_000_000_000;
 const FENCE: u64 = 30_000;
 
 fn rules() -> BookRules {
-    BookRules { fence_after_ms: FENCE, max_loans: 4, max_per_user: 3 }
+    BookRules { fence_after_ms: FENCE, reclaim_after_ms: 2 * FENCE, max_loans: 4, max_per_user: 3 }
 }
 
 fn at(ms: u64) -> LendMoment {
@@ -52,15 +52,20 @@ impl Desk {
     }
 
     fn begins(&mut self, claim: &str, worker: u64, now: LendMoment) {
-        self.book.reported(
-            claim,
-            ClaimReport::Begins {
-                worker,
-                start_ms: 0,
-                limit_ms: now.clock_ms + FENCE,
-                reported_boot_ms: now.boot_ms,
-            },
-        );
+        self.begins_unconfirmed(claim, worker, now);
+        let (limit_ms, reported_boot_ms) = (now.clock_ms + FENCE, now.boot_ms);
+        self.book.reported(claim, ClaimReport::Reported { limit_ms, reported_boot_ms });
+    }
+
+    /// On the borrower's word alone, in an outage.
+    fn begins_unconfirmed(&mut self, claim: &str, worker: u64, now: LendMoment) {
+        let (limit_ms, reported_boot_ms) = (now.clock_ms + FENCE, now.boot_ms);
+        let begins = ClaimReport::Begins { worker, start_ms: 0, limit_ms, reported_boot_ms };
+        self.book.reported(claim, begins);
+    }
+
+    fn give_back(&mut self, now: LendMoment, borrower: &str, ceiling_ms: u64) -> Option<LoanTerms> {
+        self.book.give_back(now, (1000, borrower), ceiling_ms)
     }
 }
 
@@ -106,21 +111,111 @@ fn a_returned_worker_id_goes_to_the_next_borrower_from_where_the_last_one_ended(
     desk.borrow(at(0), request("a", 1));
     desk.begins("c0", 7, at(0));
     lent(desk.borrow(at(10), request("a", 1)));
-    let returned = desk.book.give_back(at(20), "a", T + 5000).unwrap();
+    let returned = desk.give_back(at(20), "a", T + 5000).unwrap();
     assert_eq!((returned.worker, returned.left_ms), (7, 0));
-    assert_eq!(desk.book.give_back(at(20), "a", T), None, "nobody returns it twice");
+    assert_eq!(desk.give_back(at(20), "a", T), None, "nobody returns it twice");
     let next = lent(desk.borrow(at(30), request("b", 2)));
     assert_eq!((next.worker, next.start_ms, next.is_new), (7, T + 5000, true));
 }
 
 #[test]
-fn nobody_can_make_the_next_borrower_wait_beyond_the_limit() {
+fn nobody_can_make_the_next_borrower_wait_for_long() {
     let mut desk = Desk::new();
     desk.borrow(at(0), request("a", 1));
     desk.begins("c0", 7, at(0));
     lent(desk.borrow(at(10), request("a", 1)));
-    desk.book.give_back(at(20), "a", u64::MAX);
-    assert_eq!(lent(desk.borrow(at(30), request("b", 2))).start_ms, T + FENCE);
+    desk.give_back(at(20), "a", u64::MAX);
+    assert_eq!(lent(desk.borrow(at(30), request("b", 2))).start_ms, T + 21 + MOST_AHEAD_MS);
+}
+
+#[test]
+fn a_worker_id_that_may_be_used_much_later_is_lent_only_if_there_can_be_no_other() {
+    let mut desk = Desk::new();
+    desk.borrow(at(0), request("a", 1));
+    desk.begins("c0", 7, at(0));
+    // The clock is wrong by an hour for a while.
+    let ahead = LendMoment { boot_ms: 10, clock_ms: T + 10 };
+    lent(desk.borrow(ahead, request("a", 1)));
+    desk.book.tick(LendMoment { boot_ms: 11, clock_ms: T + 3_600_000 }, |_| false);
+    desk.give_back(at(20), "a", 0);
+    assert!(matches!(desk.borrow(at(30), request("b", 2)), BorrowAnswer::NotYet(_)));
+    assert_eq!(desk.begun, ["c0", "c1"]);
+    for borrower in ["c", "d"] {
+        desk.borrow(at(30), request(borrower, 2));
+    }
+    assert_eq!(desk.begun, ["c0", "c1", "c2"], "the limit of the user");
+}
+
+#[test]
+fn nobody_returns_or_renews_another_users_loan_even_with_its_names() {
+    let mut desk = Desk::new();
+    desk.borrow(at(0), request("a", 1));
+    desk.begins("c0", 7, at(0));
+    lent(desk.borrow(at(10), request("a", 1)));
+    assert_eq!(desk.book.give_back(at(20), (2000, "a"), 0), None);
+    let thief = BorrowRequest { account: 2000, held: Some(held(7, "c0")), ..request("a", 2) };
+    assert_eq!(desk.borrow(at(20), thief), BorrowAnswer::Lost(7));
+    assert_eq!(desk.book.disconnected(at(30), 2), [0; 0]);
+    desk.give_back(at(40), "a", 0);
+    let other = BorrowRequest { account: 2000, ..request("b", 3) };
+    assert!(matches!(desk.borrow(at(50), other), BorrowAnswer::NotYet(_)));
+    assert_eq!(desk.begun, ["c0", "c1"], "another user gets a claim of its own");
+}
+
+#[test]
+fn what_a_borrower_alone_vouches_for_goes_to_nobody_else() {
+    let mut desk = Desk::new();
+    let made_up = BorrowRequest { held: Some(held(7, "c9")), ..request("a", 1) };
+    desk.borrow(at(0), made_up.clone());
+    desk.begins_unconfirmed("c9", 7, at(0));
+    assert_eq!(lent(desk.borrow(at(10), made_up)).worker, 7);
+    desk.give_back(at(20), "a", 0);
+    assert!(matches!(desk.borrow(at(30), request("b", 2)), BorrowAnswer::NotYet(_)));
+    assert_eq!(desk.begun, ["c9", "c1"]);
+}
+
+#[test]
+fn a_borrower_hears_at_once_that_its_worker_id_is_anothers() {
+    let mut desk = Desk::new();
+    desk.borrow(at(0), request("a", 1));
+    desk.begins("c0", 7, at(0));
+    lent(desk.borrow(at(10), request("a", 1)));
+    desk.book.reported("c0", ClaimReport::Lost);
+    desk.book.reported("c0", ClaimReport::Stops("all are taken".into()));
+    assert_eq!(desk.borrow(at(20), request("a", 1)), BorrowAnswer::Lost(7));
+}
+
+#[test]
+fn numbers_that_nobody_returned_count_for_their_user_until_they_are_reclaimed() {
+    let mut desk = Desk::new();
+    for (borrower, claim, worker) in [("a", "c0", 7), ("b", "c1", 8), ("c", "c2", 9)] {
+        desk.borrow(at(0), request(borrower, 1));
+        desk.begins(claim, worker, at(0));
+        lent(desk.borrow(at(10), request(borrower, 1)));
+    }
+    desk.book.disconnected(at(20), 1);
+    for ending in desk.book.tick(at(20 + RECONNECT_MS), |_| true) {
+        desk.book.ended(&ending.claim);
+    }
+    let after = at(30 + RECONNECT_MS);
+    assert!(matches!(desk.borrow(after, request("d", 2)), BorrowAnswer::TooMany(..)));
+    let reclaimed = at(20 + RECONNECT_MS + 2 * FENCE);
+    desk.book.tick(reclaimed, |_| true);
+    assert!(matches!(desk.borrow(reclaimed, request("d", 2)), BorrowAnswer::NotYet(_)));
+}
+
+#[test]
+fn a_cgroup_that_has_no_process_while_its_borrower_is_there_says_nothing() {
+    let mut desk = Desk::new();
+    let with_cgroup = || BorrowRequest { cgroup: Some(cgroup(5)), ..request("a", 1) };
+    desk.borrow(at(0), with_cgroup());
+    desk.begins("c0", 7, at(0));
+    lent(desk.borrow(at(10), with_cgroup()));
+    // Its processes have left the cgroup, so leafd does not find one in it any more.
+    lent(desk.borrow(at(20), request("a", 1)));
+    desk.book.disconnected(at(30), 1);
+    desk.book.tick(at(40), |_| true);
+    assert!(matches!(desk.borrow(at(50), request("b", 2)), BorrowAnswer::NotYet(_)));
 }
 
 #[test]
@@ -139,7 +234,7 @@ fn without_a_word_a_worker_id_stays_with_its_borrower_until_its_cgroup_is_empty(
     assert_eq!(desk.book.tick(at(9_001_000), |_| true), []);
     desk.begins("c0", 7, at(9_001_000));
     let next = lent(desk.borrow(at(9_002_000), request("c", 3)));
-    assert_eq!((next.worker, next.start_ms), (7, T + 9_001_001));
+    assert_eq!((next.worker, next.start_ms), (7, T + 9_001_000 + AHEAD_MS));
 }
 
 #[test]
@@ -210,12 +305,18 @@ fn limits_hold_per_user_and_in_all_and_an_own_loan_is_not_refused() {
         desk.borrow(at(0), BorrowRequest { account, ..request(borrower, 1) });
     }
     let refused = |answer| matches!(answer, BorrowAnswer::TooMany(..));
+    assert_eq!(desk.begun.len(), 3);
     assert!(refused(desk.borrow(at(0), BorrowRequest { account: 1, ..request("d", 1) })));
     assert!(!refused(desk.borrow(at(0), BorrowRequest { account: 2, ..request("e", 1) })));
     assert!(refused(desk.borrow(at(0), BorrowRequest { account: 3, ..request("f", 1) })));
     assert!(!refused(desk.borrow(at(0), BorrowRequest { account: 1, ..request("a", 1) })));
-    let resumed = BorrowRequest { account: 3, held: Some(held(9, "x")), ..request("g", 1) };
-    assert!(refused(desk.borrow(at(0), resumed)));
+    for number in 0..5 {
+        let resumed = Some(held(9, &format!("x{number}")));
+        let borrower = format!("g{number}");
+        let asked = BorrowRequest { account: 3, held: resumed, ..request(&borrower, 1) };
+        // What goes on after a restart has room of its own, up to a limit as well.
+        assert_eq!(refused(desk.borrow(at(0), asked)), number == 4);
+    }
 }
 
 #[test]
@@ -224,7 +325,7 @@ fn what_nobody_uses_is_given_back_after_a_while_but_not_in_an_outage() {
     desk.borrow(at(0), request("a", 1));
     desk.begins("c0", 7, at(0));
     lent(desk.borrow(at(10), request("a", 1)));
-    desk.book.give_back(at(20), "a", 0);
+    desk.give_back(at(20), "a", 0);
     desk.book.reported("c0", ClaimReport::Reached(false));
     assert_eq!(desk.book.tick(at(20 + 2 * KEEP_MS), |_| true), []);
     desk.book.reported("c0", ClaimReport::Reached(true));
@@ -243,7 +344,7 @@ fn a_stop_gives_back_what_nobody_uses_and_leaves_borrowers_theirs() {
         desk.begins(claim, worker, at(0));
         lent(desk.borrow(at(10), request(borrower, 1)));
     }
-    desk.book.give_back(at(20), "a", 0);
+    desk.give_back(at(20), "a", 0);
     desk.book.stop();
     assert_eq!([desk.book.gives_back("c0"), desk.book.gives_back("c1")], [true, false]);
 }
@@ -267,7 +368,7 @@ fn whatever_happens_no_two_processes_use_one_worker_id_with_one_time() {
     let mut lent_in_all = 0u64;
     for seed in 0..400 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let rules = BookRules { fence_after_ms: FENCE, max_loans: 20, max_per_user: 20 };
+        let rules = BookRules { max_loans: 200, max_per_user: 200, ..rules() };
         let mut desk = Desk { book: LoanBook::new(rules), begun: Vec::new() };
         let (mut boot, mut clock, mut connection) = (0u64, T, 0u64);
         // The worker ID of each claim; the registry gives no two claims one.
@@ -305,7 +406,7 @@ fn whatever_happens_no_two_processes_use_one_worker_id_with_one_time() {
                 }
                 1 if one.runs => one.runs = false,
                 2 if one.is_connected && !one.runs => {
-                    desk.book.give_back(now, &who, clock + 1);
+                    desk.give_back(now, &who, clock + 1);
                     one.known = None;
                 }
                 3 => {
@@ -315,15 +416,12 @@ fn whatever_happens_no_two_processes_use_one_worker_id_with_one_time() {
                             next_worker += 1;
                             next_worker
                         });
-                        desk.book.reported(
-                            claim,
-                            ClaimReport::Begins {
-                                worker,
-                                start_ms: 0,
-                                limit_ms: clock + 10 * FENCE,
-                                reported_boot_ms: boot,
-                            },
-                        );
+                        let (limit_ms, reported_boot_ms) = (clock + 10 * FENCE, boot);
+                        let begins =
+                            ClaimReport::Begins { worker, start_ms: 0, limit_ms, reported_boot_ms };
+                        desk.book.reported(claim, begins);
+                        let report = ClaimReport::Reported { limit_ms, reported_boot_ms };
+                        desk.book.reported(claim, report);
                     }
                 }
                 _ => {

@@ -35,6 +35,7 @@ pub(crate) enum Lending {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LenderSettings {
     pub(crate) fence_after_ms: u64,
+    pub(crate) reclaim_after_ms: u64,
     pub(crate) max_loans: usize,
     pub(crate) max_per_user: usize,
 }
@@ -99,18 +100,18 @@ impl Lending {
     pub(crate) fn give_back(
         &self,
         pool: &str,
-        borrower: &str,
+        (account, borrower): (u64, &str),
         ceiling_ms: u64,
     ) -> Result<WorkerLoan, WireError> {
         let (pool, _) = self.lender()?.pool(pool)?;
         let now = pool.state.now();
-        let given_back = pool.state.book().give_back(now, borrower, ceiling_ms);
+        let given_back = pool.state.book().give_back(now, (account, borrower), ceiling_ms);
         let terms = given_back.ok_or_else(|| {
             let text = format!("the borrower {borrower:?} has no worker ID of {}", pool.state.name);
             WireError::new(ErrorCode::UnknownWorker, text)
         })?;
-        let (worker, borrower, name) = (terms.worker, borrower, &pool.state.name);
-        tracing::info!(pool = name, worker, borrower, "a worker ID was returned");
+        let (worker, name) = (terms.worker, &pool.state.name);
+        tracing::info!(pool = name, worker, "a worker ID was returned");
         Ok(loan(terms, pool.bits))
     }
 
@@ -179,8 +180,8 @@ impl Lender {
         environment: &Environment,
         fatal: &CancellationToken,
     ) -> Self {
-        let LenderSettings { fence_after_ms, max_loans, max_per_user } = settings;
-        let rules = BookRules { fence_after_ms, max_loans, max_per_user };
+        let LenderSettings { fence_after_ms, reclaim_after_ms, max_loans, max_per_user } = settings;
+        let rules = BookRules { fence_after_ms, reclaim_after_ms, max_loans, max_per_user };
         let pools = pools.into_iter().map(|PoolSettings { rules: pool, registry }| {
             let environment = environment.clone();
             let name = pool.name.clone();
@@ -226,13 +227,16 @@ impl Lender {
         if self.0.stop.is_cancelled() {
             return Err(WireError::new(ErrorCode::ShuttingDown, "leafd is stopping"));
         }
-        let (now, borrower) = (pool.state.now(), request.borrower.clone());
+        let (now, account) = (pool.state.now(), request.account);
+        if let Some(held) = request.held.as_ref().filter(|it| !pool.is_own(account, &it.claim)) {
+            return Err(lost(name, held.worker));
+        }
         if request.held.is_none() {
             // A service that was killed starts again at once, and may have its number again.
             pool.look(now);
         }
         let begin = |resumed: Option<&super::book::ResumedLoan>| {
-            let claim = pool.name_of(resumed)?;
+            let claim = pool.name_of(account, resumed)?;
             let run = Arc::clone(pool).run(claim.clone(), resumed.cloned());
             let _entered = self.0.runtime.enter();
             supervise::spawn("loan", &self.0.fatal, self.0.tasks.track_future(run));
@@ -246,7 +250,7 @@ impl Lender {
             BorrowAnswer::Lent(terms) => {
                 if terms.is_new {
                     let worker = terms.worker;
-                    tracing::info!(pool = name, worker, borrower, "a worker ID was lent");
+                    tracing::info!(pool = name, worker, user = account, "a worker ID was lent");
                 }
                 Ok(loan(terms, pool.bits))
             }
@@ -254,19 +258,28 @@ impl Lender {
                 Err(WireError::new(ErrorCode::WorkerUnavailable, why)
                     .with_retry_after_ms(ASK_AGAIN_MS))
             }
-            BorrowAnswer::Lost(worker) => {
-                tracing::error!(pool = name, worker, borrower, "a borrower has lost its worker ID");
-                let text = format!("worker ID {worker} is no longer this borrower's");
-                Err(WireError::new(ErrorCode::WrongOwner, text))
-            }
+            BorrowAnswer::Lost(worker) => Err(lost(name, worker)),
             BorrowAnswer::TooMany(key, limit) => {
-                let text = format!("{limit} worker IDs are lent already, the limit of {key}");
+                let text = format!(
+                    "{limit} worker IDs of pool {name} are lent already, or were not returned; raise {key}, \
+                     or end borrowers by SIGTERM"
+                );
                 Err(WireError::new(ErrorCode::WorkerUnavailable, text)
                     .with_detail(limit as u64)
                     .with_retry_after_ms(1000))
             }
         }
     }
+}
+
+#[cold]
+fn lost(pool: &str, worker: u64) -> WireError {
+    tracing::error!(pool, worker, "a borrower has lost its worker ID");
+    let text = format!(
+        "worker ID {worker} of pool {pool} is no longer this borrower's: another one has it, or another \
+         user or host borrowed it; start again to get another"
+    );
+    WireError::new(ErrorCode::WrongOwner, text)
 }
 
 fn loan(terms: LoanTerms, bits: u32) -> WorkerLoan {

@@ -14,7 +14,7 @@ use crate::state::worker_file::{SharedClaim, Standing, WorkerRecord};
 use crate::worker::claim::instance::InstanceAddress;
 use crate::worker::claim::registrar::RegistrarSettings;
 use crate::worker::registry::{RegistryConnection, SharedRegistry};
-use crate::worker::shell::{RegistrarShell, new_nonce};
+use crate::worker::shell::{NONCE_CHARS, RegistrarShell, new_nonce};
 
 pub(super) struct Pool {
     pub(super) state: Arc<PoolState>,
@@ -57,15 +57,31 @@ impl Pool {
         }
     }
 
-    /// The name of a claim that is about to begin.
+    /// The name of a claim that is about to begin for a user.
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub(super) fn name_of(&self, resumed: Option<&ResumedLoan>) -> std::io::Result<String> {
+    pub(super) fn name_of(
+        &self,
+        account: u64,
+        resumed: Option<&ResumedLoan>,
+    ) -> std::io::Result<String> {
         match resumed {
             Some(resumed) => Ok(resumed.claim.clone()),
-            None => Ok(format!("{}/{}", self.host, new_nonce(&self.environment)?)),
+            None => Ok(self.prefix(account) + &new_nonce(&self.environment)?),
         }
+    }
+
+    /// Whether this host gives the user's claims such names.
+    pub(super) fn is_own(&self, account: u64, claim: &str) -> bool {
+        let random = claim.strip_prefix(&self.prefix(account));
+        random.is_some_and(|random| {
+            random.len() == NONCE_CHARS && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    }
+
+    fn prefix(&self, account: u64) -> String {
+        format!("{}/{account}/", self.host)
     }
 
     /// Runs the claim with this name until it is ended.

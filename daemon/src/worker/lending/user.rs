@@ -31,7 +31,12 @@ impl ClaimUser for LendingUser {
 
     /// The borrower remembers the claim, and the name of the claim was known before it was in the
     /// registry.
-    fn remember(&self, _: SharedClaim) -> impl Future<Output = Result<(), String>> + Send {
+    fn remember(&self, shared: SharedClaim) -> impl Future<Output = Result<(), String>> + Send {
+        let mut book = self.state.book();
+        // Without a limit, the worker ID is no longer this claim's, or is being given back.
+        if shared.limit_ms == 0 && !book.gives_back(&self.claim) {
+            book.reported(&self.claim, ClaimReport::Lost);
+        }
         ready(Ok(()))
     }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use leaf_client::blocking::Client;
-use leaf_client::wire::{HeldLoan, WorkerLoan};
+use leaf_client::wire::{ErrorCode, HeldLoan, WorkerLoan};
 use leaf_client::{Error, Options};
 use leafd::cli::leafctl::DaemonArgs;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -102,6 +102,7 @@ fn serve(
     wake: &EventFd,
 ) {
     let (pool, name) = (borrower.pool.as_str(), borrower.name.as_str());
+    let mut last = None;
     for request in asked {
         let sent_boot_ms = Moment::now().boot_ms;
         let said = match request {
@@ -114,10 +115,26 @@ fn serve(
                     left_ms: known.left_ms,
                 });
                 let result = client.worker_borrow(pool, name, cgroup, held);
+                last = result.as_ref().ok().cloned().or(last);
                 Answer::Loan { sent_boot_ms, result }
             }
             Request::Return { ceiling_unix_ms } => {
-                Answer::Returned(client.worker_return(pool, name, ceiling_unix_ms))
+                let mut result = client.worker_return(pool, name, ceiling_unix_ms);
+                let is_unknown = |error: &Error| error.code() == Some(ErrorCode::UnknownWorker);
+                if let (Some(loan), Some(_)) =
+                    (&last, result.as_ref().err().filter(|it| is_unknown(it)))
+                {
+                    // leafd has restarted, and hears of the loan first.
+                    let held = HeldLoan {
+                        worker: loan.worker,
+                        claim: &loan.claim,
+                        limit_unix_ms: loan.limit_unix_ms,
+                        left_ms: 1,
+                    };
+                    let _ = client.worker_borrow(pool, name, ("", 0), Some(held));
+                    result = client.worker_return(pool, name, ceiling_unix_ms);
+                }
+                Answer::Returned(result)
             }
         };
         if answer.send(said).is_err() {

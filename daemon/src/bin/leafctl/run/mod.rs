@@ -89,7 +89,8 @@ impl<'a> Runner<'a> {
         let name = format!("leafctl-run-{unique}");
         let children = Children::new(CommandGroup::make(&name, stage::can_join))?;
         let cgroup = children.group().name();
-        let borrower = Borrower { pool: args.pool.clone(), name: unique.clone(), cgroup };
+        // A secret: whoever knows it can return the worker ID. Everybody can read the name of a cgroup.
+        let borrower = Borrower { pool: args.pool.clone(), name: unique::random(), cgroup };
         let terms = Terms {
             pool: args.pool.clone(),
             wait_ms: ms(args.wait.as_millis()),

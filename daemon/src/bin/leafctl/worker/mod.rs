@@ -144,7 +144,8 @@ where
     let found = page(worker, 1)?.into_iter().find(|status| status.worker == worker);
     found.ok_or_else(|| {
         Failure::Usage(format!(
-            "there is no worker ID {worker} in the registry; leafctl worker list shows them all"
+            "there is no worker ID {worker} in the registry; leafctl worker list (with the same --pool, \
+             if any) shows them all"
         ))
     })
 }
