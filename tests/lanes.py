@@ -82,7 +82,7 @@ QUICK = {
     "database_restart": "mariadb::a_restart_without_the_database",
     "doctor": "a_healthy_embedded_daemon",
     "doctor_databases": "a_mariadb_whose_replica",
-    "doctor_registry": "etcd::another_layout",
+    "doctor_registry": "another_layout_than_the_fleets_is_bad::etcd",
     "doctor_zookeeper": "it_makes_no_node",
     "documentation": "",
     "explain": "the_number_and_the_name",
