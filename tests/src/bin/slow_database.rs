@@ -25,6 +25,7 @@ fn main() {
     let (delay_ms, tags, step) = (number(delay_ms), number(tags), number(step));
     let database = Database::start(kind);
     database.create_table();
+    database.create_worker_tables();
     // The names that `leafctl bench` uses with and without `--tags`.
     let width = tags.saturating_sub(1).to_string().len();
     let mut names = vec!["bench".to_owned()];
