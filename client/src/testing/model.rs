@@ -91,7 +91,7 @@ impl FakeModel {
         reply.unwrap_or_else(Reply::Error)
     }
 
-    /// Lends the lowest worker ID that nobody has.
+    /// Lends the lowest free worker ID.
     fn lend(&mut self, pool: &str, borrower: &str) -> Reply {
         let pool = self.loans.entry(pool.to_owned()).or_default();
         let free = (0..).find(|worker| !pool.values().any(|lent| lent == worker)).unwrap_or(0);

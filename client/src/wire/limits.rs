@@ -30,8 +30,8 @@ pub const MAX_CLAIM_CHARS: usize = 256;
 /// The limit on the characters of a cgroup's path.
 pub const MAX_CGROUP_CHARS: usize = 512;
 
-/// The limit on a request body in bytes. The largest valid one (`TagCreate` with a tag of 128 and a
-/// description of 256 four-byte characters) has 1,576.
+/// The limit on a request body in bytes. The largest valid one (`WorkerBorrow` with a cgroup of 512 and a
+/// claim of 256 four-byte characters) has 3,245.
 pub const MAX_REQUEST_LEN: usize = 4096;
 
 /// The limit on a response body in bytes. The largest valid one is a full page of `Workers`.

@@ -23,8 +23,9 @@ pub(super) async fn stop(
         transports.withdraw();
         transports.stop(grace).await;
         let segments = daemon.segments.close(grace).await;
-        daemon.lending.close(LAST_WORDS).await;
-        let snowflake = daemon.snowflake.close().await;
+        // Each of the two may wait for a registry that hangs.
+        let lending = daemon.lending.close(LAST_WORDS);
+        let ((), snowflake) = tokio::join!(lending, daemon.snowflake.close());
         // Last, since only forecasts depend on it.
         daemon.rates.close().await;
         segments.and(snowflake)

@@ -178,12 +178,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn problems(toml: &str) -> Vec<String> {
-        let config: Config = toml::from_str(toml).unwrap();
-        config.check().iter().map(Problem::to_string).collect()
-    }
+    use super::super::problems::of_toml as problems;
 
     #[test]
     fn every_problem_is_listed_with_its_key_and_value() {

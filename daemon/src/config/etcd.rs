@@ -151,12 +151,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use super::super::problems::of_toml as problems;
     use super::*;
-
-    fn problems(toml: &str) -> Vec<String> {
-        let config: Config = toml::from_str(toml).unwrap();
-        config.check().iter().map(Problem::to_string).collect()
-    }
 
     #[test]
     fn endpoints_are_urls_with_a_host_and_a_port() {

@@ -116,3 +116,9 @@ impl Problems {
         Added(self.0.last_mut())
     }
 }
+/// What the checks say of a configuration.
+#[cfg(test)]
+pub(super) fn of_toml(toml: &str) -> Vec<String> {
+    let config: super::Config = toml::from_str(toml).unwrap();
+    config.check().iter().map(Problem::to_string).collect()
+}

@@ -5,7 +5,7 @@ use leaf_client::wire::{
     WireError, WorkerLoan,
 };
 
-use super::{Responder, Session};
+use super::{Responder, STATUS_COST, Session};
 use crate::tally::CallKind;
 use crate::worker::lending::{BorrowRequest, Cgroup, ResumedLoan};
 
@@ -16,6 +16,8 @@ impl Session {
         call: &Call<'_>,
         responder: &mut impl Responder,
     ) -> Result<(), WireError> {
+        // It looks at a cgroup.
+        self.user().share.spend(STATUS_COST);
         // Whoever may have snowflake IDs may make them.
         self.visitor.grant().snowflake().inspect_err(|refused| self.note(refused))?;
         let loan = match *call {

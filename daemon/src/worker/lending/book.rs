@@ -1,5 +1,5 @@
-//! Who has which worker ID of a pool, as a plain state machine. What borrowers ask, what the claims
-//! report and what time it is go in; answers, and claims to begin and to end, come out.
+//! Decides which borrower has which worker ID of a pool, as a plain state machine. The borrowers' requests,
+//! the claims' reports and the time go in; answers, and claims to begin and to end, come out.
 //!
 //! A worker ID passes to another borrower only when every process of the last one is known to have
 //! ended: the borrower said so, or its cgroup was seen to be empty. The next one then begins at or above
@@ -9,6 +9,9 @@
 use std::collections::BTreeMap;
 
 use super::cgroup::Cgroup;
+use super::messages::{
+    BookRules, BorrowAnswer, BorrowRequest, ClaimReport, LendMoment, LoanTerms, ResumedLoan,
+};
 
 /// How long a worker ID that was returned waits for the next borrower of this host (ms).
 const KEEP_MS: u64 = 60_000;
@@ -24,103 +27,6 @@ const WORTH_WAITING_MS: u64 = 10_000;
 
 /// How long the borrower of a lost connection has to connect again, if it has no cgroup to look at (ms).
 const RECONNECT_MS: u64 = 60_000;
-
-/// What the clocks say.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LendMoment {
-    /// Since the boot, by a clock that nobody sets and that counts suspension (ms).
-    pub(super) boot_ms: u64,
-    /// The host's clock (ms since 1970).
-    pub(super) clock_ms: u64,
-}
-
-/// How many worker IDs may be lent, and for how long without a report.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct BookRules {
-    pub(super) fence_after_ms: u64,
-    /// A worker ID that nobody returned is another's only after this.
-    pub(super) reclaim_after_ms: u64,
-    pub(super) max_loans: usize,
-    pub(super) max_per_user: usize,
-}
-
-/// What a borrower asks for.
-#[derive(Debug, Clone)]
-pub(crate) struct BorrowRequest {
-    /// Where it asks.
-    pub(crate) connection: u64,
-    /// A number that no other user has.
-    pub(crate) account: u64,
-    pub(crate) borrower: String,
-    /// Of every process that may use the worker ID, if leafd can look at it.
-    pub(crate) cgroup: Option<Cgroup>,
-    pub(crate) held: Option<ResumedLoan>,
-}
-
-/// A loan that the borrower knows and this leafd may not, since it has restarted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ResumedLoan {
-    pub(crate) worker: u64,
-    /// The name of the claim.
-    pub(crate) claim: String,
-    pub(crate) limit_ms: u64,
-    /// Until the fence.
-    pub(crate) left_ms: u64,
-}
-
-/// A loan as the borrower hears of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoanTerms {
-    pub(crate) worker: u64,
-    pub(crate) claim: String,
-    /// From when on it may be used, and before when (ms since 1970).
-    pub(crate) start_ms: u64,
-    pub(crate) limit_ms: u64,
-    /// Until the fence.
-    pub(crate) left_ms: u64,
-    /// The borrower hears of it for the first time.
-    pub(crate) is_new: bool,
-}
-
-/// The answer to a borrower.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum BorrowAnswer {
-    Lent(LoanTerms),
-    /// None yet, or none without another report.
-    NotYet(String),
-    /// The worker ID that it had is another's.
-    Lost(u64),
-    /// It is one of too many; the limit.
-    TooMany(&'static str, usize),
-}
-
-/// What a claim reports.
-#[derive(Debug)]
-pub(super) enum ClaimReport {
-    /// `worker` may be used from `start_ms` on and below `limit_ms`.
-    Begins {
-        worker: u64,
-        start_ms: u64,
-        limit_ms: u64,
-        reported_boot_ms: u64,
-    },
-    Reported {
-        limit_ms: u64,
-        reported_boot_ms: u64,
-    },
-    /// It may not be used at present.
-    Stops(String),
-    /// It is another's now.
-    Lost,
-    /// Whether the registry answered the last call.
-    Reached(bool),
-}
-
-/// A claim to end.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct EndingClaim {
-    pub(super) claim: String,
-}
 
 #[derive(Debug)]
 enum ClaimState {
@@ -277,17 +183,16 @@ impl LoanBook {
         };
         claim.see(now);
         let known = match &claim.tenant {
+            // Once it has ended, the borrower may go on with it, if it is still in the registry.
             Tenant::Leaving { .. } => {
-                return Ok(match lent {
-                    Some(worker) => BorrowAnswer::Lost(worker),
-                    None => BorrowAnswer::NotYet("leafd is stopping".to_owned()),
-                });
+                let why = "leafd has stopped reporting the worker ID; it looks for it again";
+                return Ok(BorrowAnswer::NotYet(why.to_owned()));
             }
             _ => claim.borrowing().cloned(),
         };
         let lent = match &known {
             Some(other) if other.borrower != borrower => {
-                // The name of a claim is told to one borrower only.
+                // Another borrower of this user has the claim now.
                 return Ok(BorrowAnswer::Lost(lent.unwrap_or_default()));
             }
             Some(same) => same.lent.or(lent),
@@ -398,6 +303,15 @@ impl LoanBook {
         (claim.is_used(), claim.ceiling_ms)
     }
 
+    /// The cgroups of borrowers whose connections have ended.
+    pub(super) fn adrift(&self) -> Vec<Cgroup> {
+        let cgroup = |claim: &Claim| match &claim.tenant {
+            Tenant::Adrift { borrowing, .. } => borrowing.cgroup.clone(),
+            _ => None,
+        };
+        self.claims.values().filter_map(cgroup).collect()
+    }
+
     /// Whether a claim that ends is given back.
     pub(super) fn gives_back(&self, name: &str) -> bool {
         let tenant = self.claims.get(name).map(|claim| &claim.tenant);
@@ -410,7 +324,7 @@ impl LoanBook {
         &mut self,
         now: LendMoment,
         is_empty: impl Fn(&Cgroup) -> bool,
-    ) -> Vec<EndingClaim> {
+    ) -> Vec<String> {
         let mut ending = Vec::new();
         for (name, claim) in &mut self.claims {
             claim.see(now);
@@ -440,7 +354,7 @@ impl LoanBook {
                 self.abandoned.push((claim.account, until_ms));
             }
             claim.tenant = Tenant::Leaving { give_back };
-            ending.push(EndingClaim { claim: name.clone() });
+            ending.push(name.clone());
         }
         self.abandoned.retain(|(_, until_ms)| now.boot_ms < *until_ms);
         ending

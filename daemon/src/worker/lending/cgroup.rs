@@ -59,7 +59,7 @@ impl Cgroup {
 
 #[cfg(test)]
 impl Cgroup {
-    /// One that is told from others by its number alone.
+    /// One that differs from others by its number alone.
     pub(super) fn of_test(number: u64) -> Self {
         Self { mount: PathBuf::new(), directory: PathBuf::new(), inode: number }
     }

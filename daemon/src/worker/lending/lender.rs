@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::book::{BookRules, BorrowAnswer, BorrowRequest, LoanTerms};
+use super::messages::{BookRules, BorrowAnswer, BorrowRequest, LoanTerms, ResumedLoan};
 use super::pool::Pool;
 use crate::config::PoolRules;
 use crate::environment::Environment;
@@ -111,7 +111,9 @@ impl Lending {
             WireError::new(ErrorCode::UnknownWorker, text)
         })?;
         let (worker, name) = (terms.worker, &pool.state.name);
-        tracing::info!(pool = name, worker, "a worker ID was returned");
+        if pool.state.may_tell_loan() {
+            tracing::info!(pool = name, worker, "a worker ID was returned");
+        }
         Ok(loan(terms, pool.bits))
     }
 
@@ -120,9 +122,12 @@ impl Lending {
         let Self::On(lender) = self else { return };
         for (pool, _) in lender.0.pools.values() {
             let now = pool.state.now();
-            for worker in pool.state.book().disconnected(now, connection) {
-                let pool = &pool.state.name;
-                tracing::info!(pool, worker, "the borrower of a worker ID has disconnected");
+            let adrift = pool.state.book().disconnected(now, connection);
+            for worker in adrift {
+                if pool.state.may_tell_loan() {
+                    let pool = &pool.state.name;
+                    tracing::info!(pool, worker, "the borrower of a worker ID has disconnected");
+                }
             }
         }
     }
@@ -229,15 +234,15 @@ impl Lender {
         }
         let (now, account) = (pool.state.now(), request.account);
         if let Some(held) = request.held.as_ref().filter(|it| !pool.is_own(account, &it.claim)) {
-            return Err(lost(name, held.worker));
+            return Err(not_its(name, held.worker));
         }
         if request.held.is_none() {
             // A service that was killed starts again at once, and may have its number again.
             pool.look(now);
         }
-        let begin = |resumed: Option<&super::book::ResumedLoan>| {
+        let begin = |resumed: Option<&ResumedLoan>| {
             let claim = pool.name_of(account, resumed)?;
-            let run = Arc::clone(pool).run(claim.clone(), resumed.cloned());
+            let run = pool.begin(claim.clone(), resumed.cloned());
             let _entered = self.0.runtime.enter();
             supervise::spawn("loan", &self.0.fatal, self.0.tasks.track_future(run));
             Ok::<_, std::io::Error>(claim)
@@ -248,7 +253,7 @@ impl Lender {
         })?;
         match answer {
             BorrowAnswer::Lent(terms) => {
-                if terms.is_new {
+                if terms.is_new && pool.state.may_tell_loan() {
                     let worker = terms.worker;
                     tracing::info!(pool = name, worker, user = account, "a worker ID was lent");
                 }
@@ -258,7 +263,12 @@ impl Lender {
                 Err(WireError::new(ErrorCode::WorkerUnavailable, why)
                     .with_retry_after_ms(ASK_AGAIN_MS))
             }
-            BorrowAnswer::Lost(worker) => Err(lost(name, worker)),
+            BorrowAnswer::Lost(worker) => {
+                if pool.state.may_tell_loss() {
+                    tracing::error!(pool = name, worker, "a borrower has lost its worker ID");
+                }
+                Err(not_its(name, worker))
+            }
             BorrowAnswer::TooMany(key, limit) => {
                 let text = format!(
                     "{limit} worker IDs of pool {name} are lent already, or were not returned; raise {key}, \
@@ -273,8 +283,7 @@ impl Lender {
 }
 
 #[cold]
-fn lost(pool: &str, worker: u64) -> WireError {
-    tracing::error!(pool, worker, "a borrower has lost its worker ID");
+fn not_its(pool: &str, worker: u64) -> WireError {
     let text = format!(
         "worker ID {worker} of pool {pool} is no longer this borrower's: another one has it, or another \
          user or host borrowed it; start again to get another"

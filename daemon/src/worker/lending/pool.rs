@@ -1,11 +1,13 @@
 //! One pool: its claims, each a task beside the others, over one session of the registry.
 
+use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
-use super::book::{BookRules, EndingClaim, LendMoment, ResumedLoan};
 use super::cgroup::Cgroup;
+use super::messages::{BookRules, LendMoment, ResumedLoan};
 use super::state::{PoolState, lock};
 use super::user::LendingUser;
 use crate::config::PoolRules;
@@ -25,7 +27,8 @@ pub(super) struct Pool {
     host: String,
     environment: Environment,
     stop: CancellationToken,
-    stops: Mutex<Vec<(String, CancellationToken)>>,
+    /// Ends one claim each.
+    stops: Mutex<HashMap<String, CancellationToken>>,
 }
 
 impl Pool {
@@ -84,10 +87,23 @@ impl Pool {
         format!("{}/{account}/", self.host)
     }
 
-    /// Runs the claim with this name until it is ended.
-    pub(super) async fn run(self: Arc<Self>, claim: String, resumed: Option<ResumedLoan>) {
+    /// Begins a claim with this name. The future runs it until it is ended.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        claim: String,
+        resumed: Option<ResumedLoan>,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let stop = self.stop.child_token();
-        lock(&self.stops).push((claim.clone(), stop.clone()));
+        lock(&self.stops).insert(claim.clone(), stop.clone());
+        Arc::clone(self).run(claim, resumed, stop)
+    }
+
+    async fn run(
+        self: Arc<Self>,
+        claim: String,
+        resumed: Option<ResumedLoan>,
+        stop: CancellationToken,
+    ) {
         let address = InstanceAddress {
             identity: claim.clone(),
             leaf_ip: self.host.clone(),
@@ -105,7 +121,7 @@ impl Pool {
         let shell =
             RegistrarShell::new(settings, named, &file, user, environment, connection, stop);
         shell.run().await;
-        lock(&self.stops).retain(|(name, _)| *name != claim);
+        lock(&self.stops).remove(&claim);
         self.state.book().ended(&claim);
     }
 
@@ -136,16 +152,12 @@ impl Pool {
 
     /// Looks after loans without a borrower.
     pub(super) fn look(&self, now: LendMoment) {
-        let ending = self.state.book().tick(now, Cgroup::is_empty);
-        self.end(&ending);
-    }
-
-    fn end(&self, ending: &[EndingClaim]) {
-        for (name, stop) in lock(&self.stops).iter() {
-            if ending.iter().any(|ending| ending.claim == *name) {
-                stop.cancel();
-            }
-        }
+        // The files of cgroups are read without the lock.
+        let mut empty = self.state.book().adrift();
+        empty.retain(Cgroup::is_empty);
+        let ending = self.state.book().tick(now, |cgroup| empty.contains(cgroup));
+        let stops = lock(&self.stops);
+        ending.iter().filter_map(|claim| stops.get(claim)).for_each(CancellationToken::cancel);
     }
 
     /// Ends all claims: what nobody uses is given back.

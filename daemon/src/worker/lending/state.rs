@@ -1,4 +1,4 @@
-//! What the claims of a pool and their users share: who has what, and what the log has said of it.
+//! What the claims of a pool and their users share: the book, and what was logged last.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,12 +6,16 @@ use std::time::Duration;
 use leaf_client::wire::ErrorCode;
 use tokio::time::Instant;
 
-use super::book::{BookRules, LendMoment, LoanBook};
+use super::book::LoanBook;
+use super::messages::{BookRules, LendMoment};
 use crate::environment::Environment;
 use crate::worker::claim::registrar::IssuerOrder;
 
 /// Minimum interval between two lines about calls that fail.
 const TROUBLE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How many loans and returns are logged in that time.
+const MOST_LOANS_TOLD: u32 = 100;
 
 /// What the claims of a pool and their users share.
 pub(super) struct PoolState {
@@ -27,6 +31,9 @@ pub(super) struct PoolState {
 struct PoolLog {
     reason: String,
     trouble: Option<Instant>,
+    loss: Option<Instant>,
+    /// Since when loans are counted, and how many were logged since.
+    loans: Option<(Instant, u32)>,
 }
 
 impl PoolState {
@@ -46,6 +53,30 @@ impl PoolState {
 
     pub(super) fn book(&self) -> MutexGuard<'_, LoanBook> {
         lock(&self.book)
+    }
+
+    /// Whether the log may tell one more loss. Borrowers cause these lines, and cannot fill the log.
+    pub(super) fn may_tell_loss(&self) -> bool {
+        let mut log = lock(&self.log);
+        let is_due = |last| self.environment.since(last) > TROUBLE_INTERVAL;
+        let may = log.loss.is_none_or(is_due);
+        if may {
+            log.loss = Some(self.environment.now());
+        }
+        may
+    }
+
+    /// Whether the log may tell one more loan or return, as [`Self::may_tell_loss`].
+    pub(super) fn may_tell_loan(&self) -> bool {
+        let mut log = lock(&self.log);
+        let (since, told) = match log.loans {
+            Some((since, told)) if self.environment.since(since) <= TROUBLE_INTERVAL => {
+                (since, told)
+            }
+            _ => (self.environment.now(), 0),
+        };
+        log.loans = Some((since, told.saturating_add(1)));
+        told < MOST_LOANS_TOLD
     }
 
     /// Logs what happens to a claim. All claims of a pool have one registry, so each thing is said once.

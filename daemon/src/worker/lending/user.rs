@@ -3,7 +3,7 @@
 use std::future::{Future, pending, ready};
 use std::sync::Arc;
 
-use super::book::ClaimReport;
+use super::messages::ClaimReport;
 use super::state::PoolState;
 use crate::snowflake::life::Progress;
 use crate::state::worker_file::SharedClaim;

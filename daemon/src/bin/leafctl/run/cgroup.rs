@@ -50,7 +50,7 @@ impl CommandGroup {
         }
     }
 
-    /// Its path and inode, as leafd is told.
+    /// Its path and inode, for leafd.
     pub(super) fn name(&self) -> (String, u64) {
         match self {
             Self::Made(made) => (made.path.clone(), made.inode),

@@ -34,7 +34,7 @@ pub(super) enum Urgency {
     Kill,
 }
 
-/// What leafd is told about the loan that this process has.
+/// The loan as leafctl repeats it to leafd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownLoan {
     pub(super) worker: u64,
@@ -64,7 +64,10 @@ impl HoldPlan {
             return Err(format!("leafd now lends worker ID {} instead", loan.worker));
         }
         if loan.claim != self.loan.claim {
-            return Err("leafd has claimed it anew, so others may have used it".to_owned());
+            return Err(
+                "leafd has a new claim of it, so another process may have used it meanwhile"
+                    .to_owned(),
+            );
         }
         self.deadline_boot_ms = sent_boot_ms.saturating_add(loan.left_ms);
         self.longest_ms = self.longest_ms.max(loan.left_ms);

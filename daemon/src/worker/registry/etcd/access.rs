@@ -1,4 +1,4 @@
-//! The members, the fleet, who asks, and the times of a session: what a session is opened with.
+//! What a session needs to open: the members, the fleet, the credentials and the timeouts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

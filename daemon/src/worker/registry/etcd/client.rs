@@ -20,7 +20,7 @@ use crate::secret::Secret;
 const TOKEN_TROUBLE: [&str; 3] =
     ["invalid auth token", "user name is empty", "revision of auth store is old"];
 
-/// The answer to whoever authenticates where nobody has to.
+/// The answer to an authentication on a cluster that has none.
 const NO_AUTHENTICATION: &str = "authentication is not enabled";
 
 /// The answer to whoever writes with a lease that has ended.
