@@ -244,6 +244,7 @@ fn no_id_of_another_library_comes_twice_whatever_is_killed_frozen_or_cut_off(
     let deeds = deeds.into_inner().unwrap();
     println!("{}: {count} IDs of {} worker IDs, {deeds:?}", registry.name(), workers.len());
     assert_eq!(count - all.len(), 0, "duplicates");
-    assert!(count > 50_000, "only {count} IDs");
+    // Each copy has issued a batch after the storm, however much of it an outage took.
+    assert!(count >= COPIES * 100, "only {count} IDs");
     assert!(workers.len() <= 64, "{workers:?}");
 }
