@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leaf_client::wire::ErrorCode;
 use leafd_tests::registry::RegistryKind;
-use leafd_tests::{Borrower, Host, TestRegistry, UniqueIds, on_every_registry};
+use leafd_tests::{Borrower, Host, TestRegistry, UniqueIds, on_every_registry, scrape};
 
 /// The right to a worker ID ends so long after the last report…
 const FENCE: Duration = Duration::from_secs(10);
@@ -163,6 +163,48 @@ fn without_a_shared_registry_or_such_a_pool_the_error_says_what_to_do() {
     one.borrows();
     let refused = Borrower::of(host.home(), "default").is_refused(ErrorCode::WorkerUnavailable);
     assert!(refused.message.contains("lend.max-per-user"), "{refused}");
+}
+
+#[test]
+fn metrics_tell_what_a_pool_has_lent() {
+    let registry = TestRegistry::shared(&leafd_tests::registry::ZooKeeper);
+    let mut host = host(&registry, "a").with("HTTP_LISTEN", "127.0.0.1:0");
+    host.start();
+    let address = scrape::address(host.home(), 1);
+    let tells = |what: &str, expected: [(&str, f64); 4]| {
+        let began = Instant::now();
+        loop {
+            let scraped = scrape::scrape(address);
+            let loans = |state| scraped.value("leafd_loans", &[("pool", "tiny"), ("state", state)]);
+            let told = expected.map(|(state, _)| (state, loans(state)));
+            if told == expected {
+                return scraped.value("leafd_loans_begun_total", &[("pool", "tiny")]);
+            }
+            assert!(began.elapsed() < leafd_tests::PATIENCE, "{what}: {told:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let none = [("lent", 0.0), ("adrift", 0.0), ("idle", 0.0), ("abandoned", 0.0)];
+    tells("before", none);
+    let [mut first, mut second] = [0, 1].map(|_| Borrower::of(host.home(), "tiny"));
+    let _ = (first.borrows(), second.borrows());
+    let full = [("lent", 2.0), ("adrift", 0.0), ("idle", 0.0), ("abandoned", 0.0)];
+    assert!((tells("two", full) - 2.0).abs() < f64::EPSILON);
+    let mut third = Borrower::of(host.home(), "tiny");
+    let began = Instant::now();
+    loop {
+        let refused = third.is_refused(ErrorCode::WorkerUnavailable).message;
+        if refused.contains("all 2 worker IDs of the pool are taken") {
+            assert!(refused.contains("End borrowers by SIGTERM"), "{refused}");
+            break;
+        }
+        assert!(began.elapsed() < leafd_tests::PATIENCE, "{refused}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    first.disconnects();
+    let left = [("lent", 1.0), ("adrift", 1.0), ("idle", 1.0), ("abandoned", 0.0)];
+    tells("one is gone", left);
+    second.returns(0);
 }
 
 #[test]

@@ -141,6 +141,12 @@ families! {
         "The mean of the other daemons' clocks minus this one's, at the last check"
     PEERS: Gauge "leafd_clock_peers" []
         "How many other daemons told their time at the last check"
+    LOANS: Gauge "leafd_loans" ["pool", "state"]
+        "Worker IDs of the pool that this host has claimed"
+    LOANS_BEGUN: Counter "leafd_loans_begun" ["pool"]
+        "Worker IDs of the pool that were lent"
+    LOANS_LOST: Counter "leafd_loans_lost" ["pool"]
+        "Borrowers that were told that their worker ID is another's"
     TAG_IDS: Counter "leafd_tag_ids" ["tag"]
         "IDs of the tag that callers got"
     TAG_LEASES: Counter "leafd_tag_leases" ["tag"]

@@ -86,6 +86,7 @@ impl Metrics {
             let (status, fence_after) = (self.sources.issuer.status(), self.sources.fence_after);
             samples::add_snowflake(&mut exposition, &status, layout, fence_after);
         }
+        samples::add_loans(&mut exposition, &self.sources.service);
         // Writing to a String cannot fail.
         let text = Bytes::from(exposition.render(format).unwrap_or_default());
         let took = environment.since(began);

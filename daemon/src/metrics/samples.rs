@@ -116,6 +116,24 @@ pub(super) fn add_service(out: &mut Exposition, service: &Service) {
     }
 }
 
+/// Samples of one family come one after the other.
+pub(super) fn add_loans(out: &mut Exposition, service: &Service) {
+    let pools: Vec<_> = service.lending().figures().collect();
+    let name = |pool: &str| Cow::from(pool.to_owned());
+    for pool in &pools {
+        for (state, count) in pool.now.by_state() {
+            let labels = [name(pool.pool), state.into()];
+            out.labelled(&list::LOANS, labels, SampleValue::Whole(count));
+        }
+    }
+    for pool in &pools {
+        out.labelled(&list::LOANS_BEGUN, [name(pool.pool)], SampleValue::Whole(pool.begun));
+    }
+    for pool in &pools {
+        out.labelled(&list::LOANS_LOST, [name(pool.pool)], SampleValue::Whole(pool.lost));
+    }
+}
+
 pub(super) fn add_http(out: &mut Exposition, http: &HttpFigures) {
     out.whole(&list::HTTP_CONNECTIONS, http.connections);
     out.whole(&list::HTTP_MAX_CONNECTIONS, http.max_connections);

@@ -97,6 +97,10 @@ impl Service {
         }
     }
 
+    pub(crate) const fn lending(&self) -> &Lending {
+        &self.lending
+    }
+
     /// Puts `policy` in force, for sessions that are open as well. Transports change their own limits
     /// first: [`super::session::Session::keep_up`] tells them when to read those again.
     pub(crate) fn change_policy(&self, policy: Policy) {

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use super::cgroup::Cgroup;
 use super::messages::{
-    BookRules, BorrowAnswer, BorrowRequest, ClaimReport, LendMoment, LoanTerms, ResumedLoan,
+    BookRules, BorrowAnswer, BorrowRequest, ClaimReport, LendMoment, LoanFigures, LoanTerms,
+    ResumedLoan,
 };
 
 /// How long a worker ID that was returned waits for the next borrower of this host (ms).
@@ -375,6 +376,21 @@ impl LoanBook {
     /// Whether this leafd has a claim of that name.
     pub(super) fn has(&self, worker: u64, name: &str) -> bool {
         self.claims.get(name).is_some_and(|claim| claim.worker == Some(worker))
+    }
+
+    pub(super) fn figures(&self, now: LendMoment) -> LoanFigures {
+        let still_counts = |(_, until_ms): &&(u64, u64)| now.boot_ms < *until_ms;
+        let abandoned = self.abandoned.iter().filter(still_counts).count() as u64;
+        let mut figures = LoanFigures { abandoned, ..LoanFigures::default() };
+        for claim in self.claims.values() {
+            let count = match &claim.tenant {
+                Tenant::Connected(borrowing) if borrowing.lent.is_some() => &mut figures.lent,
+                Tenant::Adrift { .. } => &mut figures.adrift,
+                _ => &mut figures.idle,
+            };
+            *count = count.saturating_add(1);
+        }
+        figures
     }
 
     fn claim_of(&self, account: u64, borrower: &str) -> Option<String> {

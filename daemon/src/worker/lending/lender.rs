@@ -10,7 +10,9 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::messages::{BookRules, BorrowAnswer, BorrowRequest, LoanTerms, ResumedLoan};
+use super::messages::{
+    BookRules, BorrowAnswer, BorrowRequest, LoanFigures, LoanTerms, ResumedLoan,
+};
 use super::pool::Pool;
 use crate::config::PoolRules;
 use crate::environment::Environment;
@@ -44,6 +46,15 @@ pub(crate) struct LenderSettings {
 pub(crate) struct PoolSettings {
     pub(crate) rules: PoolRules,
     pub(crate) registry: SharedRegistry,
+}
+
+/// What the metrics tell of a pool.
+pub(crate) struct PoolFigures<'a> {
+    pub(crate) pool: &'a str,
+    pub(crate) now: LoanFigures,
+    /// Loans that began since the start of leafd, and those whose worker ID became another's.
+    pub(crate) begun: u64,
+    pub(crate) lost: u64,
 }
 
 #[derive(Clone)]
@@ -130,6 +141,19 @@ impl Lending {
                 }
             }
         }
+    }
+
+    /// What each pool has lent; nothing if leafd lends nothing.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = PoolFigures<'_>> {
+        let pools = match self {
+            Self::Off(_) => None,
+            Self::On(lender) => Some(lender.0.pools.iter()),
+        };
+        pools.into_iter().flatten().map(|(pool, (of, _))| {
+            let state = &of.state;
+            let (begun, lost) = (state.begun.get(), state.lost.get());
+            PoolFigures { pool, now: state.book().figures(state.now()), begun, lost }
+        })
     }
 
     /// See [`crate::worker::administration::Workers::list`].
@@ -253,9 +277,12 @@ impl Lender {
         })?;
         match answer {
             BorrowAnswer::Lent(terms) => {
-                if terms.is_new && pool.state.may_tell_loan() {
-                    let worker = terms.worker;
-                    tracing::info!(pool = name, worker, user = account, "a worker ID was lent");
+                if terms.is_new {
+                    pool.state.begun.add(1);
+                    if pool.state.may_tell_loan() {
+                        let worker = terms.worker;
+                        tracing::info!(pool = name, worker, user = account, "a worker ID was lent");
+                    }
                 }
                 Ok(loan(terms, pool.bits))
             }
@@ -264,6 +291,7 @@ impl Lender {
                     .with_retry_after_ms(ASK_AGAIN_MS))
             }
             BorrowAnswer::Lost(worker) => {
+                pool.state.lost.add(1);
                 if pool.state.may_tell_loss() {
                     tracing::error!(pool = name, worker, "a borrower has lost its worker ID");
                 }

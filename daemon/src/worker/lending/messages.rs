@@ -92,3 +92,24 @@ pub(super) enum ClaimReport {
     /// Whether the registry answered the last call.
     Reached(bool),
 }
+
+/// How many claims of a pool are in which state, for the metrics.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoanFigures {
+    /// A borrower that is connected has them.
+    pub(crate) lent: u64,
+    /// Their borrowers' connections ended without a word.
+    pub(crate) adrift: u64,
+    /// Nobody has them: they wait for a worker ID, for a borrower, or for their end.
+    pub(crate) idle: u64,
+    /// They ended while their worker IDs may have been in use, and still count.
+    pub(crate) abandoned: u64,
+}
+
+impl LoanFigures {
+    /// Each with the value of its label.
+    pub(crate) const fn by_state(&self) -> [(&'static str, u64); 4] {
+        let Self { lent, adrift, idle, abandoned } = *self;
+        [("lent", lent), ("adrift", adrift), ("idle", idle), ("abandoned", abandoned)]
+    }
+}

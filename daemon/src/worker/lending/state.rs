@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::book::LoanBook;
 use super::messages::{BookRules, LendMoment};
 use crate::environment::Environment;
+use crate::tally::Count;
 use crate::worker::claim::registrar::IssuerOrder;
 
 /// Minimum interval between two lines about calls that fail.
@@ -24,6 +25,9 @@ pub(super) struct PoolState {
     environment: Environment,
     book: Mutex<LoanBook>,
     log: Mutex<PoolLog>,
+    /// Loans that began since the start, and those whose worker ID became another's.
+    pub(super) begun: Count,
+    pub(super) lost: Count,
 }
 
 /// What was logged last.
@@ -44,7 +48,8 @@ impl PoolState {
         environment: Environment,
     ) -> Self {
         let (book, log) = (Mutex::new(LoanBook::new(rules)), Mutex::default());
-        Self { name, registry, environment, book, log }
+        let (begun, lost) = (Count::default(), Count::default());
+        Self { name, registry, environment, book, log, begun, lost }
     }
 
     pub(super) fn now(&self) -> LendMoment {

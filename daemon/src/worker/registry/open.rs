@@ -12,7 +12,7 @@ use super::etcd::{self, EtcdAccess, EtcdRegistry};
 use super::zookeeper::{self, ZooKeeperAccess, ZooKeeperRegistry};
 use crate::config::{Config, PoolRules, RegistryKind};
 use crate::environment::Environment;
-use crate::worker::claim::instance::ClaimRules;
+use crate::worker::claim::instance::{ClaimRules, NumberWords};
 
 /// Where this instance's worker ID comes from.
 pub(crate) enum WorkerSource {
@@ -83,7 +83,10 @@ pub(crate) fn open_pool(
     config.worker.java_leaf = false;
     match open_fleet(&config, pool.layout(), credentials, environment)? {
         WorkerSource::Fixed(_) => Ok(None),
-        WorkerSource::Shared(shared) => Ok(Some(shared)),
+        WorkerSource::Shared(SharedRegistry { registry, rules }) => {
+            let rules = ClaimRules { numbers: NumberWords::POOL, ..rules };
+            Ok(Some(SharedRegistry { registry, rules }))
+        }
     }
 }
 

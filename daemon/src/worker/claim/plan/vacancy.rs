@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::instance::{ClaimRules, Instance};
+use super::super::instance::{ClaimRules, Instance, NumberWords};
 use super::super::name::NodeName;
 use super::super::record::{ClaimPhase, FreeRecord};
 use super::super::view::{RegistryView, WorkerEntry};
@@ -142,10 +142,9 @@ pub(crate) fn exhausted(
         (Some(_), _) => format!("the next can be reclaimed in {} s", in_ms.div_ceil(1000)),
         (None, _) => "none can be reclaimed as long as their owners live".to_owned(),
     };
+    let NumberWords { of, make_room } = rules.numbers;
     let text = format!(
-        "all {} worker IDs of the layout are taken, {} of them live; {then}. Stop instances, \
-         release IDs that are gone for good (`leafctl worker release`), or let instances give \
-         theirs back (worker.give-back)",
+        "all {} worker IDs of {of} are taken, {} of them live; {then}. {make_room}",
         me.max_worker.saturating_add(1),
         view.live.len()
     );
