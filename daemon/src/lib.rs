@@ -1,7 +1,7 @@
 //! `leafd`: unique 64-bit IDs for the processes of one host.
 
 #![cfg_attr(
-    not(all(feature = "zookeeper", feature = "database", feature = "etcd")),
+    not(all(feature = "zookeeper", feature = "database", feature = "etcd", feature = "redis")),
     allow(dead_code, unused_imports, reason = "some parts of the claim serve one registry alone")
 )]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests have the real clocks"))]
@@ -37,5 +37,7 @@ pub mod stdout;
 pub mod store;
 mod supervise;
 mod tally;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+mod tls;
 mod transport;
 mod worker;

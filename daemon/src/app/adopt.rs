@@ -46,7 +46,6 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
     let here = owner(&config, &store);
     let database = paths::database(&config);
     let from = match store {
-        StoreLocation::Shared(_) => LeasedFrom::Shared,
         StoreLocation::Embedded => {
             // The operator's numbers count, whatever the database says.
             let place = embedded(&config, &environment, IfMissing::Refuse);
@@ -56,6 +55,7 @@ pub fn adopt(path: Option<&Path>, above: &[String], is_lost: bool) -> Result<(),
                 is_not_empty(&database) && (known.is_given() || !is_copy(&place, has_identity)?);
             LeasedFrom::Embedded { is_there }
         }
+        _ => LeasedFrom::Shared,
     };
     let adopted = state.adopt(&here, now_ms + UNKNOWN_CEILING_MS, from, &known)?;
     for line in &adopted.done {

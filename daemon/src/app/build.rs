@@ -48,7 +48,7 @@ pub(super) async fn build(
     let state = StateDir::lock(&paths::state_dir(config), environment)?.with_inodes(inodes(config));
     // Check these before touching the directory: a wrong configuration changes nothing.
     let location = config.store_location()?;
-    let password = paths::store_password(config)?;
+    let secrets = paths::store_secrets(config)?;
     let here = owner(config, &location);
     let contents = state.open(&here, foreign_policy(config, &location))?;
     tell(config, &state, &here, &contents)?;
@@ -59,7 +59,7 @@ pub(super) async fn build(
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
     writer.log_leases_to(LeaseLog::new(state.path(), &here.machine, &here.identity, &here.store));
     let store =
-        store::open(config, location, password, &state, &here, &mut remembered, &writer).await?;
+        store::open(config, location, secrets, &state, &here, &mut remembered, &writer).await?;
     let settings = segment_settings(config, base);
     let segments = Segments::start(
         settings,

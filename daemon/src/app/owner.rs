@@ -3,12 +3,12 @@
 use crate::config::Config;
 use crate::state::dir::ForeignPolicy;
 use crate::state::owner::StateOwner;
-use crate::store::{StoreAddress, StoreLocation};
+use crate::store::StoreLocation;
 
 /// The owner that this host's state directory has.
 pub(super) fn owner(config: &Config, store: &StoreLocation) -> StateOwner {
     let identity = config.worker.identity.as_deref().unwrap_or_default();
-    let shared = store.address().map(StoreAddress::identity);
+    let shared = store.identity();
     StateOwner::here(config.state.machine_id.as_deref(), identity, shared.as_deref())
 }
 

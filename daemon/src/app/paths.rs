@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use nix::unistd::Uid;
 
 use crate::access::tokens::{BearerToken, Tokens};
-use crate::config::{Config, NoPassword, Problem, RegistryDatabase, RegistryKind};
+use crate::config::{Config, NoPassword, Problem, RegistryDatabase, RegistryKind, StoreSecrets};
 use crate::input;
 use crate::secret::Secret;
 use crate::store::{StoreAddress, StoreLocation};
@@ -55,9 +55,9 @@ pub(super) fn credentials() -> Option<PathBuf> {
     std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from)
 }
 
-/// The store's password, from wherever it is configured.
-pub(super) fn store_password(config: &Config) -> Result<Option<Secret>, NoPassword> {
-    config.store_password(credentials().as_deref())
+/// The store's passwords, from wherever they are configured.
+pub(super) fn store_secrets(config: &Config) -> Result<StoreSecrets, NoPassword> {
+    config.store_secrets(credentials().as_deref())
 }
 
 /// Problems with the database's certificates and keys, which have to be files: every connection reads
@@ -87,9 +87,10 @@ pub(super) fn check_certificates(config: &Config) -> Vec<Problem> {
 /// The secrets that leafd cannot read.
 pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
     let outcomes = [
-        store_password(config).err(),
+        store_secrets(config).err(),
         zookeeper_auth(config).err(),
         config.database_password(credentials().as_deref()).err(),
+        config.etcd_password(credentials().as_deref()).err(),
         http_tokens(config).err(),
     ];
     outcomes.into_iter().flatten().map(NoPassword::problem).collect()

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use super::failure::Failure;
 use super::paths;
-use crate::config::Config;
+use crate::config::{Config, StoreSecrets};
 use crate::environment::Environment;
 use crate::ids::BizTag;
-use crate::secret::Secret;
 use crate::segment::other_database::{StateDirRecorder, drop_ranges, report_other_database};
 use crate::state::dir::{StateContents, StateDir};
 use crate::state::journal::TagRecord;
 use crate::state::mark::Inodes;
 use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
+#[cfg(feature = "redis")]
+use crate::store::RedisStore;
 use crate::store::{
     self, DatabaseGuard, EmbeddedStore, IfMissing, SharedStore, Store, StoreLimits, StoreLocation,
     StoreSource, UnusableDatabase, may_be_another,
@@ -41,7 +42,7 @@ impl Remembered {
 pub(super) async fn open(
     config: &Config,
     location: StoreLocation,
-    password: Option<Secret>,
+    secrets: StoreSecrets,
     state: &StateDir,
     here: &StateOwner,
     remembered: &mut Remembered,
@@ -58,7 +59,9 @@ pub(super) async fn open(
     let recorder = StateDirRecorder { writer: writer.clone(), place: here.store.clone() };
     let guard = DatabaseGuard::new(recorded, Arc::new(recorder));
     let is_embedded = location.is_embedded();
-    let source = source(config, location, password, state.environment(), nothing_leased);
+    let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
+    let here = (state.environment(), if_missing);
+    let source = source(config, location, secrets, limits(config), here);
     let store = store::open(source, Arc::clone(&guard))
         .map_err(|error| Failure::config(format!("the store: {error}")))?;
     if is_embedded {
@@ -72,20 +75,33 @@ pub(super) async fn open(
 }
 
 /// The source of ranges that the configuration names.
-fn source(
+pub(super) fn source(
     config: &Config,
     location: StoreLocation,
-    password: Option<Secret>,
-    environment: &Environment,
-    nothing_leased: bool,
+    secrets: StoreSecrets,
+    limits: StoreLimits,
+    (environment, if_missing): (&Environment, IfMissing),
 ) -> StoreSource {
-    let StoreLocation::Shared(address) = location else {
-        let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
-        return StoreSource::Embedded(embedded(config, environment, if_missing));
-    };
-    let limits =
-        StoreLimits { timeout: config.store.timeout, connections: config.store.max_connections };
-    StoreSource::Shared(SharedStore { address, password, limits })
+    match location {
+        StoreLocation::Embedded => StoreSource::Embedded(embedded(config, environment, if_missing)),
+        StoreLocation::Shared(address) => {
+            StoreSource::Shared(SharedStore { address, password: secrets.password, limits })
+        }
+        #[cfg(feature = "redis")]
+        StoreLocation::Redis(place) => StoreSource::Redis(Box::new(RedisStore {
+            place: *place,
+            password: secrets.password,
+            sentinel_password: secrets.sentinel_password,
+            limits,
+            default_step: config.segment.default_step,
+            environment: environment.clone(),
+        })),
+    }
+}
+
+/// The bounds on the use of a shared store.
+const fn limits(config: &Config) -> StoreLimits {
+    StoreLimits { timeout: config.store.timeout, connections: config.store.max_connections }
 }
 
 /// The embedded store's file, and how to open it.

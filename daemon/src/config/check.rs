@@ -75,20 +75,26 @@ impl Config {
                 ": MySQL and MariaDB count lock timeouts in whole seconds, and have to time out \
                  before leafd does",
             ),
-            StoreKind::Sqlite | StoreKind::Postgres => (10 * MS, ""),
+            StoreKind::Sqlite | StoreKind::Postgres | StoreKind::Redis => (10 * MS, ""),
         };
         problems
             .duration("store.timeout", store.timeout, shortest, 600_000 * MS)
             .because(why)
             .with(&["store.kind"]);
         problems.range("store.max-connections", store.max_connections as u64, 5, 1000);
+        self.check_redis(problems);
         let location = match self.store_location() {
             Ok(location) => location,
             Err(problem) => return problems.push(problem),
         };
-        if location.is_embedded() {
-            // The operator means a shared store, but would get one for this host alone.
-            let meant = "is set, but store.kind is sqlite; set store.kind to the database's kind";
+        if location.address().is_none() {
+            // The operator means a shared database, but would get another store.
+            let meant = match store.kind {
+                StoreKind::Redis => {
+                    "is set, but store.kind is redis; set it in the section redis (servers, user, password)"
+                }
+                _ => "is set, but store.kind is sqlite; set store.kind to the database's kind",
+            };
             for (key, set) in [
                 ("store.url", store.url.is_some()),
                 ("store.password", store.password.is_some()),
@@ -98,7 +104,8 @@ impl Config {
                     problems.push(Problem::new(key, meant.into()).with(&["store.kind"]));
                 }
             }
-        } else if store.path.is_some() {
+        }
+        if store.kind != StoreKind::Sqlite && store.path.is_some() {
             let text = "is set, but only store.kind sqlite uses it".to_owned();
             problems.push(Problem::new("store.path", text).with(&["store.kind"]));
         }

@@ -39,6 +39,13 @@ impl Config {
         let Some(url) = &self.database.url else {
             return match self.store_location()? {
                 StoreLocation::Shared(address) => Ok(RegistryDatabase::Server(address)),
+                #[cfg(feature = "redis")]
+                StoreLocation::Redis(_) => {
+                    let text = "is missing: the store is in Redis, which keeps no worker IDs; write the \
+                                URL of a database that all hosts share";
+                    let others = &["worker.registry", "store.kind"];
+                    Err(Problem::new("database.url", text.to_owned()).with(others))
+                }
                 StoreLocation::Embedded => {
                     let text = "is missing: each embedded store is one daemon's own, so the daemons \
                                 of this host need a file that they share; or write the URL of a \

@@ -11,9 +11,11 @@ use super::remedy;
 use super::written::{Place, Written, WrittenKey, WrittenValue};
 
 /// The keys whose values are secrets; a test compares them with the sections.
-pub(super) const SECRETS: [&str; 6] = [
+pub(super) const SECRETS: [&str; 8] = [
     "store.url",
     "store.password",
+    "redis.password",
+    "redis.sentinel-password",
     "zookeeper.auth",
     "database.url",
     "database.password",

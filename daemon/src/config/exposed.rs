@@ -45,8 +45,12 @@ impl Config {
 
     /// The files with secrets that are used.
     fn secret_files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        let store =
-            self.store.password_file.as_ref().filter(|_| self.store.kind != StoreKind::Sqlite);
+        let is_redis = self.store.kind == StoreKind::Redis;
+        let is_used = self.store.kind != StoreKind::Sqlite && !is_redis;
+        let store = self.store.password_file.as_ref().filter(|_| is_used);
+        let redis = self.redis.password_file.as_ref().filter(|_| is_redis);
+        let sentinel = self.redis.sentinel_password_file.as_ref().filter(|_| is_redis);
+        let redis_key = self.redis.key_file.as_ref().filter(|_| is_redis);
         let is_used = self.worker.registry == RegistryKind::ZooKeeper;
         let zookeeper = self.zookeeper.auth_file.as_ref().filter(|_| is_used);
         let is_used = self.worker.registry == RegistryKind::Database;
@@ -56,6 +60,9 @@ impl Config {
         let etcd_key = self.etcd.key_file.as_ref().filter(|_| is_used);
         [
             store.map(|path| ("store.password-file", path)),
+            redis.map(|path| ("redis.password-file", path)),
+            sentinel.map(|path| ("redis.sentinel-password-file", path)),
+            redis_key.map(|path| ("redis.key-file", path)),
             zookeeper.map(|path| ("zookeeper.auth-file", path)),
             database.map(|path| ("database.password-file", path)),
             etcd.map(|path| ("etcd.password-file", path)),

@@ -20,6 +20,7 @@ mod nearest;
 mod password;
 mod problems;
 mod reader;
+mod redis;
 mod registry;
 mod remedy;
 mod sections;
@@ -42,12 +43,13 @@ pub(crate) use http::MetricsAudience;
 pub(crate) use lend::{LENT, PoolRules};
 pub(crate) use load::{Loaded, load};
 pub(crate) use mistake::ConfigError;
-pub(crate) use password::{NoPassword, place};
+pub(crate) use password::{NoPassword, StoreSecrets, place};
 pub(crate) use problems::Problem;
 pub use registry::PeerAddress;
 use sections::{
-    DatabaseSection, EtcdSection, LendSection, MetricsSection, PeerSection, SegmentSection,
-    ShutdownSection, SnowflakeSection, SocketSection, StateSection, StoreSection, ZooKeeperSection,
+    DatabaseSection, EtcdSection, LendSection, MetricsSection, PeerSection, RedisSection,
+    SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection, StoreSection,
+    ZooKeeperSection,
 };
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use values::AutoCreate;
@@ -66,6 +68,7 @@ pub(crate) struct Config {
     pub(crate) quota: QuotaSection,
     pub(crate) state: StateSection,
     pub(crate) store: StoreSection,
+    pub(crate) redis: RedisSection,
     pub(crate) segment: SegmentSection,
     pub(crate) snowflake: SnowflakeSection,
     pub(crate) worker: WorkerSection,
@@ -98,6 +101,7 @@ impl Config {
             StoreKind::Sqlite => return Ok(StoreLocation::Embedded),
             StoreKind::MySql => ServerKind::MySql,
             StoreKind::Postgres => ServerKind::Postgres,
+            StoreKind::Redis => return self.redis_location(),
         };
         let problem = |text| Problem::new("store.url", text).with(&["store.kind"]);
         let url = self.store.url.as_ref();

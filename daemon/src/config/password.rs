@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::problems::Problem;
-use super::{Config, RegistryKind};
+use super::{Config, RegistryKind, StoreKind};
 use crate::input;
 use crate::secret::Secret;
 use crate::store::{StoreAddress, StoreLocation};
@@ -20,6 +20,12 @@ const DATABASE_CREDENTIAL: &str = "database-password";
 
 /// As [`CREDENTIAL`], for etcd.
 const ETCD_CREDENTIAL: &str = "etcd-password";
+
+/// As [`CREDENTIAL`], for Redis.
+const REDIS_CREDENTIAL: &str = "redis-password";
+
+/// As [`CREDENTIAL`], for the Sentinels.
+const SENTINEL_CREDENTIAL: &str = "redis-sentinel-password";
 
 /// A password that leafd cannot read.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +60,43 @@ impl NoPassword {
     }
 }
 
+/// The passwords of a store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StoreSecrets {
+    /// Of the server; none if its address has one.
+    pub(crate) password: Option<Secret>,
+    /// Of the Sentinels that know the server.
+    pub(crate) sentinel_password: Option<Secret>,
+}
+
 impl Config {
+    /// The store's passwords; for Redis `redis.password`, or `redis.password-file`, or the systemd
+    /// credential `redis-password`, and the same with `sentinel-` in front for its Sentinels.
+    ///
+    /// # Errors
+    /// When a file that should hold one cannot be read.
+    pub(crate) fn store_secrets(
+        &self,
+        credentials: Option<&Path>,
+    ) -> Result<StoreSecrets, NoPassword> {
+        if self.store.kind != StoreKind::Redis {
+            let password = self.store_password(credentials)?;
+            return Ok(StoreSecrets { password, sentinel_password: None });
+        }
+        let redis = &self.redis;
+        let password = match (&redis.password, &redis.password_file) {
+            (Some(password), _) => Some(password.clone()),
+            (None, Some(path)) => Some(read("redis.password-file", path, credentials)?),
+            (None, None) => credential(credentials, REDIS_CREDENTIAL)?,
+        };
+        let sentinel_password = match (&redis.sentinel_password, &redis.sentinel_password_file) {
+            (Some(password), _) => Some(password.clone()),
+            (None, Some(path)) => Some(read("redis.sentinel-password-file", path, credentials)?),
+            (None, None) => credential(credentials, SENTINEL_CREDENTIAL)?,
+        };
+        Ok(StoreSecrets { password, sentinel_password })
+    }
+
     /// The store's password, if it is not in the URL: `store.password`, or `store.password-file`,
     /// or the systemd credential `store-password` in `credentials` (`$CREDENTIALS_DIRECTORY`).
     ///

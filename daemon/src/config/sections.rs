@@ -67,6 +67,39 @@ pub(crate) enum StoreKind {
     MySql,
     #[serde(alias = "postgresql")]
     Postgres,
+    Redis,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct RedisSection {
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) servers: Option<String>,
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) sentinel: Option<String>,
+    pub(crate) database: u32,
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) user: Option<String>,
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) password: Option<Secret>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) password_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) sentinel_user: Option<String>,
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) sentinel_password: Option<Secret>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) sentinel_password_file: Option<PathBuf>,
+    pub(crate) tls: bool,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) ca_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) cert_file: Option<PathBuf>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) key_file: Option<PathBuf>,
+    pub(crate) key: String,
+    pub(crate) own_keys: String,
+    pub(crate) margin: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -385,6 +418,29 @@ impl Default for DatabaseSection {
             name: "leaf".into(),
             session_timeout: seconds(10),
             timeout: seconds(2),
+        }
+    }
+}
+
+impl Default for RedisSection {
+    fn default() -> Self {
+        Self {
+            servers: None,
+            sentinel: None,
+            database: 0,
+            user: None,
+            password: None,
+            password_file: None,
+            sentinel_user: None,
+            sentinel_password: None,
+            sentinel_password_file: None,
+            tls: false,
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            key: "id:{tag}".into(),
+            own_keys: "leafd".into(),
+            margin: 100,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a shared database says of itself, for `leafctl doctor`. It is read on a connection of its own,
 //! in a transaction that may not write. What is wrong with it is judged elsewhere.
 
-use super::SharedStore;
+use super::StoreSource;
 
 /// A right that leafd's user lacks, and what fails without it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,12 +106,17 @@ pub(crate) fn narrow(type_name: &str) -> Option<u64> {
     Some(if name.contains("unsigned") { signed * 2 + 1 } else { signed })
 }
 
-/// Reads what a shared database says of itself. Nothing bounds the time of this.
+/// Reads what a store that hosts share says of itself; nothing of another. Nothing bounds the time of this.
 ///
 /// # Errors
 /// When the database does not answer, or refuses.
-pub(crate) async fn inspect(shared: &SharedStore) -> Result<StoreFacts, String> {
-    (shared.address.database().inspect)(shared).await
+pub(crate) async fn inspect(source: StoreSource) -> Result<Option<StoreFacts>, String> {
+    match source {
+        StoreSource::Embedded(_) => Ok(None),
+        StoreSource::Shared(shared) => (shared.address.database().inspect)(&shared).await.map(Some),
+        #[cfg(feature = "redis")]
+        StoreSource::Redis(store) => super::redis::inspect(*store).await.map(Some),
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ mod identity;
 pub(crate) mod inspection;
 mod open;
 pub(crate) mod plan;
+#[cfg(feature = "redis")]
+mod redis;
 mod row;
 mod sql;
 
@@ -25,6 +27,8 @@ pub(crate) use guard::{DatabaseRecorder, UnusableDatabase};
 pub(crate) use inspection::StoreFacts;
 pub(crate) use open::SCHEMAS;
 pub use open::{ServerKind, StoreLocation, StoreSource, open};
+#[cfg(feature = "redis")]
+pub use redis::{KeyPattern, RedisPlace, RedisStore};
 pub use row::{Number, Row};
 pub use sql::schema::SchemaDialect;
 pub use sql::sqlite::{EmbeddedStore, IfMissing};
@@ -156,7 +160,7 @@ pub struct DeletedTag {
     pub tombstone: u64,
 }
 
-/// A database with a table `leaf_alloc`. Except for [`Self::page`], no call takes longer than two and
+/// A database with a table `leaf_alloc`, or with what stands for its rows. Except for [`Self::page`], no call takes longer than two and
 /// a half times [`StoreLimits::timeout`].
 pub trait Store: Send + Sync {
     /// The store in a few words for users, without a password.

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "redis")]
+use super::redis::{self, RedisPlace, RedisStore};
 use super::sql::{mysql, postgres, sqlite};
 use super::{
     BadAddress, DatabaseGuard, EmbeddedStore, SchemaDialect, SharedDatabase, SharedStore, Store,
@@ -52,6 +54,9 @@ pub enum StoreLocation {
     Embedded,
     /// A database server from which other hosts lease too.
     Shared(StoreAddress),
+    /// A Redis server from which other hosts lease too.
+    #[cfg(feature = "redis")]
+    Redis(Box<RedisPlace>),
 }
 
 impl StoreLocation {
@@ -59,11 +64,31 @@ impl StoreLocation {
         matches!(self, Self::Embedded)
     }
 
-    /// The address of a shared store.
+    /// The address of a shared database.
     pub(crate) const fn address(&self) -> Option<&StoreAddress> {
         match self {
-            Self::Embedded => None,
             Self::Shared(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    /// Tells one shared store from another; none for the embedded one.
+    pub(crate) fn identity(&self) -> Option<String> {
+        match self {
+            Self::Embedded => None,
+            Self::Shared(address) => Some(address.identity()),
+            #[cfg(feature = "redis")]
+            Self::Redis(place) => Some(place.identity()),
+        }
+    }
+
+    /// What users call a shared store; none for the embedded one.
+    pub(crate) fn shown(&self) -> Option<String> {
+        match self {
+            Self::Embedded => None,
+            Self::Shared(address) => Some(address.to_string()),
+            #[cfg(feature = "redis")]
+            Self::Redis(place) => Some(place.to_string()),
         }
     }
 }
@@ -75,6 +100,9 @@ pub enum StoreSource {
     Embedded(EmbeddedStore),
     /// A database server from which other hosts lease too.
     Shared(SharedStore),
+    /// A Redis server from which other hosts lease too.
+    #[cfg(feature = "redis")]
+    Redis(Box<RedisStore>),
 }
 
 /// Makes a store, which connects on first use.
@@ -85,5 +113,7 @@ pub fn open(source: StoreSource, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn St
     match source {
         StoreSource::Embedded(embedded) => sqlite::open(embedded, guard),
         StoreSource::Shared(shared) => (shared.address.database().open)(&shared, guard),
+        #[cfg(feature = "redis")]
+        StoreSource::Redis(store) => redis::open(*store, guard),
     }
 }

@@ -3,12 +3,13 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::app::store::source;
 use crate::app::{paths, runtime};
 use crate::config::Config;
 use crate::doctor::facts::Seen;
 use crate::environment::Environment;
 use crate::store::inspection::inspect as inspect_store;
-use crate::store::{SharedStore, StoreFacts, StoreLimits, StoreLocation};
+use crate::store::{IfMissing, StoreFacts, StoreLimits};
 use crate::worker::registry::inspection::{RegistryFacts, inspect as inspect_registry};
 use crate::worker::registry::{self, RegistryError, WorkerSource};
 
@@ -27,7 +28,7 @@ pub(super) fn look(
     };
     let seen = runtime.block_on(async {
         tokio::join!(
-            within(limit, store(config, limit)),
+            within(limit, store(config, environment, limit)),
             within(limit, registry(config, environment))
         )
     });
@@ -49,14 +50,17 @@ async fn within<T>(
     }
 }
 
-async fn store(config: &Config, limit: Duration) -> Result<Option<StoreFacts>, String> {
+async fn store(
+    config: &Config,
+    environment: &Environment,
+    limit: Duration,
+) -> Result<Option<StoreFacts>, String> {
     let location = config.store_location().map_err(|problem| problem.to_string())?;
-    let StoreLocation::Shared(address) = location else { return Ok(None) };
-    let password = paths::store_password(config).map_err(|error| error.to_string())?;
+    let Some(described) = location.shown() else { return Ok(None) };
+    let secrets = paths::store_secrets(config).map_err(|error| error.to_string())?;
     let limits = StoreLimits { timeout: limit, connections: 1 };
-    let described = address.to_string();
-    let facts = inspect_store(&SharedStore { address, password, limits }).await;
-    facts.map(Some).map_err(|why| format!("{described}: {why}"))
+    let source = source(config, location, secrets, limits, (environment, IfMissing::Refuse));
+    inspect_store(source).await.map_err(|why| format!("{described}: {why}"))
 }
 
 async fn registry(

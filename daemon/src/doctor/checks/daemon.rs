@@ -5,7 +5,6 @@ use leaf_client::wire::DaemonStatus;
 use crate::config::{Config, RegistryKind};
 use crate::doctor::facts::{ConfigurationFacts, DaemonFacts, Facts, SocketFacts};
 use crate::doctor::finding::{Check, Finding};
-use crate::store::StoreLocation;
 
 /// A file that was written this long before leafd became ready counts as read: the clock that dates
 /// files is coarse.
@@ -120,10 +119,9 @@ fn differences(config: &Config, status: &DaemonStatus) -> Vec<String> {
     if let Some(dir) = &config.state.dir {
         compare("state.dir", &status.state_dir, &dir.display().to_string());
     }
-    if let Ok(StoreLocation::Shared(address)) = config.store_location() {
-        let here = address.to_string();
+    if let Some(here) = config.store_location().ok().and_then(|location| location.shown()) {
         if !status.segments.store.starts_with(&here) {
-            compare("store.url", &status.segments.store, &here);
+            compare("the store", &status.segments.store, &here);
         }
     } else if !status.segments.store.starts_with("sqlite ") {
         compare("store.kind", &status.segments.store, "sqlite");

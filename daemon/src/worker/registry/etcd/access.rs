@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio_rustls::TlsConnector;
+
 use crate::config::etcd::EtcdEndpoint;
 use crate::config::{Config, place};
 use crate::secret::Secret;
+use crate::tls::TlsFiles;
 
 #[derive(Debug, Clone)]
 pub(crate) struct EtcdAccess {
@@ -28,14 +31,6 @@ pub(crate) struct EtcdAccess {
 pub(super) struct Login {
     pub(super) user: String,
     pub(super) password: Secret,
-}
-
-/// Where the certificates are.
-#[derive(Debug, Clone)]
-pub(super) struct TlsFiles {
-    pub(super) ca: Option<PathBuf>,
-    /// A certificate and its key.
-    pub(super) own: Option<(PathBuf, PathBuf)>,
 }
 
 impl EtcdAccess {
@@ -64,7 +59,7 @@ impl EtcdAccess {
             endpoints,
             name: etcd.name.clone(),
             login,
-            files: TlsFiles { ca: file(&etcd.ca_file), own },
+            files: TlsFiles { section: "etcd", ca: file(&etcd.ca_file), own },
             session_timeout: etcd.session_timeout,
             timeout: etcd.timeout,
             layout: config.snowflake.layout.to_string(),
@@ -72,6 +67,15 @@ impl EtcdAccess {
         // They may change later, but a mistake should be found now.
         this.tls()?;
         Ok(this)
+    }
+
+    /// How connections are encrypted; none if no endpoint wants that.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub(super) fn tls(&self) -> Result<Option<TlsConnector>, String> {
+        let is_wanted = self.endpoints.iter().any(|endpoint| endpoint.is_tls);
+        is_wanted.then(|| self.files.connector()).transpose()
     }
 
     /// What the worker file calls this fleet.

@@ -9,7 +9,6 @@ mod keys;
 mod records;
 mod remedies;
 mod session;
-mod tls;
 mod transport;
 mod wire;
 mod witness;

@@ -1,7 +1,7 @@
-//! TLS to the members, as the other connections of leafd have it: rustls, with the certificates that this
-//! host trusts unless a file names others.
+//! TLS as all connections of leafd have it: rustls, with the certificates that this host trusts unless a file
+//! names others. A section of the configuration has the keys `ca-file`, `cert-file` and `key-file` for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -11,19 +11,29 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-use super::access::{EtcdAccess, TlsFiles};
 use crate::input;
 
-impl EtcdAccess {
-    /// How connections are encrypted; none if no endpoint wants that.
+/// Where the certificates are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The section of the configuration that names them, for errors.
+    pub(crate) section: &'static str,
+    pub(crate) ca: Option<PathBuf>,
+    /// A certificate and its key.
+    pub(crate) own: Option<(PathBuf, PathBuf)>,
+}
+
+impl TlsFiles {
+    /// How connections are encrypted. Reads the files.
     ///
     /// # Errors
     /// What is wrong with a file.
-    pub(super) fn tls(&self) -> Result<Option<TlsConnector>, String> {
-        if !self.endpoints.iter().any(|endpoint| endpoint.is_tls) {
-            return Ok(None);
-        }
-        Ok(Some(TlsConnector::from(Arc::new(config(&self.files)?))))
+    pub(crate) fn connector(&self) -> Result<TlsConnector, String> {
+        Ok(TlsConnector::from(Arc::new(config(self)?)))
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.section)
     }
 }
 
@@ -35,34 +45,34 @@ fn config(files: &TlsFiles) -> Result<ClientConfig, String> {
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
     let builder = builder.with_webpki_verifier(verifier.map_err(|error| error.to_string())?);
     let Some((certificate, key)) = &files.own else { return Ok(builder.with_no_client_auth()) };
-    let chain = certificates("etcd.cert-file", certificate)?;
-    let pem = read("etcd.key-file", key)?;
+    let (cert_file, key_file) = (files.key("cert-file"), files.key("key-file"));
+    let chain = certificates(&cert_file, certificate)?;
+    let pem = read(&key_file, key)?;
     let own_key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
-        .map_err(|_| format!("etcd.key-file: {} holds no private key (PEM)", key.display()))?;
+        .map_err(|_| format!("{key_file}: {} holds no private key (PEM)", key.display()))?;
     builder.with_client_auth_cert(chain, own_key).map_err(|error| {
         let (certificate, key) = (certificate.display(), key.display());
-        format!("etcd.cert-file: {certificate} and {key} cannot be used together: {error}")
+        format!("{cert_file}: {certificate} and {key} cannot be used together: {error}")
     })
 }
 
 fn roots(files: &TlsFiles) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
+    let ca_file = files.key("ca-file");
     if let Some(file) = &files.ca {
-        for certificate in certificates("etcd.ca-file", file)? {
+        for certificate in certificates(&ca_file, file)? {
             roots
                 .add(certificate)
-                .map_err(|error| format!("etcd.ca-file: {}: {error}", file.display()))?;
+                .map_err(|error| format!("{ca_file}: {}: {error}", file.display()))?;
         }
         return Ok(roots);
     }
     // Some of a host's many certificates may be unusual.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        return Err(
-            "this host trusts no certificate (/etc/ssl/certs); install ca-certificates, or set \
-                    etcd.ca-file"
-                .to_owned(),
-        );
+        return Err(format!(
+            "this host trusts no certificate (/etc/ssl/certs); install ca-certificates, or set {ca_file}"
+        ));
     }
     Ok(roots)
 }
@@ -97,7 +107,7 @@ mod tests {
             (Some(empty.clone()), None, "etcd.ca-file"),
             (None, Some((missing.clone(), empty.clone())), "etcd.cert-file: cannot read"),
         ] {
-            let error = config(&TlsFiles { ca, own }).unwrap_err();
+            let error = config(&TlsFiles { section: "etcd", ca, own }).unwrap_err();
             assert!(error.contains(told) && error.contains(".pem"), "{error}");
         }
     }

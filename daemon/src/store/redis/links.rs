@@ -1,0 +1,248 @@
+//! The connection that all calls share: opened on demand, checked to lead to the right Redis, closed when
+//! idle, and dropped after a call on it failed or timed out. Calls that come while it cannot be opened
+//! share one failure.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+
+use super::failure::told;
+use super::link::{Link, Login};
+use super::server::{Durability, ServerInfo};
+use super::{RedisStore, sentinel};
+use crate::lock::lock;
+use crate::state::database::DatabaseIdentity;
+use crate::store::DatabaseGuard;
+
+/// leafd closes the connection after it was idle for this long.
+const IDLE: Duration = Duration::from_secs(10);
+
+pub(super) struct Links {
+    store: RedisStore,
+    guard: Arc<DatabaseGuard>,
+    open: Mutex<OpenLink>,
+    /// One attempt to connect at a time.
+    turn: tokio::sync::Mutex<()>,
+    /// The durability that was logged last.
+    told: Mutex<Option<Durability>>,
+}
+
+#[derive(Default)]
+struct OpenLink {
+    link: Option<Arc<Link>>,
+    used: Option<Instant>,
+    /// When the last attempt to connect failed, and why.
+    failed: Option<(Instant, String)>,
+    is_closed: bool,
+}
+
+impl Links {
+    /// # Errors
+    /// When a certificate or key cannot be used.
+    pub(super) fn new(store: RedisStore, guard: Arc<DatabaseGuard>) -> Result<Self, String> {
+        let this = Self {
+            store,
+            guard,
+            open: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            told: Mutex::default(),
+        };
+        // The files may change later, but a mistake should be found now.
+        this.tls()?;
+        Ok(this)
+    }
+
+    pub(super) const fn guard(&self) -> &Arc<DatabaseGuard> {
+        &self.guard
+    }
+
+    fn tls(&self) -> Result<Option<TlsConnector>, String> {
+        self.store.place.tls.as_ref().map(crate::tls::TlsFiles::connector).transpose()
+    }
+
+    /// The connection, or a new one.
+    ///
+    /// # Errors
+    /// Why there is none, for users.
+    pub(super) async fn link(self: &Arc<Self>) -> Result<Arc<Link>, String> {
+        let asked = self.store.environment.now();
+        if let Some(link) = self.known(asked) {
+            return Ok(link);
+        }
+        let _turn = self.turn.lock().await;
+        if let Some(link) = self.known(asked) {
+            return Ok(link);
+        }
+        if let Some((at, why)) = &lock(&self.open).failed
+            && *at >= asked
+        {
+            return Err(why.clone());
+        }
+        let limit = self.limit();
+        let opened = tokio::time::timeout(limit, self.open_checked()).await;
+        let opened = opened.unwrap_or_else(|_| Err(no_answer(limit)));
+        let now = self.store.environment.now();
+        let mut open = lock(&self.open);
+        match opened {
+            Err(why) => {
+                open.failed = Some((now, why.clone()));
+                Err(why)
+            }
+            Ok(link) => {
+                let link = Arc::new(link);
+                if !open.is_closed {
+                    (open.link, open.used) = (Some(Arc::clone(&link)), Some(now));
+                    tokio::spawn(close_when_idle(Arc::downgrade(self), Arc::downgrade(&link)));
+                }
+                Ok(link)
+            }
+        }
+    }
+
+    fn known(&self, now: Instant) -> Option<Arc<Link>> {
+        let mut open = lock(&self.open);
+        open.used = Some(now);
+        open.link.clone()
+    }
+
+    /// Time limit for connecting, and for a call: a working server gives up before.
+    pub(super) fn limit(&self) -> Duration {
+        self.store.limits.timeout * 5 / 4
+    }
+
+    /// A call on this connection failed, so nobody uses it again.
+    pub(super) fn forget(&self, link: &Arc<Link>) {
+        let mut open = lock(&self.open);
+        if open.link.as_ref().is_some_and(|known| Arc::ptr_eq(known, link)) {
+            open.link = None;
+        }
+    }
+
+    pub(super) fn close(&self) {
+        let mut open = lock(&self.open);
+        (open.link, open.is_closed) = (None, true);
+    }
+
+    /// A new connection to the right server, which may be used.
+    ///
+    /// # Errors
+    /// Why there is none, for users.
+    pub(super) async fn open_checked(&self) -> Result<Link, String> {
+        let (link, _) = self.open_and_look().await?;
+        let identity = self.identity_on(&link).await?;
+        self.guard.check(identity, None).await.map_err(|unusable| unusable.to_string())?;
+        self.tell(link.durability().await);
+        Ok(link)
+    }
+
+    /// A new connection to a server that may be used as a store.
+    ///
+    /// # Errors
+    /// Why there is none, for users.
+    pub(super) async fn open_and_look(&self) -> Result<(Link, ServerInfo), String> {
+        let (link, info) = self.open_unjudged().await?;
+        match info.refusal() {
+            Some(refusal) => Err(refusal),
+            None => Ok((link, info)),
+        }
+    }
+
+    /// A new connection to whatever is there.
+    async fn open_unjudged(&self) -> Result<(Link, ServerInfo), String> {
+        let RedisStore { place, password, sentinel_password, limits, .. } = &self.store;
+        let store = self.store.place.clone();
+        let tls = match store.tls {
+            None => None,
+            // Reading certificates may take a while.
+            Some(files) => {
+                let read = tokio::task::spawn_blocking(move || files.connector()).await;
+                Some(read.map_err(|error| error.to_string())??)
+            }
+        };
+        let found = match (&place.sentinel, place.servers.first()) {
+            (Some(name), _) => {
+                let password = sentinel_password.as_ref();
+                sentinel::primary(place, name, tls.as_ref(), password, limits.timeout).await?
+            }
+            (None, Some(server)) => server.clone(),
+            (None, None) => return Err("redis.servers is empty".to_owned()),
+        };
+        let login = Login {
+            user: place.user.as_deref(),
+            password: password.as_ref(),
+            database: place.database,
+        };
+        let of = |why: String| match &place.sentinel {
+            Some(_) => format!("{found}: {why}"),
+            None => why,
+        };
+        let link = Link::open(&found, tls.as_ref(), login).await.map_err(of)?;
+        let info = link.info().await.map_err(|error| of(told(&error)))?;
+        Ok((link, info))
+    }
+
+    /// Which Redis this is. One that has never been used gets its identity now.
+    async fn identity_on(&self, link: &Link) -> Result<Option<DatabaseIdentity>, String> {
+        match self.read_identity(link).await? {
+            None if !self.guard.expects_identity() => {
+                let made = DatabaseIdentity::random(&self.store.environment);
+                let made = made.map_err(|error| format!("no random bytes: {error}"))?;
+                let mut set = redis::cmd("SET");
+                set.arg(self.store.place.keys.identity()).arg(made.to_string()).arg("NX");
+                let set: redis::RedisResult<()> = set.query_async(&mut link.connection()).await;
+                set.map_err(|error| told(&error))?;
+                // Another host may have been faster.
+                self.read_identity(link).await
+            }
+            found => Ok(found),
+        }
+    }
+
+    async fn read_identity(&self, link: &Link) -> Result<Option<DatabaseIdentity>, String> {
+        let key = self.store.place.keys.identity();
+        let mut get = redis::cmd("GET");
+        get.arg(&key);
+        let text: Option<String> =
+            get.query_async(&mut link.connection()).await.map_err(|error| told(&error))?;
+        let parsed = text.map(|text| text.trim().parse::<DatabaseIdentity>()).transpose();
+        parsed.map_err(|error| format!("the key {key}: {error}"))
+    }
+
+    /// Logs what a crash of the server can lose, once.
+    fn tell(&self, durability: Durability) {
+        let mut told = lock(&self.told);
+        if told.as_ref() == Some(&durability) {
+            return;
+        }
+        if let Some((lost, remedy)) = durability.loss() {
+            let store = self.store.place.to_string();
+            let (settings, margin) = (durability.settings(), self.store.place.margin);
+            tracing::warn!(
+                store,
+                "{settings}: a crash of Redis loses {lost}. leafd then skips {margin} leases of each \
+                 counter (redis.margin); if more are lost, IDs come twice. Set {remedy}"
+            );
+        }
+        *told = Some(durability);
+    }
+}
+
+pub(super) fn no_answer(within: Duration) -> String {
+    format!("no answer within {} ms (store.timeout)", within.as_millis())
+}
+
+async fn close_when_idle(links: Weak<Links>, link: Weak<Link>) {
+    loop {
+        tokio::time::sleep(IDLE / 2).await;
+        let (Some(links), Some(link)) = (links.upgrade(), link.upgrade()) else { return };
+        let is_idle =
+            lock(&links.open).used.is_none_or(|used| links.store.environment.since(used) >= IDLE);
+        // A call in flight has a handle of its own.
+        if is_idle && Arc::strong_count(&link) <= 2 {
+            links.forget(&link);
+            return;
+        }
+    }
+}

@@ -1,0 +1,17 @@
+-- ARGV: identity, what the counter holds, what is known of its leases, how far they came at most. What may have been
+-- lost before stays unknown: the record keeps its replication ID.
+local kind = redis.call('TYPE', counter).ok
+if kind == 'none' then return {'missing'} end
+if kind ~= 'string' then return {'type', kind} end
+local record = redis.call('HGET', leases, counter) or ''
+if redis.call('GET', counter) ~= ARGV[2] or record ~= ARGV[3] then return {'changed'} end
+local current, is_recent = replicated()
+local _, size, id = leased()
+if not id then
+    size, id = '1', is_recent and 'unknown' or current
+end
+redis.call('DEL', counter)
+redis.call('HSET', leases, counter, ARGV[4] .. ' ' .. size .. ' ' .. id)
+redis.call('HDEL', steps, counter)
+redis.call('HDEL', descriptions, counter)
+return {'done'}
