@@ -440,7 +440,7 @@ impl Default for RedisSection {
             key_file: None,
             key: "id:{tag}".into(),
             own_keys: "leafd".into(),
-            margin: 100,
+            margin: 1000,
         }
     }
 }

@@ -77,6 +77,10 @@ impl Redis {
         if reply.word() == "identity" {
             return Err(self.is_another(link, reply.part(1)).await);
         }
+        if reply.word() == "replica" {
+            self.links.forget(link);
+            return Err(self.down("the server has become a replica"));
+        }
         reply.refusal(counter).map_or(Ok(reply), Err)
     }
 

@@ -46,7 +46,10 @@ impl Link {
         let stream = TcpStream::connect((server.host.as_str(), server.port)).await;
         let stream = stream.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let mut info = RedisConnectionInfo::default().set_db(i64::from(login.database));
+        let mut info = RedisConnectionInfo::default()
+            .set_db(i64::from(login.database))
+            // A user may not have the right to tell the server its name.
+            .set_skip_set_lib_name();
         if let Some(user) = login.user {
             info = info.set_username(user);
         }

@@ -71,7 +71,7 @@ impl RedisPlace {
             sentinel_user: None,
             tls: None,
             keys: KeyPattern::default(),
-            margin: 100,
+            margin: 1000,
         })
     }
 
@@ -79,7 +79,12 @@ impl RedisPlace {
     /// duplicates.
     #[must_use]
     pub fn identity(&self) -> String {
-        format!("{} {}", self.at(), self.keys.pattern())
+        let pattern = self.keys.pattern();
+        match &self.sentinel {
+            // The Sentinels may change. The server has an identity of its own besides.
+            Some(name) => format!("redis {name}/{} {pattern}", self.database),
+            None => format!("{} {pattern}", self.at()),
+        }
     }
 
     fn at(&self) -> String {

@@ -6,6 +6,10 @@ local counter, identity, leases, steps, descriptions, replication =
 local found = redis.call('GET', identity)
 if found ~= ARGV[1] then return {'identity', found or ''} end
 
+-- A replica may take writes as well (replica-read-only no), which nobody else sees.
+local server = redis.call('INFO', 'replication')
+if string.match(server, 'role:(%w+)') ~= 'master' then return {'replica'} end
+
 local function less(a, b)
     if #a ~= #b then return #a < #b end
     return a < b
@@ -31,7 +35,7 @@ end
 -- The server's replication ID, and whether it is less than a day old: then what was written shortly before
 -- may be lost. A server that leafd has not used before has lost nothing of leafd's.
 local function replicated()
-    local id = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)') or 'none'
+    local id = string.match(server, 'master_replid:(%w+)') or 'none'
     local now = tonumber(redis.call('TIME')[1])
     local known = redis.call('GET', replication)
     local known_id, since = string.match(known or '', '^(%w+) (%d+)$')
