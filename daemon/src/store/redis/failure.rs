@@ -47,7 +47,7 @@ pub(super) fn fault(error: &RedisError) -> Fault {
     // Before version 7, what a command in a script answers is in the middle of the text.
     let detail = error.detail().unwrap_or_default();
     let is_inside = |code: &&str| detail.contains(&format!("-{code} "));
-    if OF_THE_SERVER.iter().any(|code| is_inside(&code)) { Fault::Server } else { Fault::Call }
+    if OF_THE_SERVER.iter().any(is_inside) { Fault::Server } else { Fault::Call }
 }
 
 impl Redis {

@@ -1,7 +1,5 @@
 //! What a Redis server says of itself, for `leafctl doctor`. Changes nothing.
 
-use std::sync::Arc;
-
 use super::RedisStore;
 use super::links::Links;
 use crate::store::inspection::{ColumnFacts, LooseSetting, OwnTable, ReplicationFacts};
@@ -12,7 +10,7 @@ use crate::store::{DatabaseGuard, StoreFacts};
 /// # Errors
 /// When there is no connection, or leafd may not use the server.
 pub(crate) async fn inspect(store: RedisStore) -> Result<StoreFacts, String> {
-    let links = Arc::new(Links::new(store, DatabaseGuard::unrecorded())?);
+    let links = Links::new(store, DatabaseGuard::unrecorded())?;
     let (link, info) = links.open_and_look().await?;
     let durability = link.durability().await;
     // leafd skips more than two seconds of leases by itself.

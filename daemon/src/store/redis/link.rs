@@ -22,6 +22,7 @@ pub(super) struct Login<'a> {
 }
 
 pub(super) struct Link {
+    pub(super) server: RedisServer,
     connection: MultiplexedConnection,
     /// Reads the answers.
     task: AbortHandle,
@@ -59,13 +60,17 @@ impl Link {
         // Whoever calls has a time limit.
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let opened = match tls {
-            None => drive(MultiplexedConnection::new_with_config(&info, stream, config).await),
+            None => {
+                let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
+                drive(server, opened)
+            }
             Some(tls) => {
                 let name = ServerName::try_from(server.host.clone());
                 let name = name.map_err(|error| error.to_string())?;
                 let stream = tls.connect(name, stream).await;
                 let stream = stream.map_err(|error| format!("TLS: {error}"))?;
-                drive(MultiplexedConnection::new_with_config(&info, stream, config).await)
+                let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
+                drive(server, opened)
             }
         };
         opened.map_err(|error| told(&error))
@@ -102,11 +107,14 @@ impl Link {
     }
 }
 
-fn drive<F>(opened: RedisResult<(MultiplexedConnection, F)>) -> RedisResult<Link>
+fn drive<F>(
+    server: &RedisServer,
+    opened: RedisResult<(MultiplexedConnection, F)>,
+) -> RedisResult<Link>
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (connection, answers) = opened?;
     let task = tokio::spawn(answers).abort_handle();
-    Ok(Link { connection, task })
+    Ok(Link { server: server.clone(), connection, task })
 }

@@ -1,8 +1,8 @@
-//! The connection that all calls share: opened on demand, checked to lead to the right Redis, closed when
-//! idle, and dropped after a call on it failed or timed out. Calls that come while it cannot be opened
-//! share one failure.
+//! The connection that all calls share: opened on demand, checked to lead to the right Redis, and dropped
+//! after a call on it failed or timed out, or when the Sentinels name another primary. Calls that come while
+//! it cannot be opened share one failure.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,9 +15,6 @@ use super::{RedisStore, sentinel};
 use crate::lock::lock;
 use crate::state::database::DatabaseIdentity;
 use crate::store::DatabaseGuard;
-
-/// leafd closes the connection after it was idle for this long.
-const IDLE: Duration = Duration::from_secs(10);
 
 pub(super) struct Links {
     store: RedisStore,
@@ -32,7 +29,6 @@ pub(super) struct Links {
 #[derive(Default)]
 struct OpenLink {
     link: Option<Arc<Link>>,
-    used: Option<Instant>,
     /// When the last attempt to connect failed, and why.
     failed: Option<(Instant, String)>,
     is_closed: bool,
@@ -66,13 +62,13 @@ impl Links {
     ///
     /// # Errors
     /// Why there is none, for users.
-    pub(super) async fn link(self: &Arc<Self>) -> Result<Arc<Link>, String> {
+    pub(super) async fn link(&self) -> Result<Arc<Link>, String> {
         let asked = self.store.environment.now();
-        if let Some(link) = self.known(asked) {
+        if let Some(link) = self.known() {
             return Ok(link);
         }
         let _turn = self.turn.lock().await;
-        if let Some(link) = self.known(asked) {
+        if let Some(link) = self.known() {
             return Ok(link);
         }
         if let Some((at, why)) = &lock(&self.open).failed
@@ -93,18 +89,15 @@ impl Links {
             Ok(link) => {
                 let link = Arc::new(link);
                 if !open.is_closed {
-                    (open.link, open.used) = (Some(Arc::clone(&link)), Some(now));
-                    tokio::spawn(close_when_idle(Arc::downgrade(self), Arc::downgrade(&link)));
+                    open.link = Some(Arc::clone(&link));
                 }
                 Ok(link)
             }
         }
     }
 
-    fn known(&self, now: Instant) -> Option<Arc<Link>> {
-        let mut open = lock(&self.open);
-        open.used = Some(now);
-        open.link.clone()
+    fn known(&self) -> Option<Arc<Link>> {
+        lock(&self.open).link.clone()
     }
 
     /// Time limit for connecting, and for a call: a working server gives up before.
@@ -118,6 +111,16 @@ impl Links {
         if open.link.as_ref().is_some_and(|known| Arc::ptr_eq(known, link)) {
             open.link = None;
         }
+    }
+
+    /// Whether the Sentinels name another primary than the one at the other end. If none answers, nobody knows.
+    pub(super) async fn has_moved(&self, link: &Link) -> bool {
+        let RedisStore { place, sentinel_password, limits, .. } = &self.store;
+        let Some(name) = &place.sentinel else { return false };
+        let Ok(tls) = self.tls() else { return false };
+        let password = sentinel_password.as_ref();
+        let primary = sentinel::primary(place, name, tls.as_ref(), password, limits.timeout / 2);
+        primary.await.is_ok_and(|primary| primary != link.server)
     }
 
     pub(super) fn close(&self) {
@@ -231,18 +234,4 @@ impl Links {
 
 pub(super) fn no_answer(within: Duration) -> String {
     format!("no answer within {} ms (store.timeout)", within.as_millis())
-}
-
-async fn close_when_idle(links: Weak<Links>, link: Weak<Link>) {
-    loop {
-        tokio::time::sleep(IDLE / 2).await;
-        let (Some(links), Some(link)) = (links.upgrade(), link.upgrade()) else { return };
-        let is_idle =
-            lock(&links.open).used.is_none_or(|used| links.store.environment.since(used) >= IDLE);
-        // A call in flight has a handle of its own.
-        if is_idle && Arc::strong_count(&link) <= 2 {
-            links.forget(&link);
-            return;
-        }
-    }
 }

@@ -66,7 +66,7 @@ struct Redis {
     place: RedisPlace,
     timeout: Duration,
     default_step: u64,
-    links: Arc<Links>,
+    links: Links,
     scripts: Scripts,
     known: KnownKeys,
     /// The replication ID for which a skipped margin was logged last.
@@ -81,7 +81,7 @@ pub(super) fn open(store: RedisStore, guard: Arc<DatabaseGuard>) -> Result<Arc<d
     let described = store.place.to_string();
     let (place, timeout) = (store.place.clone(), store.limits.timeout);
     let default_step = store.default_step;
-    let links = Arc::new(Links::new(store, guard)?);
+    let links = Links::new(store, guard)?;
     let (scripts, known, told) = (Scripts::default(), KnownKeys::default(), Mutex::default());
     Ok(Arc::new(Redis { described, place, timeout, default_step, links, scripts, known, told }))
 }

@@ -100,30 +100,37 @@ pub(crate) struct RegistryWords {
     pub(crate) no_address: fn(why: &str) -> String,
 }
 
-/// How messages speak of the worker IDs that a claim chooses from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NumberWords {
-    /// As in "all 1024 worker IDs of …".
-    pub(crate) of: &'static str,
-    /// What an operator can do if all are taken.
-    pub(crate) make_room: &'static str,
+/// Which worker IDs a claim chooses from, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// leafd's own.
+    OfLayout,
+    /// Those that leafd lends.
+    OfPool,
 }
 
-impl NumberWords {
-    /// leafd's own worker IDs.
-    pub(crate) const LAYOUT: Self = Self {
-        of: "the layout",
-        make_room: "Stop instances, release IDs that are gone for good (`leafctl worker release`), or let \
-                    instances give theirs back (worker.give-back)",
-    };
+impl Numbers {
+    /// As in "all 1024 worker IDs of …".
+    pub(crate) const fn of(self) -> &'static str {
+        match self {
+            Self::OfLayout => "the layout",
+            Self::OfPool => "the pool",
+        }
+    }
 
-    /// The worker IDs that leafd lends.
-    pub(crate) const POOL: Self = Self {
-        of: "the pool",
-        make_room: "End borrowers by SIGTERM, so that they return theirs, release IDs that are gone for \
-                    good (`leafctl worker release --pool`), or borrow from a pool with more bits \
-                    (lend.pools)",
-    };
+    /// What an operator can do if all are taken.
+    pub(crate) const fn make_room(self) -> &'static str {
+        match self {
+            Self::OfLayout => {
+                "Stop instances, release IDs that are gone for good (`leafctl worker release`), or let \
+                 instances give theirs back (worker.give-back)"
+            }
+            Self::OfPool => {
+                "End borrowers by SIGTERM, so that they return theirs, release IDs that are gone for good \
+                 (`leafctl worker release --pool`), or borrow from a pool with more bits (lend.pools)"
+            }
+        }
+    }
 }
 
 /// The rules of a claim; times in milliseconds.
@@ -143,7 +150,7 @@ pub(crate) struct ClaimRules {
     /// Which clock measures the age of a record.
     pub(crate) ages: Ages,
     pub(crate) words: RegistryWords,
-    pub(crate) numbers: NumberWords,
+    pub(crate) numbers: Numbers,
 }
 
 /// How an instance tells for how long another one has not reported.
@@ -172,7 +179,7 @@ impl ClaimRules {
             settle_ms: settle_ms(ms(call)),
             ages: Ages::Told,
             words,
-            numbers: NumberWords::LAYOUT,
+            numbers: Numbers::OfLayout,
         }
     }
 

@@ -12,7 +12,7 @@ use super::etcd::{self, EtcdAccess, EtcdRegistry};
 use super::zookeeper::{self, ZooKeeperAccess, ZooKeeperRegistry};
 use crate::config::{Config, PoolRules, RegistryKind};
 use crate::environment::Environment;
-use crate::worker::claim::instance::{ClaimRules, NumberWords};
+use crate::worker::claim::instance::{ClaimRules, Numbers};
 
 /// Where this instance's worker ID comes from.
 pub(crate) enum WorkerSource {
@@ -84,7 +84,7 @@ pub(crate) fn open_pool(
     match open_fleet(&config, pool.layout(), credentials, environment)? {
         WorkerSource::Fixed(_) => Ok(None),
         WorkerSource::Shared(SharedRegistry { registry, rules }) => {
-            let rules = ClaimRules { numbers: NumberWords::POOL, ..rules };
+            let rules = ClaimRules { numbers: Numbers::OfPool, ..rules };
             Ok(Some(SharedRegistry { registry, rules }))
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::super::instance::{ClaimRules, Instance, NumberWords};
+use super::super::instance::{ClaimRules, Instance};
 use super::super::name::NodeName;
 use super::super::record::{ClaimPhase, FreeRecord};
 use super::super::view::{RegistryView, WorkerEntry};
@@ -142,7 +142,7 @@ pub(crate) fn exhausted(
         (Some(_), _) => format!("the next can be reclaimed in {} s", in_ms.div_ceil(1000)),
         (None, _) => "none can be reclaimed as long as their owners live".to_owned(),
     };
-    let NumberWords { of, make_room } = rules.numbers;
+    let (of, make_room) = (rules.numbers.of(), rules.numbers.make_room());
     let text = format!(
         "all {} worker IDs of {of} are taken, {} of them live; {then}. {make_room}",
         me.max_worker.saturating_add(1),
