@@ -63,6 +63,12 @@ impl Config {
             let text = format!("{own:?} is not a name of 1 to {MAX_OWN} characters without :");
             problems.add("redis.own-keys", text);
         }
+        #[cfg(feature = "redis")]
+        if let Err(text) = crate::store::KeyPattern::new(&redis.key, own)
+            && self.store.kind != StoreKind::Redis
+        {
+            problems.add("redis.key", text);
+        }
         let sets = [
             ("redis.password", redis.password.is_some()),
             ("redis.password-file", redis.password_file.is_some()),

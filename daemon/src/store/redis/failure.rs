@@ -1,6 +1,6 @@
 //! What errors of Redis mean to a caller: the store is down, this call failed, or the counter cannot be used.
 
-use redis::RedisError;
+use redis::{ErrorKind, RedisError};
 
 use super::Redis;
 use crate::store::StoreError;
@@ -32,6 +32,12 @@ pub(super) enum Fault {
 
 /// The error for users, in one line.
 pub(super) fn told(error: &RedisError) -> String {
+    if error.kind() == ErrorKind::AuthenticationFailed {
+        // The crate does not pass the server's words on.
+        return "it refuses user and password (WRONGPASS, NOAUTH): correct redis.user and redis.password, or \
+                those of the Sentinels"
+            .to_owned();
+    }
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) if detail.starts_with(code) => detail.to_owned(),
         (Some(code), Some(detail)) => format!("{code} {detail}"),
