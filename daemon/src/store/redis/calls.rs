@@ -208,12 +208,7 @@ impl Redis {
     }
 
     pub(super) async fn look_at_server(&self) -> Result<(), StoreError> {
-        let mut link = self.link().await?;
-        // The old primary may go on taking writes.
-        if self.links.has_moved(&link).await {
-            self.links.forget(&link);
-            link = self.link().await?;
-        }
+        let link = self.link().await?;
         let info = self.on(&link, link.info()).await?;
         if let Some(refusal) = info.refusal() {
             self.links.forget(&link);

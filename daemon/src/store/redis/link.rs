@@ -1,12 +1,14 @@
 //! One connection to a Redis server or a Sentinel. It carries many calls at the same time.
 
 use std::future::Future;
+use std::sync::Mutex;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisResult};
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::failure::told;
@@ -23,6 +25,8 @@ pub(super) struct Login<'a> {
 
 pub(super) struct Link {
     pub(super) server: RedisServer,
+    /// When the Sentinels were asked that named the server last.
+    pub(super) confirmed: Mutex<Instant>,
     connection: MultiplexedConnection,
     /// Reads the answers.
     task: AbortHandle,
@@ -43,6 +47,7 @@ impl Link {
         server: &RedisServer,
         tls: Option<&TlsConnector>,
         login: Login<'_>,
+        asked: Instant,
     ) -> Result<Self, String> {
         let stream = TcpStream::connect((server.host.as_str(), server.port)).await;
         let stream = stream.map_err(|error| error.to_string())?;
@@ -62,7 +67,7 @@ impl Link {
         let opened = match tls {
             None => {
                 let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
-                drive(server, opened)
+                drive(server, opened, asked)
             }
             Some(tls) => {
                 let name = ServerName::try_from(server.host.clone());
@@ -70,7 +75,7 @@ impl Link {
                 let stream = tls.connect(name, stream).await;
                 let stream = stream.map_err(|error| format!("TLS: {error}"))?;
                 let opened = MultiplexedConnection::new_with_config(&info, stream, config).await;
-                drive(server, opened)
+                drive(server, opened, asked)
             }
         };
         opened.map_err(|error| told(&error))
@@ -110,11 +115,12 @@ impl Link {
 fn drive<F>(
     server: &RedisServer,
     opened: RedisResult<(MultiplexedConnection, F)>,
+    asked: Instant,
 ) -> RedisResult<Link>
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (connection, answers) = opened?;
     let task = tokio::spawn(answers).abort_handle();
-    Ok(Link { server: server.clone(), connection, task })
+    Ok(Link { server: server.clone(), confirmed: Mutex::new(asked), connection, task })
 }

@@ -10,11 +10,16 @@ use tokio_rustls::TlsConnector;
 
 use super::failure::told;
 use super::link::{Link, Login};
+use super::place::RedisServer;
+use super::scripts::identify;
 use super::server::{Durability, ServerInfo};
 use super::{RedisStore, sentinel};
 use crate::lock::lock;
 use crate::state::database::DatabaseIdentity;
 use crate::store::DatabaseGuard;
+
+/// With Sentinels, leafd asks them again after this before it leases: they may have promoted another server.
+const CONFIRMED: Duration = Duration::from_secs(1);
 
 pub(super) struct Links {
     store: RedisStore,
@@ -58,18 +63,23 @@ impl Links {
         self.store.place.tls.as_ref().map(crate::tls::TlsFiles::connector).transpose()
     }
 
-    /// The connection, or a new one.
+    /// The connection, or a new one. With Sentinels, they have said within [`CONFIRMED`] that it leads to the
+    /// primary.
     ///
     /// # Errors
     /// Why there is none, for users.
     pub(super) async fn link(&self) -> Result<Arc<Link>, String> {
         let asked = self.store.environment.now();
-        if let Some(link) = self.known() {
+        if let Some(link) = self.known().filter(|link| self.is_confirmed(link)) {
             return Ok(link);
         }
         let _turn = self.turn.lock().await;
         if let Some(link) = self.known() {
-            return Ok(link);
+            if self.is_confirmed(&link) || !self.has_moved(&link).await? {
+                return Ok(link);
+            }
+            // The old primary may go on taking writes.
+            self.forget(&link);
         }
         if let Some((at, why)) = &lock(&self.open).failed
             && *at >= asked
@@ -113,14 +123,39 @@ impl Links {
         }
     }
 
-    /// Whether the Sentinels name another primary than the one at the other end. If none answers, nobody knows.
-    pub(super) async fn has_moved(&self, link: &Link) -> bool {
+    /// Whether it is known well enough that the connection leads to the primary.
+    fn is_confirmed(&self, link: &Link) -> bool {
+        let confirmed = *lock(&link.confirmed);
+        self.store.place.sentinel.is_none() || self.store.environment.since(confirmed) < CONFIRMED
+    }
+
+    /// Whether the Sentinels name another primary than the one at the other end.
+    async fn has_moved(&self, link: &Link) -> Result<bool, String> {
+        let now = self.store.environment.now();
+        let has_moved = self.primary(self.connector().await?.as_ref()).await? != link.server;
+        *lock(&link.confirmed) = now;
+        Ok(has_moved)
+    }
+
+    /// The server, or the primary that the Sentinels name.
+    async fn primary(&self, tls: Option<&TlsConnector>) -> Result<RedisServer, String> {
         let RedisStore { place, sentinel_password, limits, .. } = &self.store;
-        let Some(name) = &place.sentinel else { return false };
-        let Ok(tls) = self.tls() else { return false };
-        let password = sentinel_password.as_ref();
-        let primary = sentinel::primary(place, name, tls.as_ref(), password, limits.timeout / 2);
-        primary.await.is_ok_and(|primary| primary != link.server)
+        match (&place.sentinel, place.servers.first()) {
+            (Some(name), _) => {
+                let password = sentinel_password.as_ref();
+                let limits = (self.store.environment.now(), limits.timeout);
+                sentinel::primary(place, name, tls, password, limits).await
+            }
+            (None, Some(server)) => Ok(server.clone()),
+            (None, None) => Err("redis.servers is empty".to_owned()),
+        }
+    }
+
+    /// How to encrypt. Reading certificates may take a while.
+    async fn connector(&self) -> Result<Option<TlsConnector>, String> {
+        let Some(files) = self.store.place.tls.clone() else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || files.connector()).await;
+        read.map_err(|error| error.to_string())?.map(Some)
     }
 
     pub(super) fn close(&self) {
@@ -154,24 +189,10 @@ impl Links {
 
     /// A new connection to whatever is there.
     async fn open_unjudged(&self) -> Result<(Link, ServerInfo), String> {
-        let RedisStore { place, password, sentinel_password, limits, .. } = &self.store;
-        let store = self.store.place.clone();
-        let tls = match store.tls {
-            None => None,
-            // Reading certificates may take a while.
-            Some(files) => {
-                let read = tokio::task::spawn_blocking(move || files.connector()).await;
-                Some(read.map_err(|error| error.to_string())??)
-            }
-        };
-        let found = match (&place.sentinel, place.servers.first()) {
-            (Some(name), _) => {
-                let password = sentinel_password.as_ref();
-                sentinel::primary(place, name, tls.as_ref(), password, limits.timeout).await?
-            }
-            (None, Some(server)) => server.clone(),
-            (None, None) => return Err("redis.servers is empty".to_owned()),
-        };
+        let RedisStore { place, password, environment, .. } = &self.store;
+        let tls = self.connector().await?;
+        let asked = environment.now();
+        let found = self.primary(tls.as_ref()).await?;
         let login = Login {
             user: place.user.as_deref(),
             password: password.as_ref(),
@@ -181,36 +202,33 @@ impl Links {
             Some(_) => format!("{found}: {why}"),
             None => why,
         };
-        let link = Link::open(&found, tls.as_ref(), login).await.map_err(of)?;
+        let link = Link::open(&found, tls.as_ref(), login, asked).await.map_err(of)?;
         let info = link.info().await.map_err(|error| of(told(&error)))?;
         Ok((link, info))
     }
 
     /// Which Redis this is. One that has never been used gets its identity now.
     async fn identity_on(&self, link: &Link) -> Result<Option<DatabaseIdentity>, String> {
-        match self.read_identity(link).await? {
+        let keys = &self.store.place.keys;
+        let parsed = |text: String| {
+            let identity = text.trim().parse::<DatabaseIdentity>();
+            identity.map_err(|error| format!("the key {}: {error}", keys.identity()))
+        };
+        let mut get = redis::cmd("GET");
+        get.arg(keys.identity());
+        let found: Option<String> =
+            get.query_async(&mut link.connection()).await.map_err(|error| told(&error))?;
+        match found {
             None if !self.guard.expects_identity() => {
                 let made = DatabaseIdentity::random(&self.store.environment);
                 let made = made.map_err(|error| format!("no random bytes: {error}"))?;
-                let mut set = redis::cmd("SET");
-                set.arg(self.store.place.keys.identity()).arg(made.to_string()).arg("NX");
-                let set: redis::RedisResult<()> = set.query_async(&mut link.connection()).await;
-                set.map_err(|error| told(&error))?;
                 // Another host may have been faster.
-                self.read_identity(link).await
+                let found = identify(&mut link.connection(), keys, made).await;
+                parsed(found.map_err(|error| told(&error))?).map(Some)
             }
-            found => Ok(found),
+            None => Ok(None),
+            Some(text) => parsed(text).map(Some),
         }
-    }
-
-    async fn read_identity(&self, link: &Link) -> Result<Option<DatabaseIdentity>, String> {
-        let key = self.store.place.keys.identity();
-        let mut get = redis::cmd("GET");
-        get.arg(&key);
-        let text: Option<String> =
-            get.query_async(&mut link.connection()).await.map_err(|error| told(&error))?;
-        let parsed = text.map(|text| text.trim().parse::<DatabaseIdentity>()).transpose();
-        parsed.map_err(|error| format!("the key {key}: {error}"))
     }
 
     /// Logs what a crash of the server can lose, once.

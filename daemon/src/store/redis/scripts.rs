@@ -21,6 +21,18 @@ pub(super) struct Scripts {
     pub(super) step: Script,
 }
 
+/// Gives a Redis that has never been used its identity, and returns the one that it has.
+pub(super) async fn identify(
+    connection: &mut MultiplexedConnection,
+    keys: &KeyPattern,
+    identity: DatabaseIdentity,
+) -> RedisResult<String> {
+    let script = Script::new(include_str!("scripts/identify.lua"));
+    let mut call = script.key(keys.identity());
+    call.key(keys.replication()).arg(identity.to_string());
+    call.invoke_async(connection).await
+}
+
 impl Default for Scripts {
     fn default() -> Self {
         Self {

@@ -7,12 +7,10 @@ use crate::ids::BizTag;
 use crate::store::plan::{plan_creation, plan_deletion};
 use crate::store::{CreatedTag, DeletedTag, NewTag, Row, StoreError};
 
-/// Where a new counter may begin at the earliest, by leafd's record of an earlier one; and its largest lease.
-fn recorded(record: &str) -> Option<(u64, u64)> {
-    let mut parts = record.split(' ');
-    let end: u64 = parts.next()?.parse().ok()?;
-    let size: u64 = parts.next()?.parse().ok()?;
-    Some((end.saturating_add(1), size))
+/// Where a new counter may begin at the earliest, by leafd's record of an earlier one.
+fn recorded(record: &str) -> Option<u64> {
+    let end: u64 = record.split(' ').next()?.parse().ok()?;
+    Some(end.saturating_add(1))
 }
 
 impl Redis {
@@ -23,18 +21,12 @@ impl Redis {
     ) -> Result<CreatedTag, StoreError> {
         let counter = self.counter(tag)?;
         let link = self.link().await?;
-        let mut with_margin = false;
+        let mut skipped = 0;
         for _ in 0..ATTEMPTS {
             let record = self.record_of_none(tag, &counter).await?;
-            let known = recorded(&record);
-            let margin = match known {
-                _ if !with_margin => 0,
-                Some((_, size)) => self.place.margin.saturating_mul(size.max(new.step)),
-                None => self.place.margin.saturating_mul(new.step),
-            };
-            let tombstone = known.map(|(end, _)| end);
+            let tombstone = recorded(&record);
             let first = plan_creation(new.first, tombstone, new.step)?;
-            let first = plan_creation(first.saturating_add(margin), tombstone, new.step)?;
+            let first = plan_creation(first.saturating_add(skipped), tombstone, new.step)?;
             if let Some(witness) = new.witness {
                 let written = tokio::time::timeout(self.timeout / 2, witness.begins_at(tag, first));
                 written.await.unwrap_or_else(|_| {
@@ -42,14 +34,15 @@ impl Redis {
                 })?;
             }
             let (value, step) = (first.saturating_sub(1).to_string(), new.step.to_string());
-            let accepts = if with_margin { "1" } else { "0" };
-            let arguments = [&*record, &value, &step, new.description, accepts];
+            let (margin, done) = (self.place.margin.to_string(), skipped.to_string());
+            let arguments = [&*record, &value, &step, new.description, &margin, &done];
             let reply = self.script(&link, &self.scripts.create, &counter, &arguments).await?;
             match reply.word() {
                 "done" => return Ok(CreatedTag { first, knows_deleted: true }),
                 "exists" => return Err(StoreError::Exists),
                 "changed" => {}
-                "recent" => with_margin = true,
+                "recent" if reply.number(1)? == 0 => return Err(reply.unexpected()),
+                "recent" => skipped = reply.number(1)?,
                 _ => return Err(reply.unexpected()),
             }
         }
@@ -78,8 +71,7 @@ impl Redis {
         let link = self.link().await?;
         for _ in 0..ATTEMPTS {
             let raw = self.raw(tag).await?.ok_or(StoreError::NoSuchTag)?;
-            let known = recorded(&raw.record).map(|(end, _)| end);
-            let tombstone = plan_deletion(&raw.row, known, floor)?;
+            let tombstone = plan_deletion(&raw.row, recorded(&raw.record), floor)?;
             let (value, end) = (raw.value.unwrap_or_default(), tombstone.saturating_sub(1));
             let arguments = [&*value, &raw.record, &end.to_string()];
             let reply = self.script(&link, &self.scripts.delete, &counter, &arguments).await?;
@@ -127,8 +119,8 @@ mod tests {
 
     #[test]
     fn a_record_says_where_a_counter_may_begin_again() {
-        assert_eq!(recorded("41 10 abc"), Some((42, 10)));
-        for text in ["", "x", "1", "1 x y"] {
+        assert_eq!(recorded("41 10 0 1700000000 abc"), Some(42));
+        for text in ["", "x", "-1 1"] {
             assert_eq!(recorded(text), None, "{text}");
         }
     }

@@ -32,21 +32,37 @@ local function counted()
     return value
 end
 
+local now = tonumber(redis.call('TIME')[1])
+
 -- The server's replication ID, and whether it is less than a day old: then what was written shortly before
--- may be lost. A server that leafd has not used before has lost nothing of leafd's.
+-- may be lost. Nobody knows what a server has lost whose record of it is missing.
 local function replicated()
     local id = string.match(server, 'master_replid:(%w+)') or 'none'
-    local now = tonumber(redis.call('TIME')[1])
-    local known = redis.call('GET', replication)
-    local known_id, since = string.match(known or '', '^(%w+) (%d+)$')
+    local known_id, since =
+        string.match(redis.call('GET', replication) or '', '^(%w+) (%d+)$')
     if known_id ~= id then
-        since = known and text(now) or '0'
+        since = text(now)
         redis.call('SET', replication, id .. ' ' .. since)
     end
     return id, now - tonumber(since) < 86400
 end
 
--- How far the leases came, the largest recent one, and the replication ID at that time.
+-- What is known of the counter's leases: how far they came, how many IDs they took in the present minute and in
+-- the one before, when the present one began, and the replication ID at that time.
 local function leased()
-    return string.match(redis.call('HGET', leases, counter) or '', '^(%d+) (%d+) (%w+)$')
+    local pattern = '^(%d+) (%d+) (%d+) (%d+) (%w+)$'
+    return string.match(redis.call('HGET', leases, counter) or '', pattern)
+end
+
+local function record(ended, present, before, since, id)
+    local parts = {ended, text(present), text(before), text(since), id}
+    redis.call('HSET', leases, counter, table.concat(parts, ' '))
+end
+
+-- What to skip where leases may be lost: the margin times what a minute took. Servers that lose their data again
+-- and again begin at the same number, so half a minute has 64 places that are a sixteenth of the margin apart.
+local function skip(margin, minute)
+    local time = redis.call('TIME')
+    local place = math.floor((tonumber(time[1]) * 1000 + tonumber(time[2]) / 1000) / 500) % 64
+    return math.ceil(margin * minute * (1 + place / 16))
 end

@@ -3,15 +3,15 @@
 local kind = redis.call('TYPE', counter).ok
 if kind == 'none' then return {'missing'} end
 if kind ~= 'string' then return {'type', kind} end
-local record = redis.call('HGET', leases, counter) or ''
-if redis.call('GET', counter) ~= ARGV[2] or record ~= ARGV[3] then return {'changed'} end
+local known = redis.call('HGET', leases, counter) or ''
+if redis.call('GET', counter) ~= ARGV[2] or known ~= ARGV[3] then return {'changed'} end
 local current, is_recent = replicated()
-local _, size, id = leased()
-if not id then
-    size, id = '1', is_recent and 'unknown' or current
+local ended, present, before, since, id = leased()
+if not ended then
+    present, before, since, id = 0, 0, 0, is_recent and 'unknown' or current
 end
 redis.call('DEL', counter)
-redis.call('HSET', leases, counter, ARGV[4] .. ' ' .. size .. ' ' .. id)
+record(ARGV[4], tonumber(present), tonumber(before), tonumber(since), id)
 redis.call('HDEL', steps, counter)
 redis.call('HDEL', descriptions, counter)
 return {'done'}

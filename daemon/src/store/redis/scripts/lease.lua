@@ -2,7 +2,7 @@
 -- prove that a lease would succeed.
 local value, refused = counted()
 if refused then return refused end
-local floor, ended, size, id = ARGV[2], leased()
+local floor, ended, present, before, since, id = ARGV[2], leased()
 if ended and less(floor, ended) then floor = ended end
 if less(value, floor) then return {'below', value, floor} end
 local step = redis.call('HGET', steps, counter) or ARGV[3]
@@ -13,22 +13,29 @@ if ARGV[6] == '1' then
 end
 local current, is_recent = replicated()
 local wanted = math.max(tonumber(step), tonumber(ARGV[4]))
+present, before, since = tonumber(present or 0), tonumber(before or 0), tonumber(since or 0)
 local skipped = 0
 if (ended and id ~= current) or (not ended and is_recent) then
-    skipped = tonumber(ARGV[5]) * math.max(tonumber(size or '0'), wanted)
+    skipped = skip(tonumber(ARGV[5]), math.max(present, before, wanted))
+end
+local function overflows(answer)
+    return type(answer) == 'table' and string.find(answer.err or '', 'overflow')
 end
 local added = redis.pcall('INCRBY', counter, text(skipped + wanted))
-if type(added) == 'table' and string.find(added.err or '', 'overflow') then
+if overflows(added) then
     -- A counter near its end still gives its own step.
     wanted = tonumber(step)
     added = redis.pcall('INCRBY', counter, text(skipped + wanted))
-    if type(added) == 'table' and string.find(added.err or '', 'overflow') then
-        return {'end', value, step}
-    end
+    if overflows(added) then return {'end', value, step} end
 end
 if type(added) == 'table' then return added end
+if now - since >= 120 or now < since then
+    present, before, since = wanted, 0, now
+elseif now - since >= 60 then
+    present, before, since = wanted, present, now
+else
+    present = present + wanted
+end
 local after = redis.call('GET', counter)
-local largest = wanted
-if id == current then largest = math.max(tonumber(size), wanted) end
-redis.call('HSET', leases, counter, after .. ' ' .. text(largest) .. ' ' .. current)
+record(after, present, before, since, current)
 return {'leased', value, after, text(wanted), text(skipped), step, current}
