@@ -3,6 +3,10 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
 
 use leaf_client::Error;
 use leaf_client::wire::{ErrorCode, WireError};
@@ -236,9 +240,32 @@ pub(crate) fn of_clap(error: &clap::Error, form: ErrorForm) -> ExitCode {
     }
 }
 
+/// How long the end waits for a reader of stderr, if it does not wait for ever.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whether a reader of stderr that does not read delays the exit.
+static WAITS: AtomicBool = AtomicBool::new(true);
+
+/// From now on, the exit status matters more than the last message.
+pub(crate) fn do_not_wait_for_readers() {
+    WAITS.store(false, Ordering::Relaxed);
+}
+
 fn complain(text: &str) {
+    let text = format!("{text}\n");
     // If even stderr is closed, the exit status still says it.
-    let _ = writeln!(io::stderr(), "{text}");
+    let write = move || drop(io::stderr().write_all(text.as_bytes()));
+    if WAITS.load(Ordering::Relaxed) {
+        return write();
+    }
+    let (tell, done) = sync_channel(1);
+    let spawned = thread::Builder::new().spawn(move || {
+        write();
+        let _ = tell.send(());
+    });
+    if spawned.is_ok() {
+        let _ = done.recv_timeout(PATIENCE);
+    }
 }
 
 #[cfg(test)]

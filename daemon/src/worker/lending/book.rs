@@ -6,7 +6,7 @@
 //! every time that the host's clock has shown meanwhile. If neither is known, the claim ends without
 //! being given back, and the registry lends the number again after `reclaim-after`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cgroup::Cgroup;
 use super::messages::{
@@ -25,6 +25,10 @@ const MOST_AHEAD_MS: u64 = 10_000;
 
 /// How long a borrower waits for a worker ID that this host has, rather than claim another one (ms).
 const WORTH_WAITING_MS: u64 = 10_000;
+
+/// How long a worker ID that was returned to a leafd which has restarted meanwhile waits for another
+/// borrower of the same claim, which tells of itself every 3 s (ms).
+const RESERVED_MS: u64 = 10_000;
 
 /// How long the borrower of a lost connection has to connect again, if it has no cgroup to look at (ms).
 const RECONNECT_MS: u64 = 60_000;
@@ -77,6 +81,12 @@ struct Claim {
     is_cut_off: bool,
     /// Nothing was issued with `worker` at or past this (ms since 1970), as long as nobody uses it.
     ceiling_ms: u64,
+    /// From when on the present borrower may use it, as its first answer said.
+    from_ms: u64,
+    /// A borrower has told of it: what happened before is unknown.
+    is_resumed: bool,
+    /// Until then it goes to no other borrower (ms since the boot).
+    reserved_until_ms: u64,
     tenant: Tenant,
 }
 
@@ -100,6 +110,9 @@ impl Claim {
             is_confirmed: false,
             is_cut_off: false,
             ceiling_ms: 0,
+            from_ms: 0,
+            is_resumed: false,
+            reserved_until_ms: 0,
             tenant,
         }
     }
@@ -140,7 +153,8 @@ impl Claim {
         if !self.is_used() && !self.is_confirmed {
             return Err("the registry has not confirmed the worker ID yet".to_owned());
         }
-        let start_ms = if self.is_used() { start_ms } else { start_ms.max(self.ceiling_ms) };
+        // A borrower that waits for its time asks again meanwhile, and may have missed the first answer.
+        let start_ms = start_ms.max(if self.is_used() { self.from_ms } else { self.ceiling_ms });
         let is_new = !self.is_used();
         Ok(LoanTerms { worker, claim: name.to_owned(), start_ms, limit_ms, left_ms, is_new })
     }
@@ -172,7 +186,8 @@ impl LoanBook {
                         return Ok(refused);
                     }
                     let name = begin(held.as_ref())?;
-                    let claim = Claim::new(account, Tenant::Nobody { since_ms: now.boot_ms });
+                    let mut claim = Claim::new(account, Tenant::Nobody { since_ms: now.boot_ms });
+                    claim.is_resumed = held.is_some();
                     self.claims.insert(name.clone(), claim);
                     name
                 }
@@ -216,6 +231,9 @@ impl LoanBook {
                 if let Tenant::Connected(borrowing) = &mut claim.tenant {
                     borrowing.lent = Some(terms.worker);
                 }
+                if is_new {
+                    (claim.from_ms, claim.is_resumed) = (terms.start_ms, false);
+                }
                 claim.see(now);
                 BorrowAnswer::Lent(LoanTerms { is_new, ..terms })
             }
@@ -239,9 +257,12 @@ impl LoanBook {
             ClaimState::Ready { start_ms, limit_ms, .. } => (*start_ms, *limit_ms),
         };
         if lent.is_some() {
-            // Nobody can make the next one wait for long.
-            let most_ms = claim.ceiling_ms.max(now.clock_ms).saturating_add(MOST_AHEAD_MS);
+            // Nobody can make the next one wait for long, however often.
+            let most_ms = now.clock_ms.saturating_add(MOST_AHEAD_MS);
             claim.ceiling_ms = claim.ceiling_ms.max(ceiling_ms.min(most_ms));
+        }
+        if claim.is_resumed {
+            claim.reserved_until_ms = now.boot_ms.saturating_add(RESERVED_MS);
         }
         claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
         let worker = lent.unwrap_or_default();
@@ -274,9 +295,13 @@ impl LoanBook {
         let Some(claim) = self.claims.get_mut(name) else { return };
         match report {
             ClaimReport::Begins { worker, start_ms, limit_ms, reported_boot_ms } => {
-                if claim.worker.replace(worker) != Some(worker) {
-                    claim.ceiling_ms = 0;
-                    claim.is_confirmed = false;
+                match claim.worker.replace(worker) {
+                    Some(same) if same == worker => {}
+                    Some(_) => {
+                        (claim.ceiling_ms, claim.from_ms, claim.is_confirmed) = (0, 0, false)
+                    }
+                    // A borrower may have returned it before its claim was known again.
+                    None => claim.is_confirmed = false,
                 }
                 if claim.lost == Some(worker) && !claim.is_used() {
                     claim.lost = None;
@@ -304,8 +329,8 @@ impl LoanBook {
         (claim.is_used(), claim.ceiling_ms)
     }
 
-    /// The cgroups of borrowers whose connections have ended.
-    pub(super) fn adrift(&self) -> Vec<Cgroup> {
+    /// The cgroups of borrowers whose connections have ended, each once.
+    pub(super) fn adrift(&self) -> BTreeSet<Cgroup> {
         let cgroup = |claim: &Claim| match &claim.tenant {
             Tenant::Adrift { borrowing, .. } => borrowing.cgroup.clone(),
             _ => None,
@@ -364,7 +389,9 @@ impl LoanBook {
     /// leafd stops: what nobody uses is given back, and borrowers keep what they have.
     pub(super) fn stop(&mut self) {
         for claim in self.claims.values_mut() {
-            claim.tenant = Tenant::Leaving { give_back: claim.is_idle() || !claim.is_used() };
+            if !matches!(claim.tenant, Tenant::Leaving { .. }) {
+                claim.tenant = Tenant::Leaving { give_back: !claim.is_used() };
+            }
         }
     }
 
@@ -411,7 +438,8 @@ impl LoanBook {
         };
         let is_for = |claim: &Claim| {
             let is_new = claim.worker.is_none();
-            claim.account == account && claim.is_idle() && (claim.is_confirmed || is_new)
+            let is_free = claim.is_idle() && claim.reserved_until_ms <= now.boot_ms;
+            claim.account == account && is_free && (claim.is_confirmed || is_new)
         };
         let idle = self.claims.iter().filter(|(_, claim)| is_for(claim));
         let (name, claim) = idle.min_by_key(|(_, claim)| begins(claim))?;
@@ -431,8 +459,14 @@ impl LoanBook {
         if own >= times * max_per_user {
             return Some(BorrowAnswer::TooMany("lend.max-per-user", max_per_user));
         }
-        (accounts.len() >= times * max_loans)
-            .then_some(BorrowAnswer::TooMany("lend.max-loans", max_loans))
+        // What a user has beyond its share, by loans that it says it had, takes room from nobody else.
+        let mut shares = BTreeMap::<u64, usize>::new();
+        for of in accounts {
+            let share = shares.entry(of).or_default();
+            *share = share.saturating_add(1).min(max_per_user);
+        }
+        let all: usize = shares.values().sum();
+        (all >= times * max_loans).then_some(BorrowAnswer::TooMany("lend.max-loans", max_loans))
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// A directory of cgroup version 2 that leafd sees as the borrower does.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cgroup {
     mount: PathBuf,
     directory: PathBuf,

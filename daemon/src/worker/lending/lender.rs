@@ -262,7 +262,7 @@ impl Lender {
         }
         if request.held.is_none() {
             // A service that was killed starts again at once, and may have its number again.
-            pool.look(now);
+            pool.look_again(now);
         }
         let begin = |resumed: Option<&ResumedLoan>| {
             let claim = pool.name_of(account, resumed)?;

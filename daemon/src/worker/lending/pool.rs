@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
@@ -29,7 +30,12 @@ pub(super) struct Pool {
     stop: CancellationToken,
     /// Ends one claim each.
     stops: Mutex<HashMap<String, CancellationToken>>,
+    /// The last look after loans without a borrower (ms since the boot).
+    looked_ms: AtomicU64,
 }
+
+/// The shortest interval between two looks that borrowers cause (ms).
+const AGAIN_MS: u64 = 100;
 
 impl Pool {
     pub(super) fn new(
@@ -57,6 +63,7 @@ impl Pool {
             environment,
             stop: CancellationToken::new(),
             stops: Mutex::default(),
+            looked_ms: AtomicU64::new(0),
         }
     }
 
@@ -150,8 +157,16 @@ impl Pool {
         }
     }
 
+    /// Looks after loans without a borrower, unless that was done just now: borrowers cause it.
+    pub(super) fn look_again(&self, now: LendMoment) {
+        if now.boot_ms.saturating_sub(self.looked_ms.load(Ordering::Relaxed)) >= AGAIN_MS {
+            self.look(now);
+        }
+    }
+
     /// Looks after loans without a borrower.
     pub(super) fn look(&self, now: LendMoment) {
+        self.looked_ms.store(now.boot_ms, Ordering::Relaxed);
         // The files of cgroups are read without the lock.
         let mut empty = self.state.book().adrift();
         empty.retain(Cgroup::is_empty);

@@ -18,8 +18,8 @@ pub(super) enum Action {
     EndAll,
     /// Send SIGKILL to every process below leafctl.
     KillAll,
-    /// Give the worker ID back.
-    Return { ceiling_unix_ms: u64 },
+    /// Give the worker ID back. With `announces`, tell a leafd that has restarted of the loan first.
+    Return { ceiling_unix_ms: u64, announces: bool },
     /// Print a line.
     Say(String),
     /// Exit.

@@ -20,6 +20,9 @@ const RETRY_MS: u64 = 1000;
 /// Longest time between two looks at the clocks.
 pub(super) const TICK_MS: u64 = 200;
 
+/// Longest time between two looks of a leafctl that was not frozen.
+const STOOD_STILL_MS: u64 = 5000;
+
 /// By then the command has joined its cgroup (ms), as a rule.
 const JOINED_MS: u64 = 200;
 
@@ -48,6 +51,10 @@ pub(super) struct Borrowing {
     has_asked: bool,
     in_flight: bool,
     next_call_ms: u64,
+    ticked_ms: u64,
+    /// leafctl has stood still since leafd's last answer: leafd may have seen its cgroup empty meanwhile, and have
+    /// lent the worker ID to another.
+    has_stood_still: bool,
     phase: Phase,
     actions: VecDeque<Action>,
 }
@@ -60,6 +67,8 @@ impl Borrowing {
             has_asked: false,
             in_flight: false,
             next_call_ms: now.boot_ms,
+            ticked_ms: now.boot_ms,
+            has_stood_still: false,
             phase: Phase::Before(Waiting::new(now)),
             actions: VecDeque::new(),
         }
@@ -86,6 +95,8 @@ impl Borrowing {
 
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Moment) {
+        self.has_stood_still |= now.boot_ms.saturating_sub(self.ticked_ms) > STOOD_STILL_MS;
+        self.ticked_ms = now.boot_ms;
         match &mut self.phase {
             Phase::Before(waiting) => {
                 let can_give_up = self.has_asked && !self.in_flight;
@@ -150,6 +161,7 @@ impl Borrowing {
         };
         self.next_call_ms = sent_boot_ms.saturating_add(renewal_ms);
         self.trouble = None;
+        self.has_stood_still = false;
     }
 
     fn refused(&mut self, now: Moment, error: Error) {
@@ -274,7 +286,8 @@ impl Borrowing {
             ReturnStep::GoOn => {}
             ReturnStep::Return { ceiling_unix_ms } => {
                 self.in_flight = true;
-                self.actions.push_back(Action::Return { ceiling_unix_ms });
+                let announces = !self.has_stood_still;
+                self.actions.push_back(Action::Return { ceiling_unix_ms, announces });
             }
             ReturnStep::Finish(outcome, trouble) => {
                 self.actions.extend(trouble.map(Action::Say));

@@ -76,7 +76,7 @@ impl World {
                 }
                 Action::Signal(_) => prop_assert!(self.is_command_alive, "nobody to signal"),
                 Action::KillAll => self.is_killed = true,
-                Action::Return { ceiling_unix_ms } => {
+                Action::Return { ceiling_unix_ms, .. } => {
                     prop_assert!(!self.is_any_alive, "returned while a process uses it");
                     prop_assert!(self.asked_at_ms.is_none(), "two requests at a time");
                     prop_assert!(

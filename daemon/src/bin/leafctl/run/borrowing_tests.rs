@@ -51,7 +51,10 @@ fn word(action: &Action) -> String {
         Action::Signal(signal) => signal.as_str().to_owned(),
         Action::EndAll => "end all".to_owned(),
         Action::KillAll => "kill all".to_owned(),
-        Action::Return { ceiling_unix_ms } => format!("return {}", ceiling_unix_ms - BOOT_UNIX_MS),
+        Action::Return { ceiling_unix_ms, announces } => {
+            let quietly = if *announces { "" } else { " without a word before" };
+            format!("return {}{quietly}", ceiling_unix_ms - BOOT_UNIX_MS)
+        }
         Action::Say(text) => format!("say {text}"),
         Action::Finish(Outcome::Status(status)) => format!("status {status}"),
         Action::Finish(Outcome::Unavailable(text)) => format!("unavailable {text}"),

@@ -55,6 +55,14 @@ impl HoldPlan {
         }
     }
 
+    /// Takes note of an earlier answer about the same claim: no answer makes the start earlier.
+    pub(super) fn follow(&mut self, earlier: &Self) {
+        let same = |loan: &WorkerLoan| (loan.worker, loan.claim.clone());
+        if same(&self.loan) == same(&earlier.loan) {
+            self.start_unix_ms = self.start_unix_ms.max(earlier.start_unix_ms);
+        }
+    }
+
     /// Moves the deadline, as a later answer says.
     ///
     /// # Errors

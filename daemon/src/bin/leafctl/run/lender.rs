@@ -44,7 +44,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 enum Request {
     Borrow(Option<KnownLoan>),
-    Return { ceiling_unix_ms: u64 },
+    Return { ceiling_unix_ms: u64, announces: bool },
 }
 
 /// The main thread's end.
@@ -78,8 +78,8 @@ impl Lender {
         let _ = self.requests.send(Request::Borrow(known));
     }
 
-    pub(super) fn give_back(&self, ceiling_unix_ms: u64) {
-        let _ = self.requests.send(Request::Return { ceiling_unix_ms });
+    pub(super) fn give_back(&self, ceiling_unix_ms: u64, announces: bool) {
+        let _ = self.requests.send(Request::Return { ceiling_unix_ms, announces });
     }
 
     /// The next answer, without waiting for it.
@@ -94,6 +94,25 @@ impl Lender {
     }
 }
 
+/// Tells leafd of the loan, in case it has restarted since it heard of it last.
+///
+/// # Errors
+/// When leafd has not answered, or has lent the worker ID to another.
+fn announce(client: &mut Client, borrower: &Borrower, loan: &WorkerLoan) -> Result<(), Error> {
+    let held = HeldLoan {
+        worker: loan.worker,
+        claim: &loan.claim,
+        limit_unix_ms: loan.limit_unix_ms,
+        left_ms: 1,
+    };
+    let cgroup = (borrower.cgroup.0.as_str(), borrower.cgroup.1);
+    match client.worker_borrow(&borrower.pool, &borrower.name, cgroup, Some(held)) {
+        Err(error) if error.code().is_none_or(|code| code == ErrorCode::WrongOwner) => Err(error),
+        // It knows the loan, also if the registry has not confirmed it.
+        _ => Ok(()),
+    }
+}
+
 fn serve(
     mut client: Client,
     borrower: &Borrower,
@@ -103,11 +122,12 @@ fn serve(
 ) {
     let (pool, name) = (borrower.pool.as_str(), borrower.name.as_str());
     let mut last = None;
+    let mut has_sent_return = false;
+    let cgroup = (borrower.cgroup.0.as_str(), borrower.cgroup.1);
     for request in asked {
         let sent_boot_ms = Moment::now().boot_ms;
         let said = match request {
             Request::Borrow(known) => {
-                let cgroup = (borrower.cgroup.0.as_str(), borrower.cgroup.1);
                 let held = known.as_ref().map(|known| HeldLoan {
                     worker: known.worker,
                     claim: &known.claim,
@@ -118,23 +138,19 @@ fn serve(
                 last = result.as_ref().ok().cloned().or(last);
                 Answer::Loan { sent_boot_ms, result }
             }
-            Request::Return { ceiling_unix_ms } => {
-                let mut result = client.worker_return(pool, name, ceiling_unix_ms);
-                let is_unknown = |error: &Error| error.code() == Some(ErrorCode::UnknownWorker);
-                if let (Some(loan), Some(_)) =
-                    (&last, result.as_ref().err().filter(|it| is_unknown(it)))
-                {
-                    // leafd has restarted, and hears of the loan first.
-                    let held = HeldLoan {
-                        worker: loan.worker,
-                        claim: &loan.claim,
-                        limit_unix_ms: loan.limit_unix_ms,
-                        left_ms: 1,
-                    };
-                    let _ = client.worker_borrow(pool, name, ("", 0), Some(held));
-                    result = client.worker_return(pool, name, ceiling_unix_ms);
-                }
-                Answer::Returned(result)
+            Request::Return { ceiling_unix_ms, announces } => {
+                // Only before the first return: after it, the worker ID may be another's, whatever became of
+                // the answer.
+                let announced = match &last {
+                    Some(loan) if announces && !has_sent_return => {
+                        announce(&mut client, borrower, loan)
+                    }
+                    _ => Ok(()),
+                };
+                Answer::Returned(announced.and_then(|()| {
+                    has_sent_return = true;
+                    client.worker_return(pool, name, ceiling_unix_ms)
+                }))
             }
         };
         if answer.send(said).is_err() {

@@ -45,7 +45,7 @@ use self::moment::Moment;
 use self::signals::{JobControl, Signals};
 use self::waiting::Terms;
 use self::worker_file::WorkerFile;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 
 /// Borrows a worker ID, runs the command with it, and gives it back.
 ///
@@ -83,6 +83,8 @@ struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     fn prepare(daemon: &DaemonArgs, args: &'a RunArgs) -> io::Result<Self> {
+        // A service manager waits for the exit status.
+        exit::do_not_wait_for_readers();
         // First, because threads inherit what is blocked.
         let signals = Signals::take_over()?;
         let unique = format!("{}-{}", std::process::id(), unique::random());
@@ -189,7 +191,9 @@ impl<'a> Runner<'a> {
                 Action::Signal(signal) => self.children.signal(signal),
                 Action::EndAll => self.children.end(),
                 Action::KillAll => self.children.kill(),
-                Action::Return { ceiling_unix_ms } => self.lender.give_back(ceiling_unix_ms),
+                Action::Return { ceiling_unix_ms, announces } => {
+                    self.lender.give_back(ceiling_unix_ms, announces);
+                }
                 Action::Say(text) => self.messages.say(&text),
                 Action::Finish(outcome) => return Some(outcome),
             }

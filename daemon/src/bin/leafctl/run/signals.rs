@@ -42,10 +42,10 @@ pub(super) struct Heard {
 
 impl Heard {
     fn new(signal: Signal, code: i32) -> Self {
+        // Not a hangup: of a session's processes, only the leader hears of it.
         let of_terminal = matches!(
             signal,
-            Signal::SIGHUP
-                | Signal::SIGINT
+            Signal::SIGINT
                 | Signal::SIGQUIT
                 | Signal::SIGCONT
                 | Signal::SIGWINCH
@@ -207,6 +207,7 @@ mod tests {
         assert!(passes(sent(Signal::SIGINT), true));
         assert!(passes(typed(Signal::SIGALRM), true), "a timer is no terminal");
         assert!(passes(sent(Signal::SIGTERM), true));
+        assert!(passes(typed(Signal::SIGHUP), true), "only the leader of a session gets it");
     }
 
     #[test]

@@ -44,7 +44,10 @@ impl Waiting {
     }
 
     /// leafd has lent a worker ID. No process has used an earlier one, so that one does not matter.
-    pub(super) fn lent(&mut self, plan: HoldPlan) {
+    pub(super) fn lent(&mut self, mut plan: HoldPlan) {
+        if let Some(earlier) = &self.plan {
+            plan.follow(earlier);
+        }
         self.plan = Some(plan);
     }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::OFlag;
+
 /// The file, while it is leafctl's. It is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct WorkerFile {
@@ -24,7 +26,7 @@ impl WorkerFile {
         name.push(format!(".{unique}"));
         let temporary = path.with_file_name(name);
         let written = Self::write_temporary(&temporary, worker)
-            .and_then(|file| fs::rename(&temporary, path).map(|()| file));
+            .and_then(|file| replace(path, &temporary).map(|()| file));
         let file = written.inspect_err(|_| drop(fs::remove_file(&temporary)))?;
         Ok(Self { path: path.to_owned(), file })
     }
@@ -34,12 +36,49 @@ impl WorkerFile {
         // The umask may have taken the other users' permission away.
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(format!("{worker}\n").as_bytes())?;
+        // Until leafctl ends, so that no other one takes the path.
+        file.try_lock()?;
         Ok(file)
     }
 
     fn is_own(&self) -> io::Result<bool> {
         let (own, there) = (self.file.metadata()?, fs::symlink_metadata(&self.path)?);
         Ok((own.dev(), own.ino()) == (there.dev(), there.ino()))
+    }
+}
+
+/// Moves `temporary` to `path`, unless a leafctl that lives has its file there: two commands would read one
+/// worker ID.
+fn replace(path: &Path, temporary: &Path) -> io::Result<()> {
+    loop {
+        let found = match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match fs::hard_link(temporary, path) {
+                    Ok(()) => return fs::remove_file(temporary),
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    // This file system has no links.
+                    Err(_) => return fs::rename(temporary, path),
+                }
+            }
+            Err(error) => return Err(error),
+            Ok(found) => found,
+        };
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        let there = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
+        let Some(there) = there.ok().filter(|_| found.is_file()) else {
+            // No leafctl of this user has it.
+            return fs::rename(temporary, path);
+        };
+        // Held until the file is replaced, against others that find it now.
+        there.try_lock().map_err(|_| {
+            let text =
+                "another leafctl run has written its worker ID there; give each its own file";
+            io::Error::new(io::ErrorKind::AlreadyExists, text)
+        })?;
+        let (own, now) = (there.metadata()?, fs::symlink_metadata(path));
+        if now.is_ok_and(|now| (now.dev(), now.ino()) == (own.dev(), own.ino())) {
+            return fs::rename(temporary, path);
+        }
     }
 }
 
@@ -72,10 +111,27 @@ mod tests {
         let path = folder.path().join("worker");
         fs::write(&path, "an older one").unwrap();
         let first = WorkerFile::write(&path, 1, "x").unwrap();
+        fs::remove_file(&path).unwrap();
         let second = WorkerFile::write(&path, 2, "y").unwrap();
         drop(first);
         assert_eq!(fs::read_to_string(&path).unwrap(), "2\n");
         drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_another_one_uses_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker");
+        let first = WorkerFile::write(&path, 1, "x").unwrap();
+        let error = WorkerFile::write(&path, 2, "y").unwrap_err().to_string();
+        assert!(error.contains("another leafctl run"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        drop(first);
+        // What a killed one has left is replaced.
+        fs::write(&path, "1\n").unwrap();
+        drop(WorkerFile::write(&path, 3, "z").unwrap());
         assert!(!path.exists());
     }
 
