@@ -81,6 +81,11 @@ impl Link {
         opened.map_err(|error| told(&error))
     }
 
+    /// Whether the server has closed it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     /// What the server says of itself.
     ///
     /// # Errors

@@ -74,6 +74,9 @@ impl Links {
             return Ok(link);
         }
         let _turn = self.turn.lock().await;
+        if lock(&self.open).is_closed {
+            return Err("the store is closed".to_owned());
+        }
         if let Some(link) = self.known() {
             if self.is_confirmed(&link) || !self.has_moved(&link).await? {
                 return Ok(link);
@@ -106,8 +109,9 @@ impl Links {
         }
     }
 
+    /// The open connection, unless the server has closed it.
     fn known(&self) -> Option<Arc<Link>> {
-        lock(&self.open).link.clone()
+        lock(&self.open).link.clone().filter(|link| !link.has_ended())
     }
 
     /// Time limit for connecting, and for a call: a working server gives up before.
