@@ -172,7 +172,7 @@ impl Redis {
             tag = tag.as_str(),
             skipped,
             "Redis has restarted or failed over, and may have lost leases: each counter skips \
-             redis.margin times its largest recent lease, this one first"
+             redis.margin times what a minute took of it, this one first"
         );
     }
 

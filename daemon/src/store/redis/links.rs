@@ -246,8 +246,8 @@ impl Links {
             let (settings, margin) = (durability.settings(), self.store.place.margin);
             tracing::warn!(
                 store,
-                "{settings}: a crash of Redis loses {lost}. leafd then skips {margin} leases of each \
-                 counter (redis.margin); if more are lost, IDs come twice. Set {remedy}"
+                "{settings}: a crash of Redis loses {lost}. leafd then skips {margin} minutes' use of each \
+                 counter (redis.margin); if more is lost, IDs come twice. Set {remedy}"
             );
         }
         *told = Some(durability);

@@ -43,7 +43,7 @@ pub struct RedisPlace {
     pub tls: Option<TlsFiles>,
     /// The counters' keys.
     pub keys: KeyPattern,
-    /// How many times its largest recent lease a counter skips after a restart or a failover.
+    /// How many times what a minute took a counter skips after a restart or a failover.
     pub margin: u64,
 }
 
