@@ -2,6 +2,7 @@
 //! allows.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -13,6 +14,7 @@ use leafd_tests::Terminal;
 use leafd_tests::binaries::program;
 use leafd_tests::lending::{CLAIM, LendingDaemon};
 use leafd_tests::processes::has_ended;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -345,6 +347,39 @@ fn a_command_starts_once_the_clock_has_reached_the_start() {
     assert_eq!((code, errors.as_str()), (Some(8), ""));
     assert!(out.trim().parse::<u64>().unwrap() >= start, "{out}");
     assert!(lender.daemon.state().returned[0] > start + 1000);
+}
+
+#[test]
+fn a_reader_of_stderr_that_does_not_read_delays_no_exit() {
+    let lender = Lender::new(HOUR_MS);
+    lender.daemon.state().refusal =
+        Some(WireError::new(ErrorCode::WorkerUnavailable, "all are taken"));
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = OFlag::O_NONBLOCK;
+    fcntl(&writer, FcntlArg::F_SETFL(flags)).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    fcntl(&writer, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    let mut command = lender.with(&["--worker-env", "WORKER", "--wait", "3s"], "true");
+    let mut child = command.stderr(writer).spawn().unwrap();
+    drop(command);
+    assert_eq!(child.wait().unwrap().code(), Some(69));
+    drop(reader);
+}
+
+#[test]
+fn two_runs_do_not_share_a_file() {
+    let lender = Lender::new(HOUR_MS);
+    let path = lender.path("worker").display().to_string();
+    let options = ["--worker-file", &path];
+    let mut first = spawn(lender.with(&options, "echo $$ >pid; exec sleep 1000"));
+    lender.read_pid("pid");
+    let (code, _, errors) = output(lender.with(&options, "true"));
+    assert_eq!(code, Some(125), "{errors}");
+    assert!(errors.contains("another leafctl run") && errors.contains(&path), "{errors}");
+    kill(pid(&first), Signal::SIGTERM).unwrap();
+    first.wait().unwrap();
+    let (code, out, errors) = output(lender.with(&options, "cat worker"));
+    assert_eq!((code, out.as_str()), (Some(0), "513\n"), "{errors}");
 }
 
 #[test]

@@ -95,7 +95,8 @@ impl Borrowing {
 
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Moment) {
-        self.has_stood_still |= now.boot_ms.saturating_sub(self.ticked_ms) > STOOD_STILL_MS;
+        let stood_still = now.boot_ms.saturating_sub(self.ticked_ms) > STOOD_STILL_MS;
+        self.has_stood_still |= stood_still;
         self.ticked_ms = now.boot_ms;
         match &mut self.phase {
             Phase::Before(waiting) => {
@@ -121,7 +122,10 @@ impl Borrowing {
             }
             Phase::Done => {}
         }
-        self.ask(now);
+        // First leafctl has to hear whether its processes have ended meanwhile.
+        if !stood_still {
+            self.ask(now);
+        }
     }
 
     /// leafd has answered a request that was sent at `sent_boot_ms`.

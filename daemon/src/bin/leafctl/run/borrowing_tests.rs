@@ -135,6 +135,27 @@ fn a_command_runs_with_its_worker_id_which_is_then_given_back() {
 }
 
 #[test]
+fn after_a_freeze_a_worker_id_whose_processes_have_ended_is_not_said_to_be_held() {
+    let mut course = Course::running(600_000);
+    for ms in [100, 4000] {
+        course.tick(ms);
+    }
+    course.answer(4000, Ok(loan(600_000)));
+    // leafd may have seen the cgroup empty, and have lent the worker ID to another.
+    assert_eq!(course.tick(60_000), Vec::<String>::new());
+    assert_eq!(course.command_ended(Ended::Exited(0)), ["end all"]);
+    assert_eq!(course.all_ended(), ["return 61000 without a word before"]);
+
+    // If a process is left, leafd keeps the worker ID.
+    let mut course = Course::running(600_000);
+    assert_eq!(course.tick(60_000), Vec::<String>::new());
+    assert_eq!(course.tick(60_100), ["renew 7"]);
+    course.answer(60_200, Ok(loan(600_000)));
+    course.command_ended(Ended::Exited(0));
+    assert_eq!(course.all_ended(), ["return 61200"]);
+}
+
+#[test]
 fn the_ceiling_is_above_the_highest_clock_that_was_seen() {
     let mut course = Course::running(60_000);
     course.now.unix_ms = BOOT_UNIX_MS + 50_000;
@@ -241,7 +262,9 @@ fn an_outage_ends_the_command_before_the_deadline() {
     let done = course.answer(49_000, Err(absent()));
     assert!(done[0].contains("did not renew it in time: leafd is not reachable"), "{done:?}");
     assert_eq!(done[1..], ["SIGTERM"]);
-    assert_eq!(course.tick(58_900), ["renew 7"]);
+    // A leafctl that stands still listens to its children first.
+    assert_eq!(course.tick(58_900), Vec::<String>::new());
+    assert_eq!(course.tick(58_950), ["renew 7"]);
     assert_eq!(course.tick(59_000), ["kill all"]);
     course.command_ended(Ended::Killed(Signal::SIGKILL));
     course.all_ended();
@@ -283,6 +306,8 @@ fn signals_go_to_the_command_while_it_runs() {
 fn what_a_command_leaves_behind_is_killed_after_the_grace_while_the_loan_is_kept() {
     let mut course = Course::running(60_000);
     assert_eq!(course.command_ended(Ended::Exited(0)), ["end all"]);
+    assert_eq!(course.tick(4500), ["renew 7"]);
+    course.answer(4500, Ok(loan(60_000)));
     assert_eq!(course.tick(9000), ["renew 7"]);
     assert_eq!(course.answer(9000, Ok(loan(60_000))), Vec::<String>::new());
     assert_eq!(course.tick(9999), Vec::<String>::new());
