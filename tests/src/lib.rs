@@ -12,6 +12,7 @@ pub mod borrower;
 pub mod browser;
 mod cache;
 pub mod caller;
+pub mod certificates;
 pub mod citations;
 mod cleanup;
 pub mod clock_host;

@@ -1,6 +1,7 @@
 //! Worker IDs from an etcd cluster that asks who is there: users with passwords, and certificates.
 
-use leafd_tests::etcd::{Certificates, EtcdOptions, LoadedHost, instance};
+use leafd_tests::certificates::Certificates;
+use leafd_tests::etcd::{EtcdOptions, LoadedHost, instance};
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::workers::SnowflakeCaller;
 use leafd_tests::{EtcdCluster, UniqueIds};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::Certificates;
 use crate::PATIENCE;
+use crate::certificates::Certificates;
 
 /// How to reach some members.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(super) struct Ctl {
 
 impl Ctl {
     pub(super) fn new(endpoints: Vec<String>, certificates: Option<&Certificates>) -> Self {
-        let options = certificates.map(Certificates::of_etcdctl).unwrap_or_default();
+        let options = certificates.map(options_of).unwrap_or_default();
         Self { endpoints, options }
     }
 
@@ -95,4 +95,9 @@ fn unhex(line: &str) -> String {
     let digits = line.split("\\x").skip(1);
     let bytes = digits.map(|two| u8::from_str_radix(two.trim(), 16).expect("two digits"));
     String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+}
+
+fn options_of(certificates: &Certificates) -> Vec<String> {
+    let files = [("cacert", "ca.pem"), ("cert", "client.pem"), ("key", "client.key")];
+    files.map(|(option, name)| format!("--{option}={}", certificates.file(name))).into()
 }

@@ -1,7 +1,6 @@
 //! Real etcd clusters: private members in folders of their own. Tests can kill, freeze, wipe and restore
 //! them, and read and write keys as an operator does.
 
-mod certificates;
 mod ctl;
 pub(crate) mod gateway;
 mod host;
@@ -12,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-pub use certificates::Certificates;
 pub use gateway::{EtcdKey, EtcdWatch};
 pub use host::LoadedHost;
 use serde_json::{Value, json};
 
 use crate::PATIENCE;
+use crate::certificates::Certificates;
 use crate::daemon::Home;
 use ctl::Ctl;
 use member::Member;

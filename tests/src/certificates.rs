@@ -1,4 +1,4 @@
-//! An authority of a test's own, with a certificate for the members and one for their clients.
+//! An authority of a test's own, with a certificate for servers and one for their clients.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,7 +35,7 @@ impl Certificates {
             "-addext",
             "keyUsage=critical,keyCertSign",
         ]);
-        // The gateway of a member is a client of the member itself, with the same certificate.
+        // The gateway of an etcd member is a client of the member itself, with the same certificate.
         this.sign("member", "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth");
         this.sign("client", "extendedKeyUsage=clientAuth");
         this
@@ -92,12 +92,7 @@ impl Certificates {
     }
 
     /// The content of such a file.
-    pub(super) fn content(&self, name: &str) -> String {
+    pub(crate) fn content(&self, name: &str) -> String {
         std::fs::read_to_string(self.folder.join(name)).expect("a file")
-    }
-
-    pub(super) fn of_etcdctl(&self) -> Vec<String> {
-        let [ca, certificate, key] = ["ca.pem", "client.pem", "client.key"].map(|it| self.file(it));
-        vec![format!("--cacert={ca}"), format!("--cert={certificate}"), format!("--key={key}")]
     }
 }
