@@ -16,10 +16,12 @@ use nix::unistd::Pid;
 use crate::PATIENCE;
 use crate::binaries::{program, without_settings};
 use crate::cleanup;
-use crate::database::{Database, Kind};
+use crate::database::Database;
 use crate::faketime::FakeTime;
 use crate::log::Log;
 use crate::processes;
+use crate::redis::Redis;
+use crate::store_server::StoreServer;
 
 /// The folder and the settings of a daemon. They outlive it, so that another daemon can be started
 /// on the same state.
@@ -77,20 +79,38 @@ impl Home {
         self.through(&["sh", "-c", INHERIT])
     }
 
+    /// Makes leafd lease ranges from a server instead of the embedded store.
+    #[must_use]
+    pub fn with_store(self, server: &StoreServer) -> Self {
+        self.with_store_at(server, server.port())
+    }
+
+    /// As [`Self::with_store`], through another port of this host, as a proxy has it.
+    #[must_use]
+    pub fn with_store_at(self, server: &StoreServer, port: u16) -> Self {
+        self.with_all(&server.settings_at(port))
+    }
+
+    /// Makes leafd lease ranges from Redis.
+    #[must_use]
+    pub fn with_redis(self, redis: &Redis) -> Self {
+        self.with_all(&redis.settings_at(redis.port()))
+    }
+
+    fn with_all(self, settings: &[(&str, String)]) -> Self {
+        settings.iter().fold(self, |home, (key, value)| home.with(key, value))
+    }
+
     /// Makes leafd lease ranges from a shared database instead of the embedded store.
     #[must_use]
     pub fn with_database(self, database: &Database) -> Self {
-        self.with_database_at(database.kind(), &database.url())
+        self.with_database_at(database, &database.url())
     }
 
     /// As [`Self::with_database`], with another URL: through a proxy, or as another user.
     #[must_use]
-    pub fn with_database_at(self, kind: Kind, url: &str) -> Self {
-        let kind = match kind {
-            Kind::MariaDb => "mysql",
-            Kind::Postgres => "postgres",
-        };
-        self.with("STORE_KIND", kind).with("STORE_URL", url)
+    pub fn with_database_at(self, database: &Database, url: &str) -> Self {
+        self.with_all(&database.settings(url))
     }
 
     /// Makes leafd take its worker ID from ZooKeeper. `servers` is a connect string.

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::PATIENCE;
 use crate::daemon::{Daemon, Ended, Home};
-use crate::database::Database;
 use crate::load::{Failures, Load, add};
+use crate::store_server::StoreServer;
 use crate::unique_ids::UniqueIds;
 
 /// The daemons, with their clients.
@@ -49,7 +49,7 @@ impl Fleet {
     #[must_use]
     pub fn start(
         size: u64,
-        database: &Database,
+        server: &StoreServer,
         settings: &[(&str, &str)],
         tags: &[&str],
         seen: &UniqueIds,
@@ -57,7 +57,7 @@ impl Fleet {
         let members = (1..=size).map(|number| {
             let folder = tempfile::tempdir().expect("a folder");
             let home = Home::new(folder.path())
-                .with_database(database)
+                .with_store(server)
                 .with("STATE_MACHINE_ID", &format!("host-{number}"))
                 .with("WORKER_ID", &number.to_string())
                 // Logs every lease.
@@ -118,12 +118,18 @@ impl Fleet {
                 let before = load.served();
                 while load.served().iter().zip(&before).any(|(now, before)| *now < before + 2) {
                     let log = || member.home.log();
-                    assert!(!load.is_broken(), "a client has ended\n{}", log());
+                    assert!(!load.is_broken(), "a client has ended\n{}", self.logs());
                     assert!(began.elapsed() < PATIENCE, "a client is not served\n{}", log());
                     std::thread::sleep(Duration::from_millis(2));
                 }
             }
         }
+    }
+
+    /// The logs of all daemons.
+    fn logs(&self) -> String {
+        let logs = (1..).zip(&self.members);
+        logs.map(|(number, member)| format!("host-{number}:\n{}", member.home.log())).collect()
     }
 
     /// How many daemons were killed, and how many were stopped.

@@ -1,4 +1,4 @@
-//! The three stores, for tests of what all of them promise. A test opens a store as the daemons of
+//! The four stores, for tests of what all of them promise. A test opens a store as the daemons of
 //! several hosts do, and changes its rows as an operator does. It is written once and runs on every
 //! store.
 
@@ -12,17 +12,20 @@ use std::time::{Duration, Instant};
 
 use leafd::environment::Environment;
 use leafd::ids::BizTag;
+use leafd::secret::Secret;
 use leafd::state::mark::Inodes;
 use leafd::store::LeaseAsk;
 use leafd::store::{
-    DatabaseGuard, EmbeddedStore, IfMissing, Leased, ServerKind, SharedStore, Store, StoreLimits,
-    StoreSource, open, schema,
+    DatabaseGuard, EmbeddedStore, IfMissing, Leased, RedisPlace, RedisStore, ServerKind,
+    SharedStore, Store, StoreLimits, StoreSource, open, schema,
 };
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::PATIENCE;
 use crate::database::{Database, Kind, Rows, Session};
+use crate::redis::{Redis, key};
+use crate::store_server::{StoreServer, StoreServerKind};
 
 /// A daemon's first limits, but with a longer timeout for busy machines.
 pub const LIMITS: StoreLimits = StoreLimits { timeout: PATIENCE, connections: 2 };
@@ -51,13 +54,68 @@ macro_rules! on_every_store {
             fn postgres() {
                 super::$promise(&TestStore::postgres());
             }
+
+            #[test]
+            fn redis() {
+                super::$promise(&TestStore::redis());
+            }
         }
     )+};
 }
 
-/// Runs functions that take a [`TestStore`] as tests on every shared database.
+/// Runs functions that take a [`TestStore`] as tests on every store that speaks SQL.
+#[macro_export]
+macro_rules! on_every_sql_store {
+    ($($promise:ident,)+) => {$(
+        mod $promise {
+            use leafd_tests::stores::TestStore;
+
+            #[test]
+            fn sqlite() {
+                super::$promise(&TestStore::sqlite());
+            }
+
+            #[test]
+            fn mariadb() {
+                super::$promise(&TestStore::mariadb());
+            }
+
+            #[test]
+            fn postgres() {
+                super::$promise(&TestStore::postgres());
+            }
+        }
+    )+};
+}
+
+/// Runs functions that take a [`TestStore`] as tests on every shared store.
 #[macro_export]
 macro_rules! on_every_server {
+    ($($promise:ident,)+) => {$(
+        mod $promise {
+            use leafd_tests::stores::TestStore;
+
+            #[test]
+            fn mariadb() {
+                super::$promise(&TestStore::mariadb());
+            }
+
+            #[test]
+            fn postgres() {
+                super::$promise(&TestStore::postgres());
+            }
+
+            #[test]
+            fn redis() {
+                super::$promise(&TestStore::redis());
+            }
+        }
+    )+};
+}
+
+/// Runs functions that take a [`TestStore`] as tests on every shared database that speaks SQL.
+#[macro_export]
+macro_rules! on_every_sql_server {
     ($($promise:ident,)+) => {$(
         mod $promise {
             use leafd_tests::stores::TestStore;
@@ -148,7 +206,7 @@ pub struct TestStore(Place);
 #[derive(Debug)]
 enum Place {
     File(TempDir),
-    Server(Database),
+    Server(StoreServer),
 }
 
 impl TestStore {
@@ -172,27 +230,53 @@ impl TestStore {
         Self::on(Database::shared(Kind::Postgres).fresh())
     }
 
+    /// A new database on the Redis server that all tests share.
+    #[must_use]
+    pub fn redis() -> Self {
+        Self::on(Redis::shared().fresh())
+    }
+
     /// A store in a given database.
     #[must_use]
-    pub const fn on(database: Database) -> Self {
-        Self(Place::Server(database))
+    pub fn on(server: impl Into<StoreServer>) -> Self {
+        Self(Place::Server(server.into()))
     }
 
     /// The kind of the server; none if the store is embedded.
     #[must_use]
-    pub const fn kind(&self) -> Option<Kind> {
+    pub const fn kind(&self) -> Option<StoreServerKind> {
         match &self.0 {
             Place::File(_) => None,
-            Place::Server(database) => Some(database.kind()),
+            Place::Server(server) => Some(server.kind()),
         }
     }
 
-    /// The database of a shared store.
+    /// Whether it is Redis.
     #[must_use]
-    pub fn database(&self) -> &Database {
+    pub const fn is_redis(&self) -> bool {
+        matches!(self.kind(), Some(StoreServerKind::Redis))
+    }
+
+    /// The server of a shared store.
+    #[must_use]
+    pub fn server(&self) -> &StoreServer {
         match &self.0 {
             Place::File(_) => panic!("there is no server"),
-            Place::Server(database) => database,
+            Place::Server(server) => server,
+        }
+    }
+
+    /// The SQL database of a shared store.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        self.server().sql()
+    }
+
+    /// The Redis database of a shared store.
+    fn as_redis(&self) -> Option<&Redis> {
+        match &self.0 {
+            Place::Server(StoreServer::Redis(redis)) => Some(redis),
+            Place::File(_) | Place::Server(_) => None,
         }
     }
 
@@ -214,12 +298,13 @@ impl TestStore {
         }
     }
 
-    /// One of three values, for what differs between the databases.
+    /// One of three values, for what differs between the SQL databases.
     pub fn by_kind<T>(&self, sqlite: T, mariadb: T, postgres: T) -> T {
         match self.kind() {
             None => sqlite,
-            Some(Kind::MariaDb) => mariadb,
-            Some(Kind::Postgres) => postgres,
+            Some(StoreServerKind::MARIADB) => mariadb,
+            Some(StoreServerKind::POSTGRES) => postgres,
+            Some(StoreServerKind::Redis) => panic!("Redis has no SQL"),
         }
     }
 
@@ -237,7 +322,10 @@ impl TestStore {
                 let _within = RUNTIME.enter();
                 embedded(&self.path(), limits.timeout, IfMissing::Create)
             }
-            Place::Server(database) => open_at(self.speaks(), &database.url(), true, limits),
+            Place::Server(StoreServer::Sql(database)) => {
+                open_at(self.speaks(), &database.url(), true, limits)
+            }
+            Place::Server(StoreServer::Redis(redis)) => open_redis(redis, limits),
         }
     }
 
@@ -248,7 +336,7 @@ impl TestStore {
             Place::File(_) => {
                 Session::open(&format!("sqlite:{}", self.path().display())).expect("a session")
             }
-            Place::Server(database) => database.session(),
+            Place::Server(_) => self.database().session(),
         }
     }
 
@@ -263,8 +351,11 @@ impl TestStore {
         self.session().query(statement)
     }
 
-    /// Creates the tables that `leafd schema` prints.
+    /// Creates the tables that `leafd schema` prints. Redis needs none.
     pub fn create_table(&self) {
+        if self.is_redis() {
+            return;
+        }
         self.sql(self.by_kind(schema::SQLITE, schema::MARIADB, schema::POSTGRES));
     }
 
@@ -287,22 +378,82 @@ impl TestStore {
     pub fn quote(&self, text: &str) -> String {
         let text = text.replace('\'', "''");
         match self.kind() {
-            Some(Kind::MariaDb) => format!("'{}'", text.replace('\\', "\\\\")),
-            None | Some(Kind::Postgres) => format!("'{text}'"),
+            Some(StoreServerKind::MARIADB) => format!("'{}'", text.replace('\\', "\\\\")),
+            _ => format!("'{text}'"),
         }
     }
 
-    /// Adds a row. The values of `max_id` and `step` are inserted into the statement as they are.
+    /// Adds a row. The values of `max_id` and `step` are inserted into the statement as they are; on Redis
+    /// they are numbers.
     pub fn insert(&self, tag: &str, max_id: &str, step: &str) {
+        if let Some(redis) = self.as_redis() {
+            return redis.insert(tag, &counter(max_id), step);
+        }
         let tag = self.quote(tag);
         self.sql(&format!(
             "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ({tag}, {max_id}, {step})"
         ));
     }
 
+    /// Changes the values of a row, as [`Self::insert`] writes them.
+    pub fn update(&self, tag: &str, max_id: &str, step: &str) {
+        if let Some(redis) = self.as_redis() {
+            return redis.insert(tag, &counter(max_id), step);
+        }
+        let tag = self.quote(tag);
+        self.sql(&format!(
+            "UPDATE leaf_alloc SET max_id = {max_id}, step = {step} WHERE biz_tag = {tag}"
+        ));
+    }
+
+    /// Changes where the next lease of a row begins.
+    pub fn set_max_id(&self, tag: &str, max_id: &str) {
+        if let Some(redis) = self.as_redis() {
+            redis.run(&["SET", &key(tag), &counter(max_id)]);
+            return;
+        }
+        let tag = self.quote(tag);
+        self.sql(&format!("UPDATE leaf_alloc SET max_id = {max_id} WHERE biz_tag = {tag}"));
+    }
+
+    /// Deletes a row past leafd.
+    pub fn remove(&self, tag: &str) {
+        if let Some(redis) = self.as_redis() {
+            redis.run(&["DEL", &key(tag)]);
+            return;
+        }
+        let tag = self.quote(tag);
+        self.sql(&format!("DELETE FROM leaf_alloc WHERE biz_tag = {tag}"));
+    }
+
+    /// How leafd's messages show a value of `max_id`: Redis has the highest ID that was given.
+    #[must_use]
+    pub fn shown(&self, max_id: i64) -> String {
+        if self.is_redis() { counter(&max_id.to_string()) } else { max_id.to_string() }
+    }
+
+    /// Whether there is such a row.
+    #[must_use]
+    pub fn has(&self, tag: &str) -> bool {
+        if let Some(redis) = self.as_redis() {
+            return redis.counter(tag).is_some();
+        }
+        let quoted = self.quote(tag);
+        let rows = self.query(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = {quoted}"));
+        !rows.is_empty()
+    }
+
     /// The values of `max_id`, `step` and `description` of a row.
     #[must_use]
     pub fn row(&self, tag: &str) -> Vec<Option<String>> {
+        if let Some(redis) = self.as_redis() {
+            let number = |text: &String| text.parse::<i64>().ok()?.checked_add(1);
+            let max_id = redis.counter(tag).map(|counter| match number(&counter) {
+                Some(max_id) => max_id.to_string(),
+                None => format!("counter {counter}"),
+            });
+            return vec![max_id, redis.own("steps", tag), redis.own("descriptions", tag)];
+        }
         let quoted = self.quote(tag);
         let rows = self.query(&format!(
             "SELECT max_id, step, description FROM leaf_alloc WHERE biz_tag = {quoted}"
@@ -318,4 +469,40 @@ impl TestStore {
         let value = row[0].as_deref().and_then(|value| value.parse().ok());
         value.unwrap_or_else(|| panic!("{tag:?}: {row:?}"))
     }
+}
+
+/// The counter of a tag whose next lease begins at `max_id`. It cannot be below the least number.
+fn counter(max_id: &str) -> String {
+    let max_id: i64 = max_id.parse().unwrap_or_else(|_| panic!("not a number: {max_id}"));
+    max_id.saturating_sub(1).to_string()
+}
+
+/// Opens a store in Redis, with the default key and margin.
+#[must_use]
+pub fn open_redis(redis: &Redis, limits: StoreLimits) -> Arc<dyn Store> {
+    open_redis_with(redis, limits, |_| {})
+}
+
+/// As [`open_redis`], with changed settings.
+#[must_use]
+pub fn open_redis_with(
+    redis: &Redis,
+    limits: StoreLimits,
+    change: impl FnOnce(&mut RedisStore),
+) -> Arc<dyn Store> {
+    let servers = format!("127.0.0.1:{}", redis.port());
+    let place = RedisPlace::parse(&servers, None, redis.number());
+    let mut store = RedisStore {
+        place: place.expect("a place"),
+        password: Some(Secret::new("secret")),
+        sentinel_password: None,
+        limits,
+        default_step: 1000,
+        environment: Environment::system(),
+    };
+    store.place.user = Some("leaf".to_owned());
+    change(&mut store);
+    let _within = RUNTIME.enter();
+    let source = StoreSource::Redis(Box::new(store));
+    open(source, DatabaseGuard::unrecorded()).expect("a store")
 }

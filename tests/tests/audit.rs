@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use leafd_tests::daemon::Home;
-use leafd_tests::database::Kind;
-use leafd_tests::{Database, on_every_database};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{StoreServer, on_every_store_server};
 
-on_every_database! {
+on_every_store_server! {
     an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet,
 }
 
@@ -18,11 +18,11 @@ fn audit(arguments: &[&str], paths: &[&Path]) -> (Option<i32>, String) {
     (code, out + &errors)
 }
 
-fn an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet(kind: Kind) {
+fn an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet(kind: StoreServerKind) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::with_tag(kind, "orders", 100);
+    let server = StoreServer::with_tag(kind, "orders", 100);
     let homes = ["alice", "bob", "carol"].map(|name| {
-        Home::new(&folder.path().join(name)).with_database(&database).with("STATE_MACHINE_ID", name)
+        Home::new(&folder.path().join(name)).with_store(&server).with("STATE_MACHINE_ID", name)
     });
     let lease = |home: &Home| {
         let daemon = home.start();
@@ -39,7 +39,7 @@ fn an_audit_finds_ranges_that_two_hosts_leased_and_clears_an_honest_fleet(kind: 
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("of 1 tags by 2 hosts") && text.contains("leased twice"), "{text}");
     // Simulates a failover that lost writes. The next lease is by a host that has never seen the tag.
-    database.sql("UPDATE leaf_alloc SET max_id = 1");
+    server.forget("orders", 1);
     lease(carol);
     let log = states[2].join("leases.log");
     let all = [honest[0], honest[1], log.as_path()];

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use leaf_client::wire::TagStatus;
 use leafd_tests::daemon::Home;
-use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, PATIENCE, Proxy};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{Daemon, PATIENCE, Proxy, StoreServer};
 use serde_json::Value;
 
 const STEP: u64 = 10;
@@ -32,10 +32,10 @@ fn most_leases(issued: u64) -> u64 {
 
 /// Waits until no lease is in flight, and returns the tag's status: memory then has everything that was
 /// leased from the row, and both ways to ask for the number of leases agree.
-fn at_rest(daemon: &Daemon, database: &Database) -> TagStatus {
+fn at_rest(daemon: &Daemon, server: &StoreServer) -> TagStatus {
     let began = Instant::now();
     loop {
-        let max_id = database.max_id("burst").cast_unsigned();
+        let max_id = server.max_id("burst").cast_unsigned();
         let tag = daemon.client().tag_show("burst").unwrap();
         let leases = daemon.client().status().unwrap().segments.leases;
         let last = tag.next.or(tag.current).map(|span| span.end);
@@ -49,15 +49,13 @@ fn at_rest(daemon: &Daemon, database: &Database) -> TagStatus {
 
 #[test]
 fn a_burst_against_a_step_of_10_and_a_slow_database_is_served_with_few_leases() {
-    for kind in Kind::ALL {
-        let database = Database::shared(kind).fresh();
-        database.create_table();
-        database.insert_tag("burst", 1, i32::try_from(STEP).unwrap());
-        let proxy = Proxy::to(database.port());
+    for kind in StoreServerKind::ALL {
+        let server = StoreServer::with_tag(kind, "burst", i32::try_from(STEP).unwrap());
+        let proxy = Proxy::to(server.port());
         proxy.delay(DELAY);
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path())
-            .with_database_at(kind, &database.url_at(proxy.port()))
+            .with_store_at(&server, proxy.port())
             .with("SEGMENT_MAX_STEP", &MAX_STEP.to_string());
         let daemon = home.start();
         let mut bench = home.command("leafctl");
@@ -73,7 +71,7 @@ fn a_burst_against_a_step_of_10_and_a_slow_database_is_served_with_few_leases() 
         for nothing in ["errors", "disconnects", "unanswered", "duplicates"] {
             assert_eq!(figure(nothing), 0, "{nothing}: {report}\n{}", home.log());
         }
-        let tag = at_rest(&daemon, &database);
+        let tag = at_rest(&daemon, &server);
         println!(
             "{kind:?}: {} requests/s, p50 {} µs, p99.9 {} µs, max {} µs; {} IDs of {} leases \
              (at most {}), the last of {}, the next of {}",

@@ -10,12 +10,22 @@ use leafd_tests::caller::{Caller, ask_until_answered, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::database::Kind;
 use leafd_tests::fixture::{Fixture, LaidOut};
-use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{
+    Daemon, Database, StoreServer, UniqueIds, on_every_database, on_every_store_server,
+};
 
-on_every_database! {
+on_every_store_server! {
     another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first,
     a_database_that_is_replaced_while_leafd_runs_gives_no_lease,
-    the_status_says_that_a_database_has_no_identity_until_it_has_one,
+}
+
+mod sql {
+    use super::*;
+
+    on_every_database! {
+        the_status_says_that_a_database_has_no_identity_until_it_has_one,
+    }
 }
 
 /// More IDs than are left of any range.
@@ -221,35 +231,29 @@ fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are
     assert!(first.contains("identity="), "{first}");
 }
 
-const IDENTIFY: &str = "CREATE TABLE leafd_identity (only_row int PRIMARY KEY, identity char(32))";
-
-fn identify(database: &Database) {
-    database.sql(IDENTIFY);
-    database.sql("GRANT SELECT ON leafd_identity TO leaf");
-    database.sql("INSERT INTO leafd_identity VALUES (1, '00000000000000000000000000000001')");
+/// Changes the database as if the address now led to another one with rows of its own.
+fn replace(server: &StoreServer) {
+    server.identify_anew();
+    server.forget("orders", 1);
 }
 
-/// Changes the database as if the URL now led to another one with rows of its own.
-fn replace(database: &Database) {
-    database.sql("UPDATE leafd_identity SET identity = '00000000000000000000000000000002'");
-    database.sql("UPDATE leaf_alloc SET max_id = 1");
-}
-
-fn another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first(kind: Kind) {
+fn another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first(
+    kind: StoreServerKind,
+) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::with_tag(kind, "orders", 100);
-    identify(&database);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
+    let server = StoreServer::with_tag(kind, "orders", 100);
+    server.identify();
+    let (home, seen) = (Home::new(folder.path()).with_store(&server), UniqueIds::default());
     let daemon = home.start();
     let orders = Caller::of(&daemon, "orders", &seen);
     orders.gets(10);
     daemon.stop();
-    replace(&database);
+    replace(&server);
     let daemon = home.start();
     home.log().wait_for("this is another database");
     // The range of the first database is dropped, and this host stays above it.
     takes(&daemon, &seen, "orders", 100);
-    assert!(database.max_id("orders") > 101, "{}", database.max_id("orders"));
+    assert!(server.max_id("orders") > 101, "{}", server.max_id("orders"));
     home.log().wait_for("dropped=");
     daemon.kill();
     let daemon = home.start();
@@ -257,18 +261,16 @@ fn another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first(k
     daemon.stop();
 }
 
-fn a_database_that_is_replaced_while_leafd_runs_gives_no_lease(kind: Kind) {
+fn a_database_that_is_replaced_while_leafd_runs_gives_no_lease(kind: StoreServerKind) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::start(kind);
-    database.create_table();
-    database.insert_tag("orders", 1, 100);
-    identify(&database);
-    let (home, seen) = (Home::new(folder.path()).with_database(&database), UniqueIds::default());
+    let server = StoreServer::start_with_tag(kind, "orders", 100);
+    server.identify();
+    let (home, seen) = (Home::new(folder.path()).with_store(&server), UniqueIds::default());
     let daemon = home.start();
     takes(&daemon, &seen, "orders", 10);
-    replace(&database);
+    replace(&server);
     // Connections end, as in a failover.
-    database.restart();
+    server.restart();
     wait_until(&home, "leases stop", || {
         let limit = Duration::from_secs(2);
         match ask_until_answered(&home, limit, |client| client.next_many("orders", 50)) {
@@ -279,7 +281,7 @@ fn a_database_that_is_replaced_while_leafd_runs_gives_no_lease(kind: Kind) {
             Err(error) => error.message.contains("was replaced while leafd ran"),
         }
     });
-    assert_eq!(database.max_id("orders"), 1, "nothing was leased from it");
+    assert_eq!(server.max_id("orders"), 1, "nothing was leased from it");
     daemon.stop();
     let daemon = home.start();
     takes(&daemon, &seen, "orders", MANY);
@@ -294,7 +296,7 @@ fn the_status_says_that_a_database_has_no_identity_until_it_has_one(kind: Kind) 
     takes(&daemon, &seen, "orders", 10);
     let store = || daemon.client().status().unwrap().segments.store;
     assert!(store().contains("without the table leafd_identity"), "{}", store());
-    identify(&database);
+    database.identify();
     // The next connection finds it, and idle connections are closed after some seconds.
     wait_until(&home, "the identity is found", || {
         takes(&daemon, &seen, "orders", 1000);

@@ -1,4 +1,4 @@
-//! leafd restarts during an outage of its database, on the state directory of another host, and with
+//! leafd restarts during an outage of its store, on the state directory of another host, and with
 //! another store than before.
 
 use std::path::Path;
@@ -8,16 +8,16 @@ use leaf_client::Error;
 use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
-use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, Proxy, UniqueIds, on_every_database};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{Daemon, Proxy, StoreServer, UniqueIds, on_every_store_server};
 
-/// A deadline that memory always meets, and that a database which does not answer always misses.
+/// A deadline that memory always meets, and that a store which does not answer always misses.
 const SOON: Duration = Duration::from_secs(5);
 
 /// A deadline that passes during the outage.
 const SHORT: Duration = Duration::from_millis(700);
 
-on_every_database! {
+on_every_store_server! {
     a_restart_without_the_database_serves_what_is_left_without_waiting,
     a_recently_used_tag_is_leased_at_the_start_before_any_request,
     a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id,
@@ -26,14 +26,14 @@ on_every_database! {
     ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen,
 }
 
-fn a_restart_without_the_database_serves_what_is_left_without_waiting(kind: Kind) {
-    let database = Database::with_tag(kind, "orders", 10_000);
-    let proxy = Proxy::to(database.port());
+fn a_restart_without_the_database_serves_what_is_left_without_waiting(kind: StoreServerKind) {
+    let server = StoreServer::with_tag(kind, "orders", 10_000);
+    let proxy = Proxy::to(server.port());
     let seen = UniqueIds::default();
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path())
-            .with_database_at(kind, &database.url_at(proxy.port()))
+            .with_store_at(&server, proxy.port())
             .with("STORE_TIMEOUT", "60s")
             .with("SHUTDOWN_GRACE", "1s");
         let daemon = home.start();
@@ -64,19 +64,19 @@ fn a_restart_without_the_database_serves_what_is_left_without_waiting(kind: Kind
     }
 }
 
-fn a_recently_used_tag_is_leased_at_the_start_before_any_request(kind: Kind) {
+fn a_recently_used_tag_is_leased_at_the_start_before_any_request(kind: StoreServerKind) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::with_tag(kind, "orders", 1000);
-    database.insert_tag("never used here", 1, 1000);
-    let proxy = Proxy::to(database.port());
-    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let server = StoreServer::with_tag(kind, "orders", 1000);
+    server.insert_tag("never used here", 1, 1000);
+    let proxy = Proxy::to(server.port());
+    let home = Home::new(folder.path()).with_store_at(&server, proxy.port());
     let daemon = home.start();
     let orders = Caller::of(&daemon, "orders", &UniqueIds::default());
     orders.fills_memory();
     proxy.cut();
     orders.drain(SOON);
     daemon.stop();
-    let max_id = database.max_id("orders");
+    let max_id = server.max_id("orders");
 
     // Even if the database comes up after leafd.
     let daemon = home.start();
@@ -86,8 +86,8 @@ fn a_recently_used_tag_is_leased_at_the_start_before_any_request(kind: Kind) {
     orders.wait_status("the lease", |status| status.remaining > 0);
     let status = orders.status().unwrap();
     assert_eq!((status.leases, status.issued, status.remaining), (1, 0, 1000));
-    assert_eq!(database.max_id("orders"), max_id + 1000);
-    assert_eq!(database.max_id("never used here"), 1);
+    assert_eq!(server.max_id("orders"), max_id + 1000);
+    assert_eq!(server.max_id("never used here"), 1);
     proxy.hold();
     assert_eq!(orders.ask(1, SOON), Ok(()), "it was leased ahead");
     proxy.pass();
@@ -103,10 +103,10 @@ fn copy(from: &Home, to: &Home) {
 }
 
 /// A running host that has used the database, and another host with a copy of its state directory.
-fn twins(kind: Kind, folder: &Path, database: &Database, seen: &UniqueIds) -> (Daemon, Home) {
+fn twins(folder: &Path, server: &StoreServer, seen: &UniqueIds) -> (Daemon, Home) {
     let home = |name: &str| {
         let home = Home::new(&folder.join(name)).with("STATE_MACHINE_ID", name);
-        home.with_database_at(kind, &database.url())
+        home.with_store(server)
     };
     let (original, clone) = (home("original"), home("clone"));
     let daemon = original.start();
@@ -117,11 +117,13 @@ fn twins(kind: Kind, folder: &Path, database: &Database, seen: &UniqueIds) -> (D
     (original.start(), clone)
 }
 
-fn a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id(kind: Kind) {
+fn a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id(
+    kind: StoreServerKind,
+) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::with_tag(kind, "orders", 1000);
+    let server = StoreServer::with_tag(kind, "orders", 1000);
     let seen = UniqueIds::default();
-    let (original, clone) = twins(kind, folder.path(), &database, &seen);
+    let (original, clone) = twins(folder.path(), &server, &seen);
     let clone = clone.with("WORKER_ID", "1").start();
     for line in ["another host's: machine ID original", "segments.journal is set aside as"] {
         clone.home().log().wait_for(line);
@@ -145,11 +147,13 @@ fn a_state_directory_copied_from_another_host_is_set_aside_and_repeats_no_id(kin
     clone.stop();
 }
 
-fn a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_to_do(kind: Kind) {
+fn a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_to_do(
+    kind: StoreServerKind,
+) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::with_tag(kind, "orders", 1000);
+    let server = StoreServer::with_tag(kind, "orders", 1000);
     let seen = UniqueIds::default();
-    let (original, clone) = twins(kind, folder.path(), &database, &seen);
+    let (original, clone) = twins(folder.path(), &server, &seen);
     // With the original's configuration. A restart changes nothing.
     for _ in 0..2 {
         let daemon = clone.start();
@@ -165,11 +169,11 @@ fn a_copy_with_the_worker_id_of_its_original_issues_no_snowflakes_and_says_what_
 }
 
 fn a_restored_directory_serves_ids_above_those_it_saw_and_no_snowflakes_until_it_is_adopted(
-    kind: Kind,
+    kind: StoreServerKind,
 ) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::with_tag(kind, "orders", 10_000);
-    let home = Home::new(folder.path()).with_database(&database);
+    let server = StoreServer::with_tag(kind, "orders", 10_000);
+    let home = Home::new(folder.path()).with_store(&server);
     let seen = UniqueIds::default();
     let backup = folder.path().join("backup");
     let sh = |script: &str| {
@@ -207,15 +211,17 @@ fn a_restored_directory_serves_ids_above_those_it_saw_and_no_snowflakes_until_it
     daemon.stop();
 }
 
-fn ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen(kind: Kind) {
+fn ranges_of_another_store_are_dropped_and_ids_go_on_above_all_that_was_seen(
+    kind: StoreServerKind,
+) {
     let folder = tempfile::tempdir().unwrap();
     let embedded = Home::new(folder.path());
-    let databases = [(); 2].map(|()| Database::with_tag(kind, "orders", 1000));
+    let servers = [(); 2].map(|()| StoreServer::with_tag(kind, "orders", 1000));
     let homes = [
         embedded.clone(),
-        embedded.clone().with_database(&databases[0]),
-        embedded.clone().with_database(&databases[1]),
-        embedded.clone().with_database(&databases[0]),
+        embedded.clone().with_store(&servers[0]),
+        embedded.clone().with_store(&servers[1]),
+        embedded.clone().with_store(&servers[0]),
         embedded.clone(),
     ];
     let seen = UniqueIds::default();

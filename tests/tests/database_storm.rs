@@ -6,9 +6,9 @@ use leaf_client::blocking;
 use leaf_client::wire::{Call, ErrorCode, Reply};
 use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::Home;
-use leafd_tests::database::Kind;
 use leafd_tests::raw::{Raw, frame};
-use leafd_tests::{Daemon, Database, Proxy, UniqueIds, on_every_database};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{Daemon, Proxy, StoreServer, UniqueIds, on_every_store_server};
 
 const TAGS: u64 = 1000;
 
@@ -20,8 +20,8 @@ const STORM: usize = 50;
 /// machine.
 const LONG_MS: u32 = 300_000;
 
-on_every_database! {
-    a_thousand_drained_tags_do_not_storm_a_database_that_is_down_and_are_all_served_afterwards,
+on_every_store_server! {
+    a_thousand_drained_tags_do_not_storm_a_store_that_is_down_and_are_all_served_afterwards,
 }
 
 fn name(number: u64) -> String {
@@ -49,17 +49,16 @@ fn all_are_served(raw: &mut Raw, daemon: &Daemon, seen: &UniqueIds) {
     }
 }
 
-fn a_thousand_drained_tags_do_not_storm_a_database_that_is_down_and_are_all_served_afterwards(
-    kind: Kind,
+fn a_thousand_drained_tags_do_not_storm_a_store_that_is_down_and_are_all_served_afterwards(
+    kind: StoreServerKind,
 ) {
     let folder = tempfile::tempdir().unwrap();
-    let database = Database::shared(kind).fresh();
-    database.create_table();
-    let rows: Vec<_> = (0..TAGS).map(|number| format!("('{}', 1, 2)", name(number))).collect();
-    let rows = rows.join(", ");
-    database.sql(&format!("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES {rows}"));
-    let proxy = Proxy::to(database.port());
-    let home = Home::new(folder.path()).with_database_at(kind, &database.url_at(proxy.port()));
+    let server = StoreServer::fresh(kind);
+    server.create_table();
+    let names: Vec<String> = (0..TAGS).map(name).collect();
+    server.insert_tags(&names, 2);
+    let proxy = Proxy::to(server.port());
+    let home = Home::new(folder.path()).with_store_at(&server, proxy.port());
     let home = home.with("SEGMENT_MAX_WAIT", "10m");
     let daemon = home.start();
     let segments = || blocking::Client::new(home.options()).status().unwrap().segments;

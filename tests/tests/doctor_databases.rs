@@ -183,7 +183,7 @@ fn a_store_that_only_doctor_cannot_reach_is_no_alarm(kind: Kind) {
     let (_folder, home) = home(&database);
     let _daemon = home.start();
     let url = database.url().replace(":secret@", ":wrong@");
-    let stranger = home.clone().with_database_at(kind, &url);
+    let stranger = home.clone().with_database_at(&database, &url);
     let examined = wait_for(&stranger, "store", "unknown", "doctor does not");
     assert!(!examined.looked_at("store-rights"), "{:#}", examined.report);
 }

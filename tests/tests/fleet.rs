@@ -1,24 +1,24 @@
-//! Many daemons on the same rows of one database, all under load, while daemons are killed and the
-//! database is killed, restarted and frozen. No ID comes twice, no call with a long timeout fails, and
+//! Many daemons on the same rows of one store, all under load, while daemons are killed and the store's
+//! server is killed, restarted and frozen. No ID comes twice, no call with a long timeout fails, and
 //! in the end every client is served.
 
 use std::time::{Duration, Instant};
 
-use leafd_tests::database::Kind;
 use leafd_tests::fleet::{Fleet, leases_in};
 use leafd_tests::long::short_or_long;
-use leafd_tests::{Database, UniqueIds};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{StoreServer, UniqueIds};
 
 /// Number of daemons. Each is a host of its own.
 const DAEMONS: u64 = 8;
 
-/// What the chaos has to come to, for each kind of database.
+/// What the chaos has to come to, for each kind of server.
 struct Chaos {
     /// The chaos lasts at least this long…
     lasts: Duration,
     /// …and until this many IDs were received…
     ids: u64,
-    /// …and the database has failed this often: each kind of fault at least twice.
+    /// …and the server has failed this often: each kind of fault at least twice.
     faults: usize,
     /// The daemons have leased at least this many ranges by then.
     leases: usize,
@@ -41,37 +41,37 @@ fn pause(most_ms: u64) {
     std::thread::sleep(Duration::from_millis(fastrand::u64(..most_ms)));
 }
 
-/// Makes the database fail once, while daemons end and start.
-fn fail(database: &Database, fault: usize, fleet: &mut Fleet) {
+/// Makes the server fail once, while daemons end and start.
+fn fail(server: &StoreServer, fault: usize, fleet: &mut Fleet) {
     match fault % 3 {
-        0 => database.kill(),
-        1 => database.stop(),
-        _ => database.freeze(),
+        0 => server.kill(),
+        1 => server.stop(),
+        _ => server.freeze(),
     }
     for _ in 0..2 {
         pause(500);
         fleet.disturb();
     }
     if fault % 3 < 2 {
-        database.start_again();
+        server.start_again();
     } else {
         // Sometimes longer than a lease may take, sometimes not.
         pause(2000);
-        database.thaw();
+        server.thaw();
     }
 }
 
-fn a_fleet_gives_no_id_twice(kind: Kind) {
+fn a_fleet_gives_no_id_twice(kind: StoreServerKind) {
     let chaos = short_or_long(SHORT, LONG);
-    let database = Database::start(kind);
-    database.create_table();
-    database.insert_tag("orders", 1, 1000);
-    database.insert_tag("busy", 1, 10);
+    let server = StoreServer::start(kind);
+    server.create_table();
+    server.insert_tag("orders", 1, 1000);
+    server.insert_tag("busy", 1, 10);
     let seen = UniqueIds::default();
     // A low limit on the step, since it would grow until there are hardly any leases. A short grace
     // period, since a daemon that stops during an outage waits for its clients until that is over.
     let settings = [("SEGMENT_MAX_STEP", "5000"), ("SHUTDOWN_GRACE", "1s")];
-    let mut fleet = Fleet::start(DAEMONS, &database, &settings, &["orders", "busy"], &seen);
+    let mut fleet = Fleet::start(DAEMONS, &server, &settings, &["orders", "busy"], &seen);
     let began = Instant::now();
     let mut faults = 0;
     while began.elapsed() < chaos.lasts || seen.total() < chaos.ids || faults < chaos.faults {
@@ -80,7 +80,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
             fleet.disturb();
             pause(300);
         }
-        fail(&database, faults, &mut fleet);
+        fail(&server, faults, &mut fleet);
         faults += 1;
         if faults % FAULTS_ON_END == 0 {
             fleet.recover();
@@ -98,7 +98,7 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     }
     println!(
         "{kind:?}: {} IDs received ({} of the busy tag) in {:.0?}, {} leases logged, {kills} daemons \
-         killed, {stops} stopped, {faults} faults of the database; failed calls, which were repeated: \
+         killed, {stops} stopped, {faults} faults of the server; failed calls, which were repeated: \
          {:?} of hasty clients, {:?} of patient ones",
         seen.total(),
         seen.count("busy"),
@@ -109,11 +109,11 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
     );
     for tag in ["orders", "busy"] {
         let highest = seen.highest(tag).max(leased.highest(tag)).unwrap();
-        assert!(highest < database.max_id(tag).cast_unsigned(), "{tag}: {highest}");
+        assert!(highest < server.max_id(tag).cast_unsigned(), "{tag}: {highest}");
     }
     assert!(failures.patient.is_empty(), "{:?}", failures.patient);
     assert!(leases.len() > chaos.leases, "{} leases", leases.len());
-    // The database is durable, so it loses no write when it is killed.
+    // The server is durable, so it loses no write when it is killed.
     for ended in ended {
         assert_eq!(ended.count("went backwards"), 0, "{ended}");
     }
@@ -121,10 +121,15 @@ fn a_fleet_gives_no_id_twice(kind: Kind) {
 
 #[test]
 fn a_fleet_on_mariadb_gives_no_id_twice_whatever_is_killed() {
-    a_fleet_gives_no_id_twice(Kind::MariaDb);
+    a_fleet_gives_no_id_twice(StoreServerKind::MARIADB);
 }
 
 #[test]
 fn a_fleet_on_postgres_gives_no_id_twice_whatever_is_killed() {
-    a_fleet_gives_no_id_twice(Kind::Postgres);
+    a_fleet_gives_no_id_twice(StoreServerKind::POSTGRES);
+}
+
+#[test]
+fn a_fleet_on_redis_gives_no_id_twice_whatever_is_killed() {
+    a_fleet_gives_no_id_twice(StoreServerKind::Redis);
 }

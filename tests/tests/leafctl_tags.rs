@@ -10,7 +10,7 @@ use leafd_tests::binaries::program;
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::other_user::open_to_all;
 use leafd_tests::stores::{TestStore, wait_until};
-use leafd_tests::{Terminal, on_every_server, on_every_store};
+use leafd_tests::{Terminal, on_every_sql_server, on_every_store};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -19,7 +19,7 @@ on_every_store! {
     a_benchmark_deletes_the_tags_that_it_made_and_no_others,
 }
 
-on_every_server! {
+on_every_sql_server! {
     where_tags_cannot_be_deleted_a_benchmark_says_which_remain,
 }
 
@@ -32,8 +32,8 @@ fn start(store: &TestStore, folder: &Path) -> Daemon {
         return home.start();
     }
     store.create_table();
-    store.database().grant_deleting();
-    home.with_database(store.database()).start()
+    store.server().grant_deleting();
+    home.with_store(store.server()).start()
 }
 
 fn tags(daemon: &Daemon) -> Vec<String> {

@@ -6,16 +6,17 @@ use leaf_client::{Error, TagStatus, blocking};
 use leafd::store::NewTag;
 use leafd_tests::daemon::Home;
 use leafd_tests::database::{Database, Kind};
+use leafd_tests::store_server::StoreServerKind;
 use leafd_tests::stores::{TestStore, run, tag};
 use leafd_tests::watch::peak_mib;
-use leafd_tests::{on_every_server, on_every_store};
+use leafd_tests::{on_every_sql_server, on_every_store};
 
 on_every_store! {
     pages_are_in_byte_order_and_complete_whatever_their_size,
     looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one,
 }
 
-on_every_server! {
+on_every_sql_server! {
     pages_are_in_byte_order_and_complete_in_a_table_with_another_order,
 }
 
@@ -66,7 +67,7 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Te
     for name in names.iter().rev() {
         bench.insert(name, "1", "10");
     }
-    if bench.kind() == Some(Kind::MariaDb) {
+    if bench.kind() == Some(StoreServerKind::MARIADB) {
         // This collation equates the two names.
         assert!(
             bench

@@ -3,19 +3,22 @@
 
 use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, Row, StoreError};
-use leafd_tests::on_every_store;
 use leafd_tests::stores::{ASK, TestStore, run, span, tag};
+use leafd_tests::{on_every_sql_store, on_every_store};
 
 on_every_store! {
     a_lease_follows_leafs_convention,
     a_lease_is_as_large_as_asked_and_never_smaller_than_the_step,
     a_row_below_the_high_water_mark_is_moved_forward_and_the_lease_says_from_where,
-    a_lease_changes_the_time_of_its_row_and_nothing_else,
     a_tag_is_made_once_and_shown_as_it_was_made,
     raising_a_row_only_moves_it_forward,
     a_changed_step_applies_to_the_next_lease,
     a_missing_tag_has_an_error_of_its_own_and_the_handle_keeps_working,
     an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it,
+}
+
+on_every_sql_store! {
+    a_lease_changes_the_time_of_its_row_and_nothing_else,
     a_value_of_another_type_is_reported_and_does_not_hide_the_other_rows,
     a_value_that_does_not_fit_its_column_affects_only_its_row,
 }
@@ -80,7 +83,7 @@ fn a_row_below_the_high_water_mark_is_moved_forward_and_the_lease_says_from_wher
         assert_eq!(bench.max_id("orders"), start + 10);
     }
     // A backup is restored.
-    bench.sql("UPDATE leaf_alloc SET max_id = 1");
+    bench.set_max_id("orders", "1");
     let leased = lease(5030);
     assert_eq!((span(&leased), leased.moved_from), ((5030, 5040), Some(1)));
 }
@@ -131,7 +134,7 @@ fn a_tag_is_made_once_and_shown_as_it_was_made(bench: &TestStore) {
     assert_eq!(listed, [orders, users]);
     assert_eq!(span(&run(store.lease(&tag("users"), ASK)).unwrap()), (1_000_000, 1_000_007));
     // An operator takes it out and puts it back.
-    bench.sql("DELETE FROM leaf_alloc WHERE biz_tag = 'orders'");
+    bench.remove("orders");
     assert_eq!(run(store.show(&tag("orders"))), Err(StoreError::NoSuchTag));
     run(store.create(&tag("orders"), NewTag::new(3, 4, ""))).unwrap();
     assert_eq!(run(store.show(&tag("orders"))).unwrap(), row("orders", 3, 4, ""));
@@ -151,7 +154,10 @@ fn raising_a_row_only_moves_it_forward(bench: &TestStore) {
     // An invalid value is not silently repaired: a lease reports it.
     assert_eq!(run(store.raise(&tag("negative"), 30)).unwrap(), None);
     let refused = run(store.lease(&tag("negative"), ASK));
-    assert!(matches!(&refused, Err(StoreError::BadRow(why)) if why.contains("-5")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(StoreError::BadRow(why)) if why.contains(&bench.shown(-5))),
+        "{refused:?}"
+    );
     assert_eq!(run(store.raise(&tag("orders"), i64::MAX.unsigned_abs())).unwrap(), Some(101));
     assert_eq!(bench.max_id("orders"), i64::MAX.unsigned_abs());
 }
@@ -198,25 +204,24 @@ fn an_absurd_row_is_reported_and_left_alone_until_an_operator_repairs_it(bench: 
     bench.insert("good", "1", "10");
     bench.insert("bad", "1", "10");
     let store = bench.open();
-    for (max_id, step, named) in [
-        ("-1", "10", "-1"),
-        ("-9223372036854775808", "10", "-9223372036854775808"),
-        ("9223372036854775807", "10", "9223372036854775807"),
-        ("9223372036854775800", "10", "9223372036854775800"),
-        ("1", "0", "step is 0"),
-        ("1", "-7", "-7"),
-    ] {
-        bench.sql(&format!(
-            "UPDATE leaf_alloc SET max_id = {max_id}, step = {step} WHERE biz_tag = 'bad'"
-        ));
+    for (max_id, step) in
+        [(-1, 10), (i64::MIN, 10), (i64::MAX, 10), (i64::MAX - 7, 10), (1, 0), (1, -7)]
+    {
+        bench.update("bad", &max_id.to_string(), &step.to_string());
         let before = bench.row("bad");
         let error = run(store.lease(&tag("bad"), ASK)).unwrap_err();
-        assert!(matches!(&error, StoreError::BadRow(why) if why.contains(named)), "{error}");
+        let named = match step {
+            10 => bench.shown(max_id),
+            0 if bench.is_redis() => "the step is \"0\"".to_owned(),
+            0 => "step is 0".to_owned(),
+            step => step.to_string(),
+        };
+        assert!(matches!(&error, StoreError::BadRow(why) if why.contains(&named)), "{error}");
         assert_eq!(bench.row("bad"), before);
         assert_eq!(run(store.page("", 1000)).unwrap().len(), 2);
         run(store.lease(&tag("good"), ASK)).unwrap();
     }
-    bench.sql("UPDATE leaf_alloc SET max_id = 5000, step = 10 WHERE biz_tag = 'bad'");
+    bench.update("bad", "5000", "10");
     assert_eq!(span(&run(store.lease(&tag("bad"), ASK)).unwrap()), (5000, 5010));
 }
 

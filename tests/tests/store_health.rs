@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use leafd_tests::caller::{Caller, store_error, wait_until};
 use leafd_tests::daemon::Home;
-use leafd_tests::database::Kind;
-use leafd_tests::{Daemon, Database, UniqueIds, on_every_database};
+use leafd_tests::store_server::StoreServerKind;
+use leafd_tests::{Daemon, StoreServer, UniqueIds, on_every_store_server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-on_every_database! {
+on_every_store_server! {
     an_outage_that_no_request_meets_is_noticed_and_so_is_its_end,
 }
 
-type Fault = (&'static str, fn(&Database), fn(&Database));
+type Fault = (&'static str, fn(&StoreServer), fn(&StoreServer));
 
 /// The exit code and the output of a readiness probe.
 fn readiness(home: &Home) -> (Option<i32>, String) {
@@ -24,33 +24,31 @@ fn readiness(home: &Home) -> (Option<i32>, String) {
     (code, out)
 }
 
-fn an_outage_that_no_request_meets_is_noticed_and_so_is_its_end(kind: Kind) {
-    let database = Database::start(kind);
-    database.create_table();
-    database.insert_tag("orders", 1, 1000);
+fn an_outage_that_no_request_meets_is_noticed_and_so_is_its_end(kind: StoreServerKind) {
+    let server = StoreServer::start_with_tag(kind, "orders", 1000);
     let folder = tempfile::tempdir().unwrap();
-    let home = Home::new(folder.path()).with_database(&database);
+    let home = Home::new(folder.path()).with_store(&server);
     let daemon = home.start();
     Caller::of(&daemon, "orders", &UniqueIds::default()).gets(1);
-    let max_id = database.max_id("orders");
+    let max_id = server.max_id("orders");
     let faults: [Fault; 2] = [
-        ("killed", Database::kill, Database::start_again),
-        ("frozen", Database::freeze, Database::thaw),
+        ("killed", StoreServer::kill, StoreServer::start_again),
+        ("frozen", StoreServer::freeze, StoreServer::thaw),
     ];
     for (what, begin, end) in faults {
         let began = std::time::Instant::now();
-        begin(&database);
+        begin(&server);
         wait_until(&home, "the status reports the outage", || !store_error(&home).is_empty());
         println!("{what}: known after {:.1?}", began.elapsed());
         let (code, ready) = readiness(&home);
         assert_eq!(code, Some(0), "memory still serves requests");
         assert!(ready.starts_with("leafd is ready, from memory: the store fails: "), "{ready}");
-        end(&database);
+        end(&server);
         let began = std::time::Instant::now();
         wait_until(&home, "the status reports its end", || store_error(&home).is_empty());
         println!("{what}: works again after {:.1?}", began.elapsed());
         assert_eq!(readiness(&home), (Some(0), "leafd is ready\n".to_owned()));
-        assert_eq!(database.max_id("orders"), max_id, "the probes leased nothing");
+        assert_eq!(server.max_id("orders"), max_id, "the probes leased nothing");
     }
     let ended = daemon.stop();
     for line in ["the store fails", "the store works again"] {

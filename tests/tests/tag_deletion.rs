@@ -9,12 +9,15 @@ use leaf_client::{Error, TagStatus};
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::Session;
 use leafd_tests::stores::{TestStore, wait_until};
-use leafd_tests::{UniqueIds, on_every_server, on_every_store};
+use leafd_tests::{UniqueIds, on_every_server, on_every_sql_store, on_every_store};
 
 on_every_store! {
     a_deleted_tag_stays_deleted_over_kills_and_restarts_of_its_host,
     a_tag_that_was_deleted_while_its_host_was_down_is_not_made_again_by_its_start,
     a_request_makes_a_deleted_tag_again_only_where_requests_make_tags,
+}
+
+on_every_sql_store! {
     without_room_to_remember_deleted_tags_leafctl_deletes_nothing_and_names_the_remedy,
 }
 
@@ -32,14 +35,14 @@ fn home(store: &TestStore, folder: &Path, auto_create: bool) -> Home {
         .with("SEGMENT_UNKNOWN_FOR", "0s");
     match store.kind() {
         None => home,
-        Some(_) => home.with_database(store.database()),
+        Some(_) => home.with_store(store.server()),
     }
 }
 
 fn ready(store: &TestStore) {
     if store.kind().is_some() {
         store.create_table();
-        store.database().grant_deleting();
+        store.server().grant_deleting();
     }
 }
 
@@ -51,7 +54,7 @@ fn rows(store: &TestStore, home: &Home, tag: &str) -> usize {
             let url = format!("sqlite:{}", home.database().display());
             Session::open(&url).unwrap().query(&statement).len()
         }
-        Some(_) => store.query(&statement).len(),
+        Some(_) => usize::from(store.has(tag)),
     }
 }
 
@@ -110,10 +113,9 @@ fn a_tag_that_was_deleted_while_its_host_was_down_is_not_made_again_by_its_start
     daemon.client().next_many("typo", 3).unwrap();
     // The journal keeps what is left of the range.
     daemon.kill();
-    let delete = "DELETE FROM leaf_alloc WHERE biz_tag = 'typo'";
     match store.kind() {
-        None => home.sql(delete),
-        Some(_) => store.sql(delete),
+        None => home.sql("DELETE FROM leaf_alloc WHERE biz_tag = 'typo'"),
+        Some(_) => store.remove("typo"),
     }
     settle(home.start(), "typo");
     assert_eq!(rows(store, &home, "typo"), 0, "{}", home.log());

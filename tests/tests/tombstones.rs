@@ -7,9 +7,9 @@ use leaf_client::{Error, TagStatus};
 use leafd::store::LeaseAsk;
 use leafd::store::{NewTag, ServerKind, Store, StoreError};
 use leafd_tests::daemon::{Daemon, Home};
-use leafd_tests::database::{Database, Kind};
+use leafd_tests::store_server::StoreServerKind;
 use leafd_tests::stores::{ASK, TestStore, run, span, spawn, tag};
-use leafd_tests::{UniqueIds, on_every_server, on_every_store};
+use leafd_tests::{StoreServer, UniqueIds, on_every_server, on_every_sql_server, on_every_store};
 
 on_every_store! {
     a_tag_created_again_begins_where_the_deleted_one_ended,
@@ -20,6 +20,11 @@ on_every_store! {
 }
 
 on_every_server! {
+    a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again,
+    a_host_creates_a_tag_again_above_what_it_saw_even_if_the_row_was_deleted_by_hand,
+}
+
+on_every_sql_server! {
     without_the_tombstone_table_tags_can_be_created_and_not_deleted,
     without_the_rights_tags_cannot_be_deleted_and_the_store_is_not_down,
 }
@@ -28,7 +33,7 @@ on_every_server! {
 fn ready(bench: &TestStore) {
     bench.create_table();
     if bench.kind().is_some() {
-        bench.database().grant_deleting();
+        bench.server().grant_deleting();
     }
 }
 
@@ -66,7 +71,7 @@ fn a_tombstone_only_rises_and_belongs_to_one_name(bench: &TestStore) {
     // This host has seen more than the row says.
     assert_eq!(run(store.delete(&tag("orders"), 700)).unwrap().tombstone, 700);
     assert_eq!(make(&store, "orders", 1), 700);
-    bench.sql("UPDATE leaf_alloc SET max_id = 5 WHERE biz_tag = 'orders'");
+    bench.set_max_id("orders", "5");
     assert_eq!(run(store.delete(&tag("orders"), 0)).unwrap().tombstone, 700);
     for name in ["Orders", "orders "] {
         assert_eq!(run(store.delete(&tag(name), 0)).unwrap().tombstone, 1, "{name:?}");
@@ -96,8 +101,8 @@ fn a_row_that_does_not_show_what_was_issued_is_not_deleted(bench: &TestStore) {
     let Err(StoreError::BadRow(why)) = run(store.delete(&tag("orders"), 0)) else {
         panic!("the tag was deleted")
     };
-    assert!(why.contains("-5"), "{why}");
-    bench.sql("UPDATE leaf_alloc SET max_id = 500");
+    assert!(why.contains(&bench.shown(-5)), "{why}");
+    bench.set_max_id("orders", "500");
     assert_eq!(run(store.delete(&tag("orders"), 0)).unwrap().tombstone, 500);
 }
 
@@ -189,10 +194,10 @@ struct OwnHost {
     _folder: tempfile::TempDir,
 }
 
-fn host(database: &Database, auto_create: &str) -> OwnHost {
+fn host(server: &StoreServer, auto_create: &str) -> OwnHost {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path())
-        .with_database(database)
+        .with_store(server)
         .with("SEGMENT_AUTO_CREATE", auto_create)
         .with("SEGMENT_UNKNOWN_FOR", "0s");
     OwnHost { daemon: home.start(), home, _folder: folder }
@@ -205,12 +210,11 @@ fn refusal(outcome: Result<TagStatus, Error>) -> (ErrorCode, String) {
     }
 }
 
-#[test]
-fn a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again() {
-    let database = Database::shared(Kind::MariaDb).fresh();
-    database.create_table();
-    database.grant_deleting();
-    let (one, other) = (host(&database, "false"), host(&database, "false"));
+fn a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again(bench: &TestStore) {
+    bench.create_table();
+    let server = bench.server();
+    server.grant_deleting();
+    let (one, other) = (host(server, "false"), host(server, "false"));
     let mut client = one.daemon.client();
     client.tag_create("again", 1000, 1, "").unwrap();
     let seen = UniqueIds::default();
@@ -220,23 +224,24 @@ fn a_host_that_never_saw_a_deleted_tag_repeats_no_id_when_it_creates_it_again() 
     assert_eq!(refusal(client.tag_show("again")).0, ErrorCode::UnknownTag);
     let made = other.daemon.client().tag_create("again", 1000, 1, "").unwrap();
     // The answer has the value in the row.
-    assert_eq!((made.max_id, database.max_id("again")), (ends, ends.cast_signed()));
+    assert_eq!((made.max_id, server.max_id("again")), (ends, ends.cast_signed()));
     seen.add("again", &other.daemon.client().next_many("again", 1500).unwrap());
     seen.add("again", &client.next_many("again", 1500).unwrap());
 }
 
-#[test]
-fn a_host_creates_a_tag_again_above_what_it_saw_even_if_the_row_was_deleted_by_hand() {
-    let database = Database::shared(Kind::MariaDb).fresh();
-    database.create_table();
-    let (one, other) = (host(&database, "false"), host(&database, "false"));
+fn a_host_creates_a_tag_again_above_what_it_saw_even_if_the_row_was_deleted_by_hand(
+    bench: &TestStore,
+) {
+    bench.create_table();
+    let server = bench.server();
+    let (one, other) = (host(server, "false"), host(server, "false"));
     let mut client = one.daemon.client();
     client.tag_create("again", 1000, 1, "").unwrap();
     let seen = UniqueIds::default();
     seen.add("again", &client.next_many("again", 3).unwrap());
-    database.sql("DELETE FROM leaf_alloc");
+    server.delete_tag("again");
     let made = client.tag_create("again", 1000, 1, "").unwrap();
-    assert_eq!(made.max_id.cast_signed(), database.max_id("again"));
+    assert_eq!(made.max_id.cast_signed(), server.max_id("again"));
     assert!(made.max_id >= 1001, "{}", made.max_id);
     seen.add("again", &other.daemon.client().next_many("again", 3).unwrap());
     seen.add("again", &client.next_many("again", 3).unwrap());
@@ -244,15 +249,15 @@ fn a_host_creates_a_tag_again_above_what_it_saw_even_if_the_row_was_deleted_by_h
 
 #[test]
 fn a_tag_made_on_first_use_begins_above_its_tombstone_and_a_missing_tombstone_table_is_logged() {
-    let database = Database::shared(Kind::Postgres).fresh();
-    database.create_table();
-    database.grant_deleting();
-    let (one, other) = (host(&database, "true"), host(&database, "true"));
+    let server = StoreServer::fresh(StoreServerKind::POSTGRES);
+    server.create_table();
+    server.grant_deleting();
+    let (one, other) = (host(&server, "true"), host(&server, "true"));
     let seen = UniqueIds::default();
     seen.add("again", &one.daemon.client().next_many("again", 3).unwrap());
     one.daemon.client().tag_delete("again").unwrap();
     seen.add("again", &other.daemon.client().next_many("again", 3).unwrap());
-    database.sql("DROP TABLE leafd_tombstone");
+    server.sql().sql("DROP TABLE leafd_tombstone");
     let mut client = other.daemon.client();
     client.next("users").unwrap();
     other.home.log().wait_for("without the table leafd_tombstone");

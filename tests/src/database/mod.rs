@@ -235,6 +235,23 @@ impl Database {
         value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no tag {tag}"))
     }
 
+    /// The settings of a daemon that reaches the database at one of its URLs: names without leafd's prefix,
+    /// and values.
+    #[must_use]
+    pub fn settings(&self, url: &str) -> Vec<(&'static str, String)> {
+        let kind = match self.kind {
+            Kind::MariaDb => "mysql",
+            Kind::Postgres => "postgres",
+        };
+        vec![("STORE_KIND", kind.to_owned()), ("STORE_URL", url.to_owned())]
+    }
+
+    /// A string literal for a statement.
+    #[must_use]
+    pub fn quote(&self, text: &str) -> String {
+        self.server.product().quote(text)
+    }
+
     /// Revokes all rights on the table from the user `leaf`, also for open connections. The user may
     /// still connect.
     pub fn revoke(&self) {
@@ -249,6 +266,13 @@ impl Database {
     /// Restores the rights of the user `leaf` on the table.
     pub fn grant(&self) {
         self.sql("GRANT SELECT, INSERT, UPDATE ON leaf_alloc TO leaf");
+    }
+
+    /// Gives the database an identity.
+    pub fn identify(&self) {
+        self.sql("CREATE TABLE leafd_identity (only_row int PRIMARY KEY, identity char(32))");
+        self.sql("GRANT SELECT ON leafd_identity TO leaf");
+        self.sql("INSERT INTO leafd_identity VALUES (1, '00000000000000000000000000000001')");
     }
 
     /// Grants the user `leaf` the rights that deleting tags needs.

@@ -3,6 +3,7 @@
 use leafd::store::ServerKind;
 
 use super::{Place, TestStore};
+use crate::store_server::StoreServer;
 
 impl TestStore {
     /// The number of leafd's connections to the server. For an embedded store, 1 if this process has the
@@ -18,6 +19,9 @@ impl TestStore {
     /// The server's IDs of leafd's connections.
     #[must_use]
     pub fn sessions(&self) -> Vec<String> {
+        if let Some(redis) = self.as_redis() {
+            return redis.sessions();
+        }
         let sessions = self.by_kind(
             "",
             "SELECT id FROM information_schema.processlist WHERE user = 'leaf' AND db",
@@ -25,6 +29,20 @@ impl TestStore {
         );
         let rows = self.query(&format!("{sessions} = '{}'", self.database().name()));
         rows.into_iter().flatten().flatten().collect()
+    }
+
+    /// Ends one of leafd's connections at the server.
+    pub fn end_session(&self, session: &str) {
+        match self.server() {
+            StoreServer::Sql(_) => drop(self.query(&self.by_kind(
+                String::new(),
+                format!("KILL {session}"),
+                format!("SELECT pg_terminate_backend({session})"),
+            ))),
+            StoreServer::Redis(redis) => {
+                redis.run(&["CLIENT", "KILL", "ID", session]);
+            }
+        }
     }
 
     /// How many of leafd's connections wait for a lock.
