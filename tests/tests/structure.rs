@@ -8,7 +8,7 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::structure::Structure;
 
 /// From the top floor down. Rooms on one floor do not use each other.
-const FLOORS: [&[&str]; 14] = [
+const FLOORS: [&[&str]; 15] = [
     &["cli"],
     &["app"],
     &["manager"],
@@ -20,6 +20,7 @@ const FLOORS: [&[&str]; 14] = [
     &["log", "audit"],
     &["config", "readiness"],
     &["store"],
+    &["tls"],
     &["state", "input"],
     &["ids", "safety", "supervise", "patience", "environment", "secret", "rfc3339", "actor"],
     &["duration", "backoff", "frame", "lock", "prefetch", "stdout", "tally"],
