@@ -15,7 +15,7 @@ use crate::input;
 
 /// Where the certificates are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
+pub(crate) struct TlsFiles {
     /// The section of the configuration that names them, for errors.
     pub(crate) section: &'static str,
     pub(crate) ca: Option<PathBuf>,

@@ -253,18 +253,25 @@ pub(crate) fn do_not_wait_for_readers() {
 
 fn complain(text: &str) {
     let text = format!("{text}\n");
-    // If even stderr is closed, the exit status still says it.
-    let write = move || drop(io::stderr().write_all(text.as_bytes()));
     if WAITS.load(Ordering::Relaxed) {
-        return write();
+        // If even stderr is closed, the exit status still says it.
+        let _ = io::stderr().write_all(text.as_bytes());
+    } else {
+        write_in_time(text);
     }
+}
+
+/// Writes a text to stderr, unless nobody reads it in time.
+pub(crate) fn write_in_time(text: String) {
     let (tell, done) = sync_channel(1);
+    let fallback = text.clone();
     let spawned = thread::Builder::new().spawn(move || {
-        write();
+        let _ = io::stderr().write_all(text.as_bytes());
         let _ = tell.send(());
     });
-    if spawned.is_ok() {
-        let _ = done.recv_timeout(PATIENCE);
+    match spawned {
+        Ok(_) => drop(done.recv_timeout(PATIENCE)),
+        Err(_) => drop(io::stderr().write_all(fallback.as_bytes())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use leaf_client::wire::DaemonStatus;
 
-use crate::config::{Config, RegistryKind};
+use crate::config::{Config, RegistryKind, StoreKind};
 use crate::doctor::facts::{ConfigurationFacts, DaemonFacts, Facts, SocketFacts};
 use crate::doctor::finding::{Check, Finding};
 
@@ -121,7 +121,12 @@ fn differences(config: &Config, status: &DaemonStatus) -> Vec<String> {
     }
     if let Some(here) = config.store_location().ok().and_then(|location| location.shown()) {
         if !status.segments.store.starts_with(&here) {
-            compare("the store", &status.segments.store, &here);
+            let is_redis = config.store.kind == StoreKind::Redis;
+            compare(
+                if is_redis { "redis.servers" } else { "store.url" },
+                &status.segments.store,
+                &here,
+            );
         }
     } else if !status.segments.store.starts_with("sqlite ") {
         compare("store.kind", &status.segments.store, "sqlite");

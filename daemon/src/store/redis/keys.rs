@@ -30,7 +30,7 @@ impl KeyPattern {
     pub fn new(pattern: &str, own: &str) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("{pattern:?} {what}"));
         let Some((before, after)) = pattern.split_once(TAG) else {
-            return wrong("has no {tag}; write the counters' keys like \"id:{tag}\"");
+            return wrong("has no {tag}; write it like \"id:{tag}\"");
         };
         if after.contains(TAG) {
             return wrong("has {tag} twice");

@@ -14,6 +14,7 @@ use super::place::RedisServer;
 use super::scripts::identify;
 use super::server::{Durability, ServerInfo};
 use super::{RedisStore, sentinel};
+use crate::environment::Environment;
 use crate::lock::lock;
 use crate::state::database::DatabaseIdentity;
 use crate::store::DatabaseGuard;
@@ -53,6 +54,10 @@ impl Links {
         // The files may change later, but a mistake should be found now.
         this.tls()?;
         Ok(this)
+    }
+
+    pub(super) const fn environment(&self) -> &Environment {
+        &self.store.environment
     }
 
     pub(super) const fn guard(&self) -> &Arc<DatabaseGuard> {

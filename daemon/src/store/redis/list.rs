@@ -1,9 +1,11 @@
 //! Reading counters: one, those of some tags for the refresh, and pages of all for lists.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
+use tokio::time::Instant;
 
 use super::{LONG_READ, Redis};
 use crate::ids::BizTag;
@@ -13,9 +15,12 @@ use crate::store::{FIND_AT_ONCE, Number, Row, StoreError};
 /// How many keys one step of `SCAN` looks at.
 const SCAN_AT_ONCE: u32 = 1000;
 
-/// The tags that the last search found, in byte order: a list asks for one page after the other.
+/// For how long a search serves: a list asks for one page after the other.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
+
+/// The tags that the last search found, in byte order, and when that was.
 #[derive(Default)]
-pub(super) struct KnownKeys(Mutex<Arc<Vec<BizTag>>>);
+pub(super) struct KnownKeys(Mutex<Option<(Instant, Arc<Vec<BizTag>>)>>);
 
 /// A counter as Redis has it.
 pub(super) struct RawCounter {
@@ -110,9 +115,13 @@ impl Redis {
 
     pub(super) async fn page_of(&self, after: &str, limit: usize) -> Result<Vec<Row>, StoreError> {
         // Redis has no order of keys, so every page but the first is cut from one search.
-        let known =
-            if after.is_empty() { Arc::default() } else { Arc::clone(&lock(&self.known.0)) };
-        let known = if known.is_empty() { self.search().await? } else { known };
+        let environment = self.links.environment();
+        let is_usable = |at: Instant| !after.is_empty() && environment.since(at) < KNOWN_FOR;
+        let known = lock(&self.known.0).clone().filter(|(at, _)| is_usable(*at));
+        let known = match known {
+            Some((_, tags)) => tags,
+            None => self.search().await?,
+        };
         let start = known.partition_point(|tag| tag.as_str() <= after);
         let mut rows: Vec<Row> = Vec::new();
         for part in known.get(start..).unwrap_or_default().chunks(FIND_AT_ONCE) {
@@ -159,7 +168,7 @@ impl Redis {
             ))
         })?;
         let tags = Arc::new(tags.map_err(|error| self.failed(&error))?);
-        *lock(&self.known.0) = Arc::clone(&tags);
+        *lock(&self.known.0) = Some((self.links.environment().now(), Arc::clone(&tags)));
         Ok(tags)
     }
 }

@@ -40,7 +40,7 @@ pub struct RedisPlace {
     /// The user of the Sentinels.
     pub sentinel_user: Option<String>,
     /// How connections are encrypted, the Sentinels' as well; none if they are not.
-    pub tls: Option<TlsFiles>,
+    pub(crate) tls: Option<TlsFiles>,
     /// The counters' keys.
     pub keys: KeyPattern,
     /// How many times what a minute took a counter skips after a restart or a failover.

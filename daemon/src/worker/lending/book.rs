@@ -26,8 +26,8 @@ const MOST_AHEAD_MS: u64 = 10_000;
 /// How long a borrower waits for a worker ID that this host has, rather than claim another one (ms).
 const WORTH_WAITING_MS: u64 = 10_000;
 
-/// How long a worker ID that was returned to a leafd which has restarted meanwhile waits for another
-/// borrower of the same claim, which tells of itself every 3 s (ms).
+/// How long a worker ID of which a borrower has told a leafd that has restarted goes to no other one: a later
+/// borrower of the same claim tells of itself every 3 s (ms).
 const RESERVED_MS: u64 = 10_000;
 
 /// How long the borrower of a lost connection has to connect again, if it has no cgroup to look at (ms).
@@ -83,9 +83,7 @@ struct Claim {
     ceiling_ms: u64,
     /// From when on the present borrower may use it, as its first answer said.
     from_ms: u64,
-    /// A borrower has told of it: what happened before is unknown.
-    is_resumed: bool,
-    /// Until then it goes to no other borrower (ms since the boot).
+    /// Until then it goes to nobody else, here or elsewhere (ms since the boot).
     reserved_until_ms: u64,
     tenant: Tenant,
 }
@@ -111,7 +109,6 @@ impl Claim {
             is_cut_off: false,
             ceiling_ms: 0,
             from_ms: 0,
-            is_resumed: false,
             reserved_until_ms: 0,
             tenant,
         }
@@ -187,7 +184,9 @@ impl LoanBook {
                     }
                     let name = begin(held.as_ref())?;
                     let mut claim = Claim::new(account, Tenant::Nobody { since_ms: now.boot_ms });
-                    claim.is_resumed = held.is_some();
+                    if held.is_some() {
+                        claim.reserved_until_ms = now.boot_ms.saturating_add(RESERVED_MS);
+                    }
                     self.claims.insert(name.clone(), claim);
                     name
                 }
@@ -232,7 +231,7 @@ impl LoanBook {
                     borrowing.lent = Some(terms.worker);
                 }
                 if is_new {
-                    (claim.from_ms, claim.is_resumed) = (terms.start_ms, false);
+                    claim.from_ms = terms.start_ms;
                 }
                 claim.see(now);
                 BorrowAnswer::Lent(LoanTerms { is_new, ..terms })
@@ -257,12 +256,10 @@ impl LoanBook {
             ClaimState::Ready { start_ms, limit_ms, .. } => (*start_ms, *limit_ms),
         };
         if lent.is_some() {
-            // Nobody can make the next one wait for long, however often.
-            let most_ms = now.clock_ms.saturating_add(MOST_AHEAD_MS);
+            // Nobody can make the next one wait for long, however often. The registry's start shows how far the
+            // clock was if it was set back since.
+            let most_ms = now.clock_ms.max(start_ms).saturating_add(MOST_AHEAD_MS);
             claim.ceiling_ms = claim.ceiling_ms.max(ceiling_ms.min(most_ms));
-        }
-        if claim.is_resumed {
-            claim.reserved_until_ms = now.boot_ms.saturating_add(RESERVED_MS);
         }
         claim.tenant = Tenant::Nobody { since_ms: now.boot_ms };
         let worker = lent.unwrap_or_default();
@@ -387,10 +384,11 @@ impl LoanBook {
     }
 
     /// leafd stops: what nobody uses is given back, and borrowers keep what they have.
-    pub(super) fn stop(&mut self) {
+    pub(super) fn stop(&mut self, now: LendMoment) {
         for claim in self.claims.values_mut() {
             if !matches!(claim.tenant, Tenant::Leaving { .. }) {
-                claim.tenant = Tenant::Leaving { give_back: !claim.is_used() };
+                let is_free = claim.reserved_until_ms <= now.boot_ms;
+                claim.tenant = Tenant::Leaving { give_back: is_free && !claim.is_used() };
             }
         }
     }

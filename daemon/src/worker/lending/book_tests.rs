@@ -155,7 +155,7 @@ fn a_return_counts_that_comes_before_a_leafd_that_restarted_has_its_claim_back()
     assert!(matches!(desk.borrow(at(0), resumed), BorrowAnswer::NotYet(_)));
     desk.give_back(at(10), "a", T + 5000).unwrap();
     desk.begins("c9", 7, at(20));
-    let next = lent(desk.borrow(at(10 + RESERVED_MS), request("b", 2)));
+    let next = lent(desk.borrow(at(RESERVED_MS), request("b", 2)));
     assert_eq!((next.worker, next.start_ms), (7, T + 5000));
 }
 
@@ -171,6 +171,35 @@ fn after_a_restart_a_return_frees_nothing_before_others_can_have_told_of_themsel
     assert_eq!(desk.begun, ["c9", "c1"], "a third one gets another");
     let second = BorrowRequest { held: Some(held(7, "c9")), ..request("b", 2) };
     assert_eq!(lent(desk.borrow(at(3000), second)).worker, 7);
+
+    // Nor does a stop give it to other hosts; but who has told of it long before frees it.
+    let mut desk = Desk::new();
+    let stale = BorrowRequest { held: Some(held(7, "c9")), ..request("a", 1) };
+    desk.borrow(at(0), stale.clone());
+    desk.begins("c9", 7, at(0));
+    desk.give_back(at(10), "a", 0).unwrap();
+    desk.book.stop(at(20));
+    assert!(!desk.book.gives_back("c9"));
+
+    let mut desk = Desk::new();
+    desk.borrow(at(0), stale);
+    desk.begins("c9", 7, at(0));
+    desk.give_back(at(RESERVED_MS), "a", 0).unwrap();
+    assert_eq!(lent(desk.borrow(at(RESERVED_MS), request("d", 3))).worker, 7);
+}
+
+#[test]
+fn what_a_borrower_says_counts_although_the_clock_was_set_back_while_leafd_restarted() {
+    let mut desk = Desk::new();
+    let resumed = BorrowRequest { held: Some(held(7, "c9")), ..request("a", 1) };
+    desk.borrow(at(0), resumed);
+    let (limit_ms, start_ms) = (T + 2 * FENCE, T + 30_000);
+    let begins = ClaimReport::Begins { worker: 7, start_ms, limit_ms, reported_boot_ms: 0 };
+    desk.book.reported("c9", begins);
+    desk.book.reported("c9", ClaimReport::Reported { limit_ms, reported_boot_ms: 0 });
+    desk.give_back(at(10), "a", T + 32_000).unwrap();
+    desk.begins("c9", 7, at(25_000));
+    assert_eq!(lent(desk.borrow(at(25_000), request("b", 2))).start_ms, T + 32_000);
 }
 
 #[test]
@@ -194,7 +223,7 @@ fn a_stop_gives_nothing_back_that_was_given_up() {
     lent(desk.borrow(at(10), request("a", 1)));
     desk.book.disconnected(at(20), 1);
     assert_eq!(desk.book.tick(at(20 + RECONNECT_MS), |_| true), ["c0"]);
-    desk.book.stop();
+    desk.book.stop(at(20 + RECONNECT_MS));
     assert!(!desk.book.gives_back("c0"));
 }
 
@@ -420,7 +449,7 @@ fn a_stop_gives_back_what_nobody_uses_and_leaves_borrowers_theirs() {
         lent(desk.borrow(at(10), request(borrower, 1)));
     }
     desk.give_back(at(20), "a", 0);
-    desk.book.stop();
+    desk.book.stop(at(20));
     assert_eq!([desk.book.gives_back("c0"), desk.book.gives_back("c1")], [true, false]);
 }
 

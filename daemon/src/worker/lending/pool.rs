@@ -177,7 +177,7 @@ impl Pool {
 
     /// Ends all claims: what nobody uses is given back.
     pub(super) fn stop(&self) {
-        self.state.book().stop();
+        self.state.book().stop(self.state.now());
         self.stop.cancel();
     }
 }

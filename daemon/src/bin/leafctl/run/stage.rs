@@ -14,6 +14,7 @@ use nix::unistd::Pid;
 use super::cgroup::MadeCgroup;
 use super::cgroup_path::of_process;
 use super::signals::unblock;
+use crate::exit::write_in_time;
 
 /// The first argument that makes this program a stage.
 const WORD: &str = "__run-stage";
@@ -102,6 +103,6 @@ fn context(what: &str, error: &io::Error) -> io::Error {
 }
 
 fn fail(status: u8, text: &str) -> ExitCode {
-    let _ = io::Write::write_all(&mut io::stderr(), format!("leafctl run: {text}\n").as_bytes());
+    write_in_time(format!("leafctl run: {text}\n"));
     ExitCode::from(status)
 }

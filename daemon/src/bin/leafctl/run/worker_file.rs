@@ -1,6 +1,6 @@
 //! The file that tells the command its worker ID.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,9 @@ use nix::fcntl::OFlag;
 pub(super) struct WorkerFile {
     path: PathBuf,
     /// Open, so that no other file can get its inode.
-    file: File,
+    file: Option<File>,
+    /// Locked while the path is this leafctl's.
+    lock: Option<(PathBuf, File)>,
 }
 
 impl WorkerFile {
@@ -25,10 +27,11 @@ impl WorkerFile {
         let mut name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
         name.push(format!(".{unique}"));
         let temporary = path.with_file_name(name);
+        let mut this = Self { path: path.to_owned(), file: None, lock: lock(path)? };
         let written = Self::write_temporary(&temporary, worker)
-            .and_then(|file| replace(path, &temporary).map(|()| file));
-        let file = written.inspect_err(|_| drop(fs::remove_file(&temporary)))?;
-        Ok(Self { path: path.to_owned(), file })
+            .and_then(|file| fs::rename(&temporary, path).map(|()| file));
+        this.file = Some(written.inspect_err(|_| drop(fs::remove_file(&temporary)))?);
+        Ok(this)
     }
 
     fn write_temporary(path: &Path, worker: u64) -> io::Result<File> {
@@ -36,48 +39,41 @@ impl WorkerFile {
         // The umask may have taken the other users' permission away.
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(format!("{worker}\n").as_bytes())?;
-        // Until leafctl ends, so that no other one takes the path.
-        file.try_lock()?;
         Ok(file)
     }
 
     fn is_own(&self) -> io::Result<bool> {
-        let (own, there) = (self.file.metadata()?, fs::symlink_metadata(&self.path)?);
+        let Some(file) = &self.file else { return Ok(false) };
+        let (own, there) = (file.metadata()?, fs::symlink_metadata(&self.path)?);
         Ok((own.dev(), own.ino()) == (there.dev(), there.ino()))
     }
 }
 
-/// Moves `temporary` to `path`, unless a leafctl that lives has its file there: two commands would read one
-/// worker ID.
-fn replace(path: &Path, temporary: &Path) -> io::Result<()> {
+/// Locks a file beside `path`, which only this user can open: two commands would read one worker ID.
+fn lock(path: &Path) -> io::Result<Option<(PathBuf, File)>> {
+    let mut name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
+    name.push(".lock");
+    let beside = path.with_file_name(name);
     loop {
-        let found = match fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match fs::hard_link(temporary, path) {
-                    Ok(()) => return fs::remove_file(temporary),
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                    // This file system has no links.
-                    Err(_) => return fs::rename(temporary, path),
-                }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let there = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(&beside)?;
+        match there.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let text = "another leafctl run has its worker ID there; give each its own file";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
             }
-            Err(error) => return Err(error),
-            Ok(found) => found,
-        };
-        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-        let there = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
-        let Some(there) = there.ok().filter(|_| found.is_file()) else {
-            // No leafctl of this user has it.
-            return fs::rename(temporary, path);
-        };
-        // Held until the file is replaced, against others that find it now.
-        there.try_lock().map_err(|_| {
-            let text =
-                "another leafctl run has written its worker ID there; give each its own file";
-            io::Error::new(io::ErrorKind::AlreadyExists, text)
-        })?;
-        let (own, now) = (there.metadata()?, fs::symlink_metadata(path));
+            // This file system has no locks.
+            Err(TryLockError::Error(_)) => {
+                let _ = fs::remove_file(&beside);
+                return Ok(None);
+            }
+        }
+        let (own, now) = (there.metadata()?, fs::symlink_metadata(&beside));
+        // Else its last owner has just removed it.
         if now.is_ok_and(|now| (now.dev(), now.ino()) == (own.dev(), own.ino())) {
-            return fs::rename(temporary, path);
+            return Ok(Some((beside, there)));
         }
     }
 }
@@ -86,6 +82,9 @@ impl Drop for WorkerFile {
     fn drop(&mut self) {
         if self.is_own().unwrap_or(false) {
             let _ = fs::remove_file(&self.path);
+        }
+        if let Some((path, _locked)) = self.lock.take() {
+            let _ = fs::remove_file(path);
         }
     }
 }
@@ -112,10 +111,10 @@ mod tests {
         fs::write(&path, "an older one").unwrap();
         let first = WorkerFile::write(&path, 1, "x").unwrap();
         fs::remove_file(&path).unwrap();
-        let second = WorkerFile::write(&path, 2, "y").unwrap();
+        fs::write(&path, "2\n").unwrap();
         drop(first);
         assert_eq!(fs::read_to_string(&path).unwrap(), "2\n");
-        drop(second);
+        drop(WorkerFile::write(&path, 3, "y").unwrap());
         assert!(!path.exists());
     }
 
@@ -127,8 +126,9 @@ mod tests {
         let error = WorkerFile::write(&path, 2, "y").unwrap_err().to_string();
         assert!(error.contains("another leafctl run"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "1\n");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         drop(first);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         // What a killed one has left is replaced.
         fs::write(&path, "1\n").unwrap();
         drop(WorkerFile::write(&path, 3, "z").unwrap());
