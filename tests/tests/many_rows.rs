@@ -9,11 +9,16 @@ use leafd_tests::database::{Database, Kind};
 use leafd_tests::store_server::StoreServerKind;
 use leafd_tests::stores::{TestStore, run, tag};
 use leafd_tests::watch::peak_mib;
-use leafd_tests::{on_every_sql_server, on_every_store};
+use leafd_tests::{on_every_sql_server, on_every_sql_store, on_every_store};
 
 on_every_store! {
     pages_are_in_byte_order_and_complete_whatever_their_size,
     looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one,
+}
+
+// Redis has no order, so a page from the middle comes from the last search.
+on_every_sql_store! {
+    a_page_from_the_middle_has_a_tag_that_others_made_since_the_last_list,
 }
 
 on_every_sql_server! {
@@ -77,6 +82,18 @@ fn pages_are_in_byte_order_and_complete_in_a_table_with_another_order(bench: &Te
         );
     }
     assert_pages(bench, &names);
+}
+
+fn a_page_from_the_middle_has_a_tag_that_others_made_since_the_last_list(bench: &TestStore) {
+    bench.create_table();
+    let store = bench.open();
+    bench.insert("a", "1", "10");
+    assert_eq!(run(store.page("", 10)).unwrap().len(), 1);
+    bench.insert("b", "1", "10");
+    let page = run(store.page("a", 10)).unwrap();
+    assert_eq!(page.iter().map(|row| row.tag.as_str()).collect::<Vec<_>>(), ["b"]);
+    bench.remove("b");
+    assert_eq!(run(store.page("a", 10)).unwrap(), []);
 }
 
 fn looking_up_many_tags_at_once_finds_the_same_rows_as_one_by_one(bench: &TestStore) {

@@ -247,6 +247,8 @@ fn numbers_near_2_to_the_53_and_to_the_63_are_exact() {
         let start = edge - 15 + number * 7;
         assert_eq!(lease(&store, "orders").unwrap(), (start + 1, start + 8));
         assert_eq!(redis.counter("orders"), Some((start + 7).to_string()));
+        let row = run(store.show(&tag("orders"))).unwrap();
+        assert_eq!(row.max_id.get(), Some((start + 8).cast_signed()));
     }
     // A mark above it, a digit less, and a digit more.
     for floor in [edge + 101, edge + 1_000_001, 9_999_999_999_999_999, 10_000_000_000_000_019] {
@@ -797,29 +799,35 @@ fn a_cluster_a_replica_and_a_server_that_evicts_are_refused_with_the_remedy() {
 
 #[test]
 fn a_primary_that_becomes_a_replica_is_left_and_used_again_once_it_is_a_primary() {
-    let (redis, other) = (Redis::start(), Redis::start());
-    redis.insert_tag("orders", 1, 100);
-    let host = Running::on(&redis, &[]);
-    let seen = UniqueIds::default();
-    let orders = host.caller("orders", &seen);
-    orders.gets(500);
-    let left = orders.fills_memory();
-    // The other one begins as a copy, as after a failover.
-    other.follow(redis.port());
-    redis.wait_copied_to(&other);
-    other.promote();
-    redis.follow(other.port());
-    assert_eq!(orders.drain(SOON), left);
-    orders.is_refused(SHORT);
-    wait_until(&host.home, "the status says it", || {
-        let error = store_error(&host.home);
-        error.contains("replica")
-    });
-    redis.promote();
-    wait_until(&host.home, "leases go on", || orders.ask(1, SHORT).is_ok());
-    orders.gets(1000);
-    assert_eq!(store_error(&host.home), "");
-    host.daemon.stop();
+    // A replica may take writes, which nobody else sees.
+    for takes_writes in [false, true] {
+        let (redis, other) = (Redis::start(), Redis::start());
+        if takes_writes {
+            redis.run(&["CONFIG", "SET", "replica-read-only", "no"]);
+        }
+        redis.insert_tag("orders", 1, 100);
+        let host = Running::on(&redis, &[]);
+        let orders = host.caller("orders", &UniqueIds::default());
+        orders.gets(500);
+        let left = orders.fills_memory();
+        // The other one begins as a copy, as after a failover.
+        other.follow(redis.port());
+        redis.wait_copied_to(&other);
+        other.promote();
+        redis.follow(other.port());
+        let counter = redis.counter("orders");
+        assert_eq!(orders.drain(SOON), left);
+        orders.is_refused(SHORT);
+        wait_until(&host.home, "the status says it", || {
+            store_error(&host.home).contains("replica")
+        });
+        assert_eq!(redis.counter("orders"), counter);
+        redis.promote();
+        wait_until(&host.home, "leases go on", || orders.ask(1, SHORT).is_ok());
+        orders.gets(1000);
+        wait_until(&host.home, "the store works", || store_error(&host.home).is_empty());
+        host.daemon.stop();
+    }
 }
 
 #[test]

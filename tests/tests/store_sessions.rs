@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafd::store::{NewTag, StoreError, StoreLimits};
+use leafd::store::{NewTag, Store, StoreError, StoreLimits};
 use leafd_tests::database::Session;
 use leafd_tests::store_server::StoreServerKind;
 use leafd_tests::stores::{ASK, LIMITS, TestStore, run, span, spawn, tag, wait_until};
@@ -351,7 +351,7 @@ fn after_a_restart_of_the_server_the_same_handle_works_again() {
         let mut start = 1;
         let stops: [fn(&StoreServer); 2] = [StoreServer::kill, StoreServer::stop];
         for stop in stops {
-            assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (start, start + 10));
+            start = leases(&bench, &store, start);
             stop(bench.server());
             let error = run(store.lease(&tag("orders"), ASK)).unwrap_err();
             assert!(matches!(error, StoreError::Down(_)), "{kind:?}: {error:?}");
@@ -359,8 +359,15 @@ fn after_a_restart_of_the_server_the_same_handle_works_again() {
             bench.server().start_again();
             // No connection to the old process is left.
             assert_eq!(run(store.probe()), Ok(()), "{kind:?}");
-            start += 10;
         }
-        assert_eq!(span(&run(store.lease(&tag("orders"), ASK)).unwrap()), (start, start + 10));
+        leases(&bench, &store, start);
     }
+}
+
+/// Leases the IDs from `start` on, and returns where they end. Redis skips some after a restart.
+fn leases(bench: &TestStore, store: &Arc<dyn Store>, start: u64) -> u64 {
+    let (first, end) = span(&run(store.lease(&tag("orders"), ASK)).unwrap());
+    assert!(first == start || bench.is_redis() && first > start, "{first}, not {start}");
+    assert_eq!(end, first + 10);
+    end
 }
