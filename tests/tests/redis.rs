@@ -743,6 +743,42 @@ fn sentinels_that_are_down_or_know_nothing_are_named_and_a_majority_of_them_suff
 }
 
 #[test]
+fn a_host_that_reaches_only_one_sentinel_leases_nothing_and_serves_from_memory() {
+    let primary = Redis::start();
+    primary.insert_tag("orders", 1, 1000);
+    let sentinels = Sentinels::start(&primary, 0);
+    let ports = sentinels.servers();
+    let ports = ports.split(',').map(|server| server.rsplit_once(':').unwrap().1.parse().unwrap());
+    let networks: Vec<Proxy> = ports.map(Proxy::to).collect();
+    let servers: Vec<_> =
+        networks.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
+    let servers = servers.join(",");
+    let settings = [("REDIS_SERVERS", servers.as_str()), ("REDIS_SENTINEL", NAME)];
+    let host = Running::on(&primary, &settings);
+    let orders = host.caller("orders", &UniqueIds::default());
+    let faults: [fn(&Proxy); 2] = [Proxy::cut, Proxy::hold];
+    for begin in faults {
+        orders.gets(10);
+        orders.fills_memory();
+        begin(&networks[0]);
+        orders.gets(2000);
+        orders.fills_memory();
+        begin(&networks[1]);
+        // A lease right after the last answer of the Sentinels may still come.
+        wait_until(&host.home, "leases stop", || orders.ask(1000, SHORT).is_err());
+        orders.drain(SOON);
+        let counter = primary.counter("orders");
+        let error = orders.is_refused(Duration::from_secs(5));
+        assert!(error.message.contains(NAME), "{error}");
+        assert_eq!(primary.counter("orders"), counter, "the primary itself can be reached");
+        networks.iter().for_each(Proxy::pass);
+        orders.gets(2000);
+        wait_until(&host.home, "the store works", || store_error(&host.home).is_empty());
+    }
+    host.daemon.stop();
+}
+
+#[test]
 fn sentinels_with_a_password_get_their_own_and_not_the_servers() {
     let primary = Redis::start();
     primary.insert_tag("orders", 1, 10);
