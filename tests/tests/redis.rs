@@ -685,7 +685,7 @@ fn a_sentinel_failover_under_load_gives_no_id_twice_and_every_client_is_served()
         match round % 3 {
             0 => primary.kill(),
             1 => primary.freeze(),
-            _ => sentinels.fail_over(),
+            _ => sentinels.fail_over_from(port),
         }
         faults[round % 3] += 1;
         fleet.disturb();

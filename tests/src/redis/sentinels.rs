@@ -1,7 +1,7 @@
 //! Three Sentinels, which watch a primary and put a replica in its place when it fails.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -11,6 +11,10 @@ use crate::stores::wait_until;
 
 /// How long a primary does not answer before a Sentinel takes it for down.
 const DOWN_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a test waits for a failover. One that did not succeed is tried again after twice the
+/// `failover-timeout`.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// The name of the primary, for `redis.sentinel`.
 pub const NAME: &str = "mymaster";
@@ -60,15 +64,25 @@ impl Sentinels {
         ports.iter().copied().find(|port| ports.iter().filter(|other| *other == port).count() >= 2)
     }
 
-    /// Waits until they have put another server in place of the one at this port.
+    /// Waits until they have put another server in place of the one at this port, which has failed.
     pub fn wait_failover_from(&self, port: u16) {
-        wait_until("the failover", || self.primary().is_some_and(|primary| primary != port));
+        self.wait(port, || {});
     }
 
-    /// Makes them put a replica in the primary's place, although it works.
-    pub fn fail_over(&self) {
-        let failover = || self.0[0].ask(&["SENTINEL", "FAILOVER", NAME]);
-        wait_until("the failover begins", || failover().is_ok());
+    /// Makes them put a replica in place of the primary at this port, although it works.
+    pub fn fail_over_from(&self, port: u16) {
+        // They give up if no replica is good enough at that moment. While one goes on, they refuse another.
+        self.wait(port, || drop(self.0[0].ask(&["SENTINEL", "FAILOVER", NAME])));
+    }
+
+    fn wait(&self, port: u16, mut ask: impl FnMut()) {
+        let began = Instant::now();
+        while self.primary().is_none_or(|primary| primary == port) {
+            let log = || self.0[0].process.log();
+            assert!(began.elapsed() < LONGEST, "there is no failover from {port}\n{}", log());
+            ask();
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Kills a Sentinel (SIGKILL).
@@ -82,7 +96,7 @@ impl Sentinel {
         let (process, port) = (Process::new("sentinel", Home::new("redis")), Port::reserve());
         let mut lines = format!(
             "bind 127.0.0.1\nport {}\ndaemonize no\nsentinel monitor {NAME} 127.0.0.1 {} 2\n\
-             sentinel down-after-milliseconds {NAME} {}\nsentinel failover-timeout {NAME} 10000\n",
+             sentinel down-after-milliseconds {NAME} {}\nsentinel failover-timeout {NAME} 8000\n",
             port.number(),
             primary.port(),
             DOWN_AFTER.as_millis(),
