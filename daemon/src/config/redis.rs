@@ -7,7 +7,7 @@ use crate::store::StoreLocation;
 /// The highest number of a database: Redis has 16 unless its configuration says otherwise.
 const MAX_DATABASE: u64 = 65_535;
 
-/// The most leases that a counter skips after a restart or a failover.
+/// The most minutes of use that a counter skips after a restart or a failover.
 const MAX_MARGIN: u64 = 1_000_000;
 
 /// The longest prefix of leafd's own keys, in characters.
@@ -63,6 +63,7 @@ impl Config {
             let text = format!("{own:?} is not a name of 1 to {MAX_OWN} characters without :");
             problems.add("redis.own-keys", text);
         }
+        // With this store, `redis_location` says it.
         #[cfg(feature = "redis")]
         if let Err(text) = crate::store::KeyPattern::new(&redis.key, own)
             && self.store.kind != StoreKind::Redis

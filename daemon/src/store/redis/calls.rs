@@ -85,7 +85,7 @@ impl Redis {
     }
 
     /// The Redis was replaced or emptied while leafd was connected.
-    async fn is_another(&self, link: &Arc<Link>, found: &str) -> StoreError {
+    pub(super) async fn is_another(&self, link: &Arc<Link>, found: &str) -> StoreError {
         self.links.forget(link);
         let found: Option<DatabaseIdentity> = match found {
             "" => None,
@@ -213,6 +213,14 @@ impl Redis {
         if let Some(refusal) = info.refusal() {
             self.links.forget(&link);
             return Err(self.down(refusal));
+        }
+        let limit = self.links.limit();
+        let identity = tokio::time::timeout(limit, self.links.identity_on(&link)).await;
+        let identity = identity.unwrap_or_else(|_| Err(no_answer(limit)));
+        let identity = identity.map_err(|why| self.down(why))?;
+        if let Err(unusable) = self.links.guard().check(identity, None).await {
+            self.links.forget(&link);
+            return Err(self.down(unusable));
         }
         self.write_probe(&link).await
     }

@@ -53,6 +53,17 @@ impl Links {
         };
         // The files may change later, but a mistake should be found now.
         this.tls()?;
+        let RedisStore { place, password, sentinel_password, .. } = &this.store;
+        for (key, user, password) in [
+            ("redis.user", &place.user, password),
+            ("redis.sentinel-user", &place.sentinel_user, sentinel_password),
+        ] {
+            if let (Some(user), None) = (user, password) {
+                return Err(format!(
+                    "{key}: {user:?} has no password, and would not log in; set it"
+                ));
+            }
+        }
         Ok(this)
     }
 
@@ -82,12 +93,9 @@ impl Links {
         if lock(&self.open).is_closed {
             return Err("the store is closed".to_owned());
         }
-        if let Some(link) = self.known() {
-            if self.is_confirmed(&link) || !self.has_moved(&link).await? {
-                return Ok(link);
-            }
-            // The old primary may go on taking writes.
-            self.forget(&link);
+        let known = self.known();
+        if let Some(link) = known.as_ref().filter(|link| self.is_confirmed(link)) {
+            return Ok(Arc::clone(link));
         }
         if let Some((at, why)) = &lock(&self.open).failed
             && *at >= asked
@@ -95,6 +103,18 @@ impl Links {
             return Err(why.clone());
         }
         let limit = self.limit();
+        if let Some(link) = known {
+            let has_moved = tokio::time::timeout(limit, self.has_moved(&link)).await;
+            match has_moved.unwrap_or_else(|_| Err(no_answer(limit))) {
+                Ok(false) => return Ok(link),
+                // The old primary may go on taking writes.
+                Ok(true) => self.forget(&link),
+                Err(why) => {
+                    lock(&self.open).failed = Some((self.store.environment.now(), why.clone()));
+                    return Err(why);
+                }
+            }
+        }
         let opened = tokio::time::timeout(limit, self.open_checked()).await;
         let opened = opened.unwrap_or_else(|_| Err(no_answer(limit)));
         let now = self.store.environment.now();
@@ -119,7 +139,7 @@ impl Links {
         lock(&self.open).link.clone().filter(|link| !link.has_ended())
     }
 
-    /// Time limit for connecting, and for a call: a working server gives up before.
+    /// Time limit for connecting, and for a call, as other stores have it.
     pub(super) fn limit(&self) -> Duration {
         self.store.limits.timeout * 5 / 4
     }
@@ -217,7 +237,10 @@ impl Links {
     }
 
     /// Which Redis this is. One that has never been used gets its identity now.
-    async fn identity_on(&self, link: &Link) -> Result<Option<DatabaseIdentity>, String> {
+    pub(super) async fn identity_on(
+        &self,
+        link: &Link,
+    ) -> Result<Option<DatabaseIdentity>, String> {
         let keys = &self.store.place.keys;
         let parsed = |text: String| {
             let identity = text.trim().parse::<DatabaseIdentity>();
@@ -249,11 +272,15 @@ impl Links {
         if let Some((lost, remedy)) = durability.loss() {
             let store = self.store.place.to_string();
             let (settings, margin) = (durability.settings(), self.store.place.margin);
-            tracing::warn!(
-                store,
+            let text = format!(
                 "{settings}: a crash of Redis loses {lost}. leafd then skips {margin} minutes' use of each \
                  counter (redis.margin); if more is lost, IDs come twice. Set {remedy}"
             );
+            if durability.is_every_second() && margin > 0 {
+                tracing::info!(store, "{text}");
+            } else {
+                tracing::warn!(store, "{text}");
+            }
         }
         *told = Some(durability);
     }

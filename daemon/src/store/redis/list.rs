@@ -7,6 +7,7 @@ use redis::RedisResult;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
+use super::failure::told;
 use super::{LONG_READ, Redis};
 use crate::ids::BizTag;
 use crate::lock::lock;
@@ -57,21 +58,28 @@ impl Redis {
         let link = self.link().await?;
         let mut connection = link.connection();
         let read = async {
-            let read = self.read(&mut connection, &counters).await?;
-            let mut found = Vec::new();
-            for ((tag, counter), fields) in tags.iter().zip(&counters).zip(read) {
+            let (identity, read) = self.read(&mut connection, &counters).await?;
+            // There are no such keys, or they are no text.
+            let without_text: Vec<_> = counters.iter().zip(&read).collect();
+            let without_text =
+                without_text.into_iter().filter(|(_, fields)| fields.value.is_none());
+            let mut types = redis::pipe();
+            for (counter, _) in without_text {
+                types.cmd("TYPE").arg(counter);
+            }
+            let kinds: Vec<String> = match types.is_empty() {
+                true => Vec::new(),
+                false => types.query_async(&mut connection).await?,
+            };
+            let (mut kinds, mut found) = (kinds.into_iter(), Vec::new());
+            for (tag, fields) in tags.iter().zip(read) {
                 let Fields { value, record, step, description } = fields;
                 let max_id = match &value {
                     Some(value) => max_id(value),
-                    // There is no such key, or it is no text.
-                    None => {
-                        let kind: String =
-                            redis::cmd("TYPE").arg(counter).query_async(&mut connection).await?;
-                        if kind == "none" || kind == "string" {
-                            continue;
-                        }
-                        Number::new(Some(format!("a {kind}")))
-                    }
+                    None => match kinds.next().as_deref() {
+                        None | Some("none" | "string") => continue,
+                        Some(kind) => Number::new(Some(format!("a {kind}"))),
+                    },
                 };
                 let step = step.map_or_else(
                     || Number::from(self.default_step.cast_signed()),
@@ -82,26 +90,37 @@ impl Redis {
                 let record = record.unwrap_or_default();
                 found.push(RawCounter { value, record, row });
             }
-            Ok(found)
+            Ok((identity, found))
         };
-        self.on(&link, read).await
+        let (identity, found) = self.on(&link, read).await?;
+        // What another Redis lacks, or one that was emptied, says nothing about this host's tags.
+        let recorded = self.links.guard().recorded().identity.map(|it| it.to_string());
+        if recorded.is_some() && identity != recorded {
+            return Err(self.is_another(&link, &identity.unwrap_or_default()).await);
+        }
+        Ok(found)
     }
 
-    /// What Redis has of these counters, in their order.
+    /// The identity of this Redis, and what it has of these counters, in their order.
     async fn read(
         &self,
         connection: &mut MultiplexedConnection,
         counters: &[String],
-    ) -> RedisResult<Vec<Fields>> {
+    ) -> RedisResult<(Option<String>, Vec<Fields>)> {
         let keys = &self.place.keys;
         let mut all = redis::pipe();
-        all.cmd("MGET").arg(counters);
+        all.cmd("GET").arg(keys.identity()).cmd("MGET").arg(counters);
         for hash in [keys.leases(), keys.steps(), keys.descriptions()] {
             all.cmd("HMGET").arg(hash).arg(counters);
         }
         type Column = Vec<Option<Vec<u8>>>;
-        let (values, records, steps, descriptions): (Column, Column, Column, Column) =
-            all.query_async(connection).await?;
+        let (identity, values, records, steps, descriptions): (
+            Option<Vec<u8>>,
+            Column,
+            Column,
+            Column,
+            Column,
+        ) = all.query_async(connection).await?;
         let text = |bytes: Option<Vec<u8>>| Some(String::from_utf8_lossy(&bytes?).into_owned());
         let columns = values.into_iter().zip(records).zip(steps).zip(descriptions);
         let fields = columns.map(|(((value, record), step), description)| Fields {
@@ -110,7 +129,7 @@ impl Redis {
             step: text(step),
             description: text(description),
         });
-        Ok(fields.collect())
+        Ok((text(identity).map(|it| it.trim().to_owned()), fields.collect()))
     }
 
     pub(super) async fn page_of(&self, after: &str, limit: usize) -> Result<Vec<Row>, StoreError> {
@@ -167,7 +186,15 @@ impl Redis {
                 self.described
             ))
         })?;
-        let tags = Arc::new(tags.map_err(|error| self.failed(&error))?);
+        let tags = Arc::new(tags.map_err(|error| match error.code() {
+            // Leases do not need this right.
+            Some("NOPERM") => StoreError::NotSetUp(format!(
+                "{}: {}; give leafd's user the right +scan",
+                self.described,
+                told(&error)
+            )),
+            _ => self.failed(&error),
+        })?);
         *lock(&self.known.0) = Some((self.links.environment().now(), Arc::clone(&tags)));
         Ok(tags)
     }

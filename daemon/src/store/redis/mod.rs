@@ -3,7 +3,7 @@
 //!
 //! Everything that has to hold together is one Lua script, which Redis executes as a whole. Redis can lose
 //! what it has confirmed: by a crash, or by a failover to a replica that lags behind. So each lease leaves
-//! how far it came, how large it was, and the replication ID of the server, beside the counter; a lease that
+//! how far it came, what the last minutes took, and the replication ID of the server, beside the counter; a lease that
 //! finds another replication ID skips a margin first. `place` says where Redis is, `link` opens connections
 //! and `server` judges what is at their other end, `scripts` has the scripts and their answers, and
 //! `calls`, `tags` and `list` the calls of a store.

@@ -12,7 +12,7 @@ const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 /// A server, or a Sentinel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RedisServer {
     /// A name or an address, an IPv6 address without brackets.
     pub(crate) host: String,
@@ -57,6 +57,11 @@ impl RedisPlace {
         let parsed: Result<Vec<_>, _> =
             servers.split(',').map(|one| server(one.trim(), port)).collect();
         let parsed = parsed?;
+        if let Some(twice) =
+            parsed.iter().find(|one| parsed.iter().filter(|it| it == one).count() > 1)
+        {
+            return Err(format!("{servers:?} names {twice} twice"));
+        }
         if sentinel.is_none() && parsed.len() > 1 {
             return Err(format!(
                 "{servers:?} names several servers; name the primary, or the Sentinels and set \
@@ -79,12 +84,9 @@ impl RedisPlace {
     /// duplicates.
     #[must_use]
     pub fn identity(&self) -> String {
-        let pattern = self.keys.pattern();
-        match &self.sentinel {
-            // The Sentinels may change. The server has an identity of its own besides.
-            Some(name) => format!("redis {name}/{} {pattern}", self.database),
-            None => format!("{} {pattern}", self.at()),
-        }
+        let mut sorted = self.clone();
+        sorted.servers.sort();
+        format!("{} {}", sorted.at(), self.keys.pattern())
     }
 
     fn at(&self) -> String {
@@ -164,6 +166,7 @@ mod tests {
             ("r 1", "is not HOST:PORT"),
             ("a:hunter2@r", "redis.user and redis.password"),
             ("a,b", "names several servers"),
+            ("a,b:6379,a:6379", "twice"),
         ] {
             let error = RedisPlace::parse(text, None, 0).unwrap_err();
             assert!(error.contains(told) && !error.contains("hunter2"), "{text}: {error}");

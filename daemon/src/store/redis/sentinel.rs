@@ -13,7 +13,7 @@ use super::link::{Link, Login};
 use super::place::{RedisPlace, RedisServer};
 use crate::secret::Secret;
 
-/// The primary that a majority of the Sentinels names, as soon as it has. Each gets `limit`.
+/// The primary that a majority of the Sentinels names, as soon as so many have answered. Each gets `limit`.
 ///
 /// # Errors
 /// Why there is none, for users.

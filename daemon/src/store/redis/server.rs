@@ -71,6 +71,13 @@ impl ServerInfo {
         } else if major.is_none_or(|major| major < OLDEST) {
             let version = self.get("redis_version");
             Some(format!("the server has version {version:?}, and leafd needs {OLDEST}.0 or later"))
+        } else if !is_replication_id(self.get("master_replid")) {
+            Some(
+                "the server hides its replication ID (INFO replication, master_replid), so leafd would not \
+                 notice that it has restarted or failed over and lost leases: connect without the proxy \
+                 between"
+                    .to_owned(),
+            )
         } else if self.is_replica() {
             let primary = format!("{}:{}", self.get("master_host"), self.get("master_port"));
             Some(format!("this is a replica of {primary}: name the primary in redis.servers"))
@@ -83,6 +90,11 @@ impl ServerInfo {
             None
         }
     }
+}
+
+fn is_replication_id(text: &str) -> bool {
+    let is_hex = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex && text.bytes().any(|byte| byte != b'0')
 }
 
 impl Durability {
@@ -133,7 +145,8 @@ mod tests {
 
     fn info(fields: &[&str]) -> ServerInfo {
         let usual = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\n\
-                     cluster_enabled:0\r\nmaxmemory_policy:noeviction\r\n# Replication\r\n";
+                     cluster_enabled:0\r\nmaxmemory_policy:noeviction\r\n# Replication\r\n\
+                     master_replid:0123456789abcdef0123456789abcdef01234567\r\n";
         ServerInfo::parse(&format!("{usual}{}", fields.join("\r\n")))
     }
 
@@ -147,6 +160,11 @@ mod tests {
             (&["cluster_enabled:1"], "cluster-enabled yes"),
             (&["redis_mode:sentinel"], "redis.sentinel"),
             (&["role:slave", "master_host:a", "master_port:1"], "a replica of a:1"),
+            (&["master_replid:"], "hides its replication ID"),
+            (
+                &["master_replid:0000000000000000000000000000000000000000"],
+                "hides its replication ID",
+            ),
             (&["redis_version:4.0.1"], "\"4.0.1\""),
             (&["redis_version:"], "version \"\""),
         ] {

@@ -52,9 +52,9 @@ pub(super) struct Borrowing {
     in_flight: bool,
     next_call_ms: u64,
     ticked_ms: u64,
-    /// leafctl has stood still since leafd's last answer: leafd may have seen its cgroup empty meanwhile, and have
-    /// lent the worker ID to another.
-    has_stood_still: bool,
+    /// When leafctl noticed that it had stood still, if leafd has answered nothing that was asked since: leafd may
+    /// have seen its cgroup empty meanwhile, and have lent the worker ID to another.
+    stood_still_ms: Option<u64>,
     phase: Phase,
     actions: VecDeque<Action>,
 }
@@ -68,7 +68,7 @@ impl Borrowing {
             in_flight: false,
             next_call_ms: now.boot_ms,
             ticked_ms: now.boot_ms,
-            has_stood_still: false,
+            stood_still_ms: None,
             phase: Phase::Before(Waiting::new(now)),
             actions: VecDeque::new(),
         }
@@ -96,7 +96,9 @@ impl Borrowing {
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Moment) {
         let stood_still = now.boot_ms.saturating_sub(self.ticked_ms) > STOOD_STILL_MS;
-        self.has_stood_still |= stood_still;
+        if stood_still {
+            self.stood_still_ms = Some(now.boot_ms);
+        }
         self.ticked_ms = now.boot_ms;
         match &mut self.phase {
             Phase::Before(waiting) => {
@@ -165,7 +167,7 @@ impl Borrowing {
         };
         self.next_call_ms = sent_boot_ms.saturating_add(renewal_ms);
         self.trouble = None;
-        self.has_stood_still = false;
+        self.stood_still_ms = self.stood_still_ms.filter(|noticed| sent_boot_ms < *noticed);
     }
 
     fn refused(&mut self, now: Moment, error: Error) {
@@ -290,7 +292,7 @@ impl Borrowing {
             ReturnStep::GoOn => {}
             ReturnStep::Return { ceiling_unix_ms } => {
                 self.in_flight = true;
-                let announces = !self.has_stood_still;
+                let announces = self.stood_still_ms.is_none();
                 self.actions.push_back(Action::Return { ceiling_unix_ms, announces });
             }
             ReturnStep::Finish(outcome, trouble) => {

@@ -9,6 +9,8 @@ if found ~= ARGV[1] then return {'identity', found or ''} end
 -- A replica may take writes as well (replica-read-only no), which nobody else sees.
 local server = redis.call('INFO', 'replication')
 if string.match(server, 'role:(%w+)') ~= 'master' then return {'replica'} end
+local current = string.match(server, 'master_replid:(%x+)')
+if not current then return {'hidden'} end
 
 local function less(a, b)
     if #a ~= #b then return #a < #b end
@@ -34,17 +36,15 @@ end
 
 local now = tonumber(redis.call('TIME')[1])
 
--- The server's replication ID, and whether it is less than a day old: then what was written shortly before
--- may be lost. Nobody knows what a server has lost whose record of it is missing.
-local function replicated()
-    local id = string.match(server, 'master_replid:(%w+)') or 'none'
-    local known_id, since =
-        string.match(redis.call('GET', replication) or '', '^(%w+) (%d+)$')
-    if known_id ~= id then
+-- Whether the server has its replication ID for less than a day: what was written shortly before may be lost. So
+-- it may if the record of the ID is missing.
+local function is_recent()
+    local id, since = string.match(redis.call('GET', replication) or '', '^(%w+) (%d+)$')
+    if id ~= current then
         since = text(now)
-        redis.call('SET', replication, id .. ' ' .. since)
+        redis.call('SET', replication, current .. ' ' .. since)
     end
-    return id, now - tonumber(since) < 86400
+    return now - tonumber(since) < 86400
 end
 
 -- What is known of the counter's leases: how far they came, how many IDs they took in the present minute and in
@@ -59,8 +59,8 @@ local function record(ended, present, before, since, id)
     redis.call('HSET', leases, counter, table.concat(parts, ' '))
 end
 
--- What to skip where leases may be lost: the margin times what a minute took. Servers that lose their data again
--- and again begin at the same number, so half a minute has 64 places that are a sixteenth of the margin apart.
+-- What to skip where leases may be lost: the margin times what a minute took. A server that loses its data twice
+-- in a row finds the same number twice, so half a minute has 64 places that are a sixteenth of the margin apart.
 local function skip(margin, minute)
     local time = redis.call('TIME')
     local place = math.floor((tonumber(time[1]) * 1000 + tonumber(time[2]) / 1000) / 500) % 64

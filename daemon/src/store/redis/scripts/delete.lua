@@ -5,10 +5,10 @@ if kind == 'none' then return {'missing'} end
 if kind ~= 'string' then return {'type', kind} end
 local known = redis.call('HGET', leases, counter) or ''
 if redis.call('GET', counter) ~= ARGV[2] or known ~= ARGV[3] then return {'changed'} end
-local current, is_recent = replicated()
+local recent = is_recent()
 local ended, present, before, since, id = leased()
 if not ended then
-    present, before, since, id = 0, 0, 0, is_recent and 'unknown' or current
+    present, before, since, id = 0, 0, 0, recent and 'unknown' or current
 end
 redis.call('DEL', counter)
 record(ARGV[4], tonumber(present), tonumber(before), tonumber(since), id)

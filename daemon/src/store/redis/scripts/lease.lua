@@ -11,11 +11,11 @@ if ARGV[6] == '1' then
     redis.call('INCRBY', counter, 0)
     return {'proved'}
 end
-local current, is_recent = replicated()
+local recent = is_recent()
 local wanted = math.max(tonumber(step), tonumber(ARGV[4]))
 present, before, since = tonumber(present or 0), tonumber(before or 0), tonumber(since or 0)
 local skipped = 0
-if (ended and id ~= current) or (not ended and is_recent) then
+if (ended and id ~= current) or (not ended and recent) then
     skipped = skip(tonumber(ARGV[5]), math.max(present, before, wanted))
 end
 local function overflows(answer)
@@ -30,7 +30,8 @@ if overflows(added) then
 end
 if type(added) == 'table' then return added end
 if now - since >= 120 or now < since then
-    present, before, since = wanted, 0, now
+    -- Nobody asked for minutes, or the clock was set.
+    present, before, since = wanted, math.max(present, math.floor(before / 2)), now
 elseif now - since >= 60 then
     present, before, since = wanted, present, now
 else
