@@ -235,7 +235,7 @@ impl StoreServer {
     }
 
     /// Changes the identity, as if another database had taken the place of this one.
-    pub fn identify_anew(&self) {
+    pub fn replace_identity(&self) {
         let identity = "00000000000000000000000000000002";
         match self {
             Self::Sql(database) => {

@@ -32,7 +32,7 @@ enum Back {
     Half,
     ByOne,
     /// Deleted and inserted at once.
-    Anew,
+    Recreated,
 }
 
 impl Back {
@@ -47,7 +47,7 @@ impl Back {
                         vec!["UPDATE leaf_alloc SET max_id = max_id / 2, step = 7".to_owned()]
                     }
                     Self::ByOne => vec!["UPDATE leaf_alloc SET max_id = max_id - 1".to_owned()],
-                    Self::Anew => vec![
+                    Self::Recreated => vec![
                         "DELETE FROM leaf_alloc".to_owned(),
                         "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)"
                             .to_owned(),
@@ -67,7 +67,7 @@ impl Back {
                          redis.call('HSET', 'leafd:steps', KEYS[1], 7)"
                     }
                     Self::ByOne => "redis.call('DECR', KEYS[1])",
-                    Self::Anew => {
+                    Self::Recreated => {
                         "redis.call('DEL', KEYS[1], 'leafd:leases', 'leafd:steps') \
                          redis.call('SET', KEYS[1], 0)"
                     }
@@ -86,7 +86,7 @@ fn a_row_set_back_by_hand_under_load_gives_no_id_twice(kind: StoreServerKind) {
     let seen = UniqueIds::default();
     let orders = Caller::of(&daemon, "orders", &seen);
     for (number, back) in
-        (1..).zip([Back::To(1), Back::ToLowest, Back::Half, Back::ByOne, Back::Anew])
+        (1..).zip([Back::To(1), Back::ToLowest, Back::Half, Back::ByOne, Back::Recreated])
     {
         for _ in 0..10 {
             orders.gets(100);

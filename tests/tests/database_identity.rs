@@ -233,7 +233,7 @@ fn a_database_of_version_0_1_0_gets_an_identity_once_and_its_unproven_ranges_are
 
 /// Changes the database as if the address now led to another one with rows of its own.
 fn replace(server: &StoreServer) {
-    server.identify_anew();
+    server.replace_identity();
     server.forget("orders", 1);
 }
 

@@ -230,7 +230,7 @@ fn one_of_leafds_own_keys_with_another_type_or_value_gives_an_error_and_no_lease
         redis.run(&["RENAME", "aside", own]);
         stores::wait_until("it works again", || lease(&store, "orders").is_ok());
     }
-    // A damaged record says nothing. The counter goes on, and the record is written anew.
+    // leafd ignores a damaged record. The counter goes on, and the next lease writes a new record.
     redis.run(&["HSET", "leafd:leases", "id:orders", "nonsense"]);
     let counter: u64 = redis.counter("orders").unwrap().parse().unwrap();
     assert!(lease(&store, "orders").unwrap().0 > counter);

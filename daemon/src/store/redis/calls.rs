@@ -10,6 +10,7 @@ use super::failure::{Fault, fault};
 use super::link::Link;
 use super::links::no_answer;
 use super::scripts::Reply;
+use super::server::HIDES;
 use crate::ids::{BizTag, Range};
 use crate::lock::lock;
 use crate::state::database::DatabaseIdentity;
@@ -77,9 +78,14 @@ impl Redis {
         if reply.word() == "identity" {
             return Err(self.is_another(link, reply.part(1)).await);
         }
-        if reply.word() == "replica" {
+        let unusable = match reply.word() {
+            "replica" => Some("the server has become a replica"),
+            "hidden" => Some(HIDES),
+            _ => None,
+        };
+        if let Some(why) = unusable {
             self.links.forget(link);
-            return Err(self.down("the server has become a replica"));
+            return Err(self.down(why));
         }
         reply.refusal(counter).map_or(Ok(reply), Err)
     }
@@ -217,7 +223,10 @@ impl Redis {
         let limit = self.links.limit();
         let identity = tokio::time::timeout(limit, self.links.identity_on(&link)).await;
         let identity = identity.unwrap_or_else(|_| Err(no_answer(limit)));
-        let identity = identity.map_err(|why| self.down(why))?;
+        let identity = identity.map_err(|why| {
+            self.links.forget(&link);
+            self.down(why)
+        })?;
         if let Err(unusable) = self.links.guard().check(identity, None).await {
             self.links.forget(&link);
             return Err(self.down(unusable));

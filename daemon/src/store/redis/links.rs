@@ -162,7 +162,10 @@ impl Links {
     async fn has_moved(&self, link: &Link) -> Result<bool, String> {
         let now = self.store.environment.now();
         let has_moved = self.primary(self.connector().await?.as_ref()).await? != link.server;
-        *lock(&link.confirmed) = now;
+        // Other calls use a connection that is confirmed without waiting for their turn.
+        if !has_moved {
+            *lock(&link.confirmed) = now;
+        }
         Ok(has_moved)
     }
 

@@ -60,11 +60,8 @@ impl Redis {
         let read = async {
             let (identity, read) = self.read(&mut connection, &counters).await?;
             // There are no such keys, or they are no text.
-            let without_text: Vec<_> = counters.iter().zip(&read).collect();
-            let without_text =
-                without_text.into_iter().filter(|(_, fields)| fields.value.is_none());
             let mut types = redis::pipe();
-            for (counter, _) in without_text {
+            for (counter, _) in counters.iter().zip(&read).filter(|(_, it)| it.value.is_none()) {
                 types.cmd("TYPE").arg(counter);
             }
             let kinds: Vec<String> = match types.is_empty() {

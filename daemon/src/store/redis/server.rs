@@ -5,6 +5,10 @@ use std::collections::HashMap;
 /// Scripts are replicated by their effects from this version on.
 const OLDEST: u64 = 5;
 
+/// Why leafd does not lease from a server that shows no replication ID.
+pub(super) const HIDES: &str = "the server hides its replication ID (INFO replication, master_replid), so leafd would \
+     not notice a restart or a failover that lost leases: connect to Redis itself, not to a proxy";
+
 /// What `INFO` says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerInfo(HashMap<String, String>);
@@ -72,12 +76,7 @@ impl ServerInfo {
             let version = self.get("redis_version");
             Some(format!("the server has version {version:?}, and leafd needs {OLDEST}.0 or later"))
         } else if !is_replication_id(self.get("master_replid")) {
-            Some(
-                "the server hides its replication ID (INFO replication, master_replid), so leafd would not \
-                 notice that it has restarted or failed over and lost leases: connect without the proxy \
-                 between"
-                    .to_owned(),
-            )
+            Some(HIDES.to_owned())
         } else if self.is_replica() {
             let primary = format!("{}:{}", self.get("master_host"), self.get("master_port"));
             Some(format!("this is a replica of {primary}: name the primary in redis.servers"))

@@ -172,7 +172,7 @@ fn after_a_restart_a_return_frees_nothing_before_others_can_have_told_of_themsel
     let second = BorrowRequest { held: Some(held(7, "c9")), ..request("b", 2) };
     assert_eq!(lent(desk.borrow(at(3000), second)).worker, 7);
 
-    // Nor does a stop give it to other hosts; but who has told of it long before frees it.
+    // A stop does not give it to other hosts either. A loan that was resumed long before is returned as any other.
     let mut desk = Desk::new();
     let stale = BorrowRequest { held: Some(held(7, "c9")), ..request("a", 1) };
     desk.borrow(at(0), stale.clone());

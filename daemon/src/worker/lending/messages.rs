@@ -100,7 +100,7 @@ pub(crate) struct LoanFigures {
     pub(crate) lent: u64,
     /// Their borrowers' connections ended without a word.
     pub(crate) adrift: u64,
-    /// Nobody has them: they wait for a worker ID, for a borrower, or for their end.
+    /// No borrower has them: they wait for a worker ID or for a borrower, or are being ended.
     pub(crate) idle: u64,
     /// They ended while their worker IDs may have been in use, and still count.
     pub(crate) abandoned: u64,

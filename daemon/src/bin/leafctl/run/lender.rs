@@ -20,6 +20,9 @@ use super::moment::Moment;
 /// Longest timeout of one call.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The errors after which leafd does not know the loan.
+const NOT_HEARD: [ErrorCode; 2] = [ErrorCode::WrongOwner, ErrorCode::ShuttingDown];
+
 /// Who borrows.
 #[derive(Debug)]
 pub(super) struct Borrower {
@@ -107,7 +110,7 @@ fn announce(client: &mut Client, borrower: &Borrower, loan: &WorkerLoan) -> Resu
     };
     let cgroup = (borrower.cgroup.0.as_str(), borrower.cgroup.1);
     match client.worker_borrow(&borrower.pool, &borrower.name, cgroup, Some(held)) {
-        Err(error) if error.code().is_none_or(|code| code == ErrorCode::WrongOwner) => Err(error),
+        Err(error) if error.code().is_none_or(|code| NOT_HEARD.contains(&code)) => Err(error),
         // It knows the loan, also if the registry has not confirmed it.
         _ => Ok(()),
     }
