@@ -638,6 +638,8 @@ fn two_failovers_in_a_row_to_replicas_that_know_nothing_of_each_other_begin_at_o
     replicas.iter().for_each(|replica| primary.wait_copied_to(replica));
     link.lose();
     callers[0].gets(1000);
+    // Its next lease, for which nobody has to ask, would move the counter forward.
+    hosts[0].daemon.freeze();
     let mut before = None;
     let mut from = primary;
     for (replica, (host, caller)) in replicas.into_iter().zip(hosts.iter().zip(&callers).skip(1)) {
@@ -647,6 +649,7 @@ fn two_failovers_in_a_row_to_replicas_that_know_nothing_of_each_other_begin_at_o
         replica.promote();
         front.lead_to(replica.port());
         front.pass();
+        std::thread::sleep(std::time::Duration::from_secs(3));
         stores::wait_until("another half second", || before != Some(place_of_a_skip()));
         before = Some(place_of_a_skip());
         caller.gets(5000);
