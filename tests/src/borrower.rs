@@ -27,6 +27,13 @@ impl Borrower {
         Self { home, pool, name, client: None, held: None }
     }
 
+    /// From now on, says that it had this worker ID by a claim that `like` could have had.
+    pub fn pretends(&mut self, worker: u64, like: &WorkerLoan) {
+        let (place, _) = like.claim.rsplit_once('/').expect("host and user");
+        let claim = format!("{place}/{:032x}", fastrand::u128(..));
+        self.held = Some((WorkerLoan { worker, claim, ..like.clone() }, Instant::now()));
+    }
+
     /// Asks once, over a connection of its own.
     pub fn ask(&mut self) -> Result<WorkerLoan, Error> {
         let client = match &mut self.client {

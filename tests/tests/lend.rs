@@ -18,6 +18,7 @@ on_every_registry! {
     a_loan_outlives_leafd_with_and_without_the_registry,
     a_returned_worker_id_is_lent_again_from_the_time_that_was_recorded,
     a_worker_id_whose_leafd_and_borrower_are_gone_is_lent_again_after_reclaim_after,
+    whoever_makes_up_loans_does_not_make_others_wait_for_theirs,
 }
 
 fn host(registry: &TestRegistry, name: &str) -> Host {
@@ -145,6 +146,44 @@ fn a_worker_id_whose_leafd_and_borrower_are_gone_is_lent_again_after_reclaim_aft
     );
     assert_eq!(stays.borrows().bits, 1);
     assert!(after > FENCE);
+}
+
+fn whoever_makes_up_loans_does_not_make_others_wait_for_theirs(kind: &'static dyn RegistryKind) {
+    const MADE_UP: u64 = 40;
+    let registry = TestRegistry::shared(kind);
+    let mut hosts = [host(&registry, "a"), host(&registry, "b")];
+    registry.start_in_order(hosts.iter_mut());
+    let mut honest = Borrower::of(hosts[0].home(), "default");
+    let loan = honest.borrows();
+    // The numbers that would come next.
+    let mut liars: Vec<_> = (1..=MADE_UP)
+        .map(|more| {
+            let mut liar = Borrower::of(hosts[0].home(), "default");
+            liar.pretends(loan.worker + more, &loan);
+            let _ = liar.ask();
+            liar
+        })
+        .collect();
+    for liar in &mut liars {
+        liar.borrows();
+    }
+    let mut newcomer = Borrower::of(hosts[1].home(), "default");
+    let mut met = BTreeSet::new();
+    let began = Instant::now();
+    let lent = loop {
+        match newcomer.ask() {
+            Ok(loan) => break loan.worker,
+            Err(error) => {
+                assert!(began.elapsed() < leafd_tests::PATIENCE, "{error}: {met:?}");
+                let text = error.to_string();
+                met.extend(text.contains("is also that of").then_some(text));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(met, BTreeSet::new(), "numbers that others had");
+    assert!(!(loan.worker..=loan.worker + MADE_UP).contains(&lent), "{lent}");
+    assert_eq!(honest.borrows().worker, loan.worker);
 }
 
 #[test]

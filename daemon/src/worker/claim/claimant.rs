@@ -91,6 +91,8 @@ pub(crate) struct Claimant {
     exhausted: Option<Exhausted>,
     /// Since when another instance lives under this identity (ms since the boot).
     twin_since: Option<u64>,
+    /// A worker ID that this life claimed was another's too.
+    met_rival: bool,
     failures: u32,
     /// Watches the nodes of this identity, which a Java Leaf may write.
     watch: QuietWatch,
@@ -124,6 +126,7 @@ impl Claimant {
             created: None,
             exhausted: None,
             twin_since: None,
+            met_rival: false,
             failures: 0,
             watch: QuietWatch::default(),
             look_began: 0,

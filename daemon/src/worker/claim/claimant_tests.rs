@@ -426,7 +426,8 @@ fn a_worker_id_returns_also_where_a_newcomer_has_just_made_its_node() {
         world.step(0, Fate::Answered);
     }
     world.run(20 * SECOND);
-    assert_eq!([world.worker_of(0), world.worker_of(1)].map(Option::unwrap), [0, 2]);
+    assert_eq!(world.worker_of(0), Some(0));
+    assert!(world.worker_of(1).is_some_and(|worker| worker != 0), "{}", world.why(1));
 }
 
 #[test]

@@ -123,6 +123,59 @@ fn of_two_that_settle_with_one_worker_id_the_earlier_stays() {
     assert_eq!(rivals, [None, Some("x")]);
 }
 
+/// The worker IDs for which `identity` has made nodes since the last call.
+fn claimed(world: &SimulatedWorld, identity: &str, known: &mut Vec<u64>) -> Option<u64> {
+    let mut nodes = world.look(identity).nodes.into_iter();
+    let node =
+        nodes.find(|node| node.identity() == identity && known.last() != Some(&node.sequence()))?;
+    known.push(node.sequence());
+    Some(node.sequence())
+}
+
+#[test]
+fn a_newcomer_passes_over_the_next_numbers_that_were_put_back() {
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
+    for worker in 0..256 {
+        old_node(&mut world, "x", worker, ClaimPhase::Held);
+    }
+    world.start(0);
+    world.run(settled());
+    assert!(world.worker_of(0).is_some_and(|worker| worker >= 256), "{}", world.why(0));
+}
+
+#[test]
+fn whoever_has_put_back_the_next_number_cannot_foresee_the_newcomers_following_one() {
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
+    world.start(0);
+    let mut numbers = Vec::new();
+    for _ in 0..300 {
+        world.pass(100);
+        world.step(0, Fate::Answered);
+        if let Some(number) = claimed(&world, "a", &mut numbers) {
+            // The number that would come next, too.
+            for worker in [0, 1].map(|more| number + more) {
+                if numbers.len() == 1 {
+                    old_node(&mut world, "x", worker, ClaimPhase::Held);
+                }
+            }
+        }
+    }
+    assert_eq!((numbers[0], numbers.len()), (0, 2), "{numbers:?}");
+    assert!(numbers[1] > 1 && world.worker_of(0) == Some(numbers[1]), "{}", world.why(0));
+}
+
+#[test]
+fn beside_java_leaf_a_newcomer_makes_nodes_until_a_number_is_nobody_elses() {
+    let mut world = SimulatedWorld::new(1, &["a"], 1023);
+    world.rules.reclaim_after_ms = None;
+    for worker in 0..3 {
+        old_node(&mut world, "x", worker, ClaimPhase::Held);
+    }
+    world.start(0);
+    world.run(settled() + 10 * SECOND);
+    assert_eq!(world.worker_of(0), Some(3), "{}", world.why(0));
+}
+
 #[test]
 fn where_java_leaf_is_present_a_worker_id_without_a_node_is_not_taken() {
     let mut world = SimulatedWorld::new(1, &["a"], 1);

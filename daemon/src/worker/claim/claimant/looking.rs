@@ -125,6 +125,7 @@ impl Claimant {
                 self.lose();
             }
             let text = format!("worker ID {worker} is also that of {rival}; claiming another one");
+            self.met_rival = true;
             self.bar(now, text, true, 500);
             return self.give_up(view, entry);
         }
@@ -219,12 +220,19 @@ impl Claimant {
         if let Some(claim) = plan::reclaim(&self.me, &self.rules, (view, &seen), pick, true) {
             return self.claim(now, claim);
         }
-        if plan::can_create(&self.me, view) {
+        // Numbers that come in order can be foreseen and put back by others; of the rest each is as likely.
+        let can_create = plan::can_create(&self.me, view);
+        if can_create && !self.met_rival && !plan::next_is_taken(view) {
             self.stage = ClaimStage::Creating;
             return;
         }
         if let Some(claim) = plan::take_vacant(&self.me, &self.rules, view, pick) {
             return self.claim(now, claim);
+        }
+        // Beside Java Leaf every number comes in order.
+        if can_create && self.rules.reclaim_after_ms.is_none() {
+            self.stage = ClaimStage::Creating;
+            return;
         }
         if !survey {
             match &self.exhausted {

@@ -19,8 +19,8 @@ pub(crate) use finding::{
     twin, unclaimed,
 };
 pub(crate) use own::{
-    can_create, claim_created, give_up, join, put_back, remove_created, settle, take_again,
-    without_live,
+    can_create, claim_created, give_up, join, next_is_taken, put_back, remove_created, settle,
+    take_again, without_live,
 };
 pub(crate) use report::{ClaimReport, give_back, release, report};
 pub(crate) use vacancy::{SeenUnchanged, exhausted, reclaim, take_free, take_vacant};

@@ -81,6 +81,11 @@ pub(crate) fn can_create(me: &Instance, view: &RegistryView) -> bool {
     next <= me.max_worker && !view.nodes.contains(&NodeName::new(me.identity(), next))
 }
 
+/// Whether the worker ID of a new node is another one's already, which put it back after a loss.
+pub(crate) fn next_is_taken(view: &RegistryView) -> bool {
+    view.nodes.iter().chain(&view.free).any(|name| name.sequence() == view.next_sequence)
+}
+
 /// Claims a node that was just made.
 pub(crate) fn claim_created(
     me: &Instance,
