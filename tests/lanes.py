@@ -52,6 +52,7 @@ LONGEST = {
     "worker_clock_ahead": 4,
     "worker_data_lost": 2,
     "worker_etcd": 3,
+    "worker_node": 5,
     "worker_peers": 3,
     "doctor_registry": 4,
     "redis": 3,

@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 117] = [
+const WRONG: [(&str, &str, &str); 123] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -115,6 +115,12 @@ const WRONG: [(&str, &str, &str); 117] = [
     ("etcd.key-file", "\"/nonexistent\"", "etcd.cert-file is not"),
     ("etcd.session-timeout", "\"999ms\"", "999ms is not between 1s and 10m"),
     ("etcd.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
+    ("worker-node.url", "\"mysql://leaf@db/uid\"", "worker.registry is fixed"),
+    ("worker-node.password", "\"secret\"", "worker.registry is fixed"),
+    ("worker-node.password-file", "\"/nonexistent\"", "worker.registry is fixed"),
+    ("worker-node.tls-verify", "\"perhaps\"", "perhaps"),
+    ("worker-node.table", "\"a b\"", "a b"),
+    ("worker-node.timeout", "\"99ms\"", "99ms is not between 100ms and 10s"),
     ("redis.servers", "\"redis:6379\"", "store.kind is not redis"),
     ("redis.sentinel", "\"mymaster\"", "store.kind is not redis"),
     ("redis.database", "65536", "65536 is not between 0 and 65535"),

@@ -11,7 +11,7 @@ const OTHER_DESCRIPTORS: u64 = 64;
 
 /// The descriptors that connections must not take. Does not change at a reload.
 pub(super) fn other_descriptors(config: &Config) -> u64 {
-    let shared = config.worker.registry.is_shared();
+    let shared = config.worker.registry.has_claims();
     let peers = if shared { peer::MAX_CONNECTIONS + MAX_AT_ONCE } else { 0 };
     OTHER_DESCRIPTORS + MAX_LINGERING as u64 + peers as u64
 }

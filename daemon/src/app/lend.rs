@@ -10,8 +10,8 @@ use crate::environment::Environment;
 use crate::worker::lending::{Lender, LenderSettings, Lending, PoolSettings};
 use crate::worker::registry;
 
-const FIXED: &str = "worker IDs come from the configuration (worker.registry = \"fixed\"), and lending them \
-                     needs a registry: \"zookeeper\", \"database\" or \"etcd\"";
+const NO_CLAIMS: &str =
+    "lending worker IDs needs worker.registry = \"zookeeper\", \"database\" or \"etcd\"";
 
 const NO_POOL: &str = "leafd lends no worker IDs (lend.pools is empty)";
 
@@ -31,15 +31,15 @@ pub(super) fn start(
     environment: &Environment,
     fatal: &CancellationToken,
 ) -> Result<Lending, Failure> {
-    if !config.worker.registry.is_shared() {
-        return Ok(Lending::Off(FIXED.to_owned()));
+    if !config.worker.registry.has_claims() {
+        return Ok(Lending::Off(NO_CLAIMS.to_owned()));
     }
     let credentials = paths::credentials();
     let mut pools = Vec::new();
     for rules in config.lend_pools()? {
         let shared = registry::open_pool(config, &rules, credentials.as_deref(), environment);
         let Some(registry) = shared.map_err(Failure::config)? else {
-            return Ok(Lending::Off(FIXED.to_owned()));
+            return Ok(Lending::Off(NO_CLAIMS.to_owned()));
         };
         pools.push(PoolSettings { rules, registry });
     }

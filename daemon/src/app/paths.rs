@@ -91,6 +91,7 @@ pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
         zookeeper_auth(config).err(),
         config.database_password(credentials().as_deref()).err(),
         config.etcd_password(credentials().as_deref()).err(),
+        config.worker_node_password(credentials().as_deref()).err(),
         http_tokens(config).err(),
     ];
     outcomes.into_iter().flatten().map(NoPassword::problem).collect()

@@ -157,7 +157,7 @@ fn metrics_of(daemon: &Daemon, service: &Arc<Service>, config: &Config) -> Metri
         writes: Arc::clone(&daemon.writes),
         environment: service.environment.clone(),
         layout: snowflake.enabled.then_some(snowflake.layout),
-        fence_after: worker.registry.is_shared().then_some(worker.fence_after),
+        fence_after: worker.registry.has_claims().then_some(worker.fence_after),
         starts: daemon.starts,
     };
     Metrics::new(sources, &daemon.rates)

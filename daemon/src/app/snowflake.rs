@@ -15,6 +15,8 @@ use crate::config::Config;
 use crate::duration::ms;
 use crate::environment::Environment;
 use crate::safety::UNKNOWN_CEILING_MS;
+#[cfg(feature = "database")]
+use crate::safety::settle_ms;
 use crate::snowflake::issuer::{Issuer, IssuerSettings};
 use crate::snowflake::life::Begin;
 use crate::snowflake::sequencer::SequencerRules;
@@ -25,10 +27,14 @@ use crate::supervise;
 use crate::transport::peer::PeerListener;
 use crate::worker::address;
 use crate::worker::administration::{SharedWorkers, Workers};
+#[cfg(feature = "database")]
+use crate::worker::assigned::{AssignedRules, AssignedWorker};
 use crate::worker::claim::instance::{InstanceAddress, RegistryWords};
 use crate::worker::claim::registrar::RegistrarSettings;
 use crate::worker::issuing::{IssuingRules, IssuingUser};
 use crate::worker::registry::fixed::start_at;
+#[cfg(feature = "database")]
+use crate::worker::registry::worker_node::{WorkerNodeAccess, assignee::NodeRules};
 use crate::worker::registry::{
     self, RegistryConnection, SharedRegistry, WorkerRegistry, WorkerSource,
 };
@@ -65,7 +71,7 @@ impl Snowflake {
         fatal: &CancellationToken,
     ) -> Result<Self, Failure> {
         let is_shared = config.worker.registry.is_shared();
-        if peer.is_some() && !(is_shared && config.snowflake.enabled) {
+        if peer.is_some() && !(config.worker.registry.has_claims() && config.snowflake.enabled) {
             tracing::warn!(
                 "the service manager passes a peer port, which is of use with a shared \
                  worker.registry alone; it is closed"
@@ -124,6 +130,11 @@ impl Snowflake {
                     this.issuer.suspend(not_yet, true);
                     this.register(config, shared, file, peer, fatal)?;
                 }
+                #[cfg(feature = "database")]
+                WorkerSource::Assigned(access) => {
+                    this.issuer.suspend(not_yet, true);
+                    this.take_row(config, access, &file, fatal)?;
+                }
             }
         }
         Ok(this)
@@ -144,6 +155,33 @@ impl Snowflake {
             identity: config.worker.identity.clone().unwrap_or_default(),
             shared: None,
         });
+    }
+
+    /// Takes a row of Baidu's table in the background, however long it takes.
+    #[cfg(feature = "database")]
+    fn take_row(
+        &self,
+        config: &Config,
+        access: WorkerNodeAccess,
+        file: &WorkerRecord,
+        fatal: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let sequence = rules(config, 0);
+        let rows = NodeRules {
+            max_worker: sequence.layout.max_worker(),
+            settle_ms: settle_ms(ms(access.timeout)),
+            fence_after_ms: ms(config.worker.fence_after),
+        };
+        let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let identity = config.worker.identity.clone().or(host).unwrap_or_default();
+        let nonce = new_nonce(&self.environment)
+            .map_err(|error| Failure::system("no random bytes from /dev/urandom", &error))?;
+        let rules = AssignedRules { rows, sequence, identity };
+        let (issuer, environment) = (self.issuer.clone(), self.environment.clone());
+        let worker = AssignedWorker::new(rules, access, nonce, file, issuer, environment);
+        let run = worker.run(self.stop.clone());
+        supervise::spawn("worker node", fatal, self.tasks.track_future(run));
+        Ok(())
     }
 
     /// Claims a worker ID in the background, however long it takes, and tells other instances the

@@ -154,7 +154,7 @@ mod tests {
             ("LEAFD_CONFG", "did you mean LEAFD_CONFIG?"),
             (
                 "LEAFD_TIMEOUT",
-                "did you mean LEAFD_STORE_TIMEOUT or LEAFD_ZOOKEEPER_TIMEOUT or LEAFD_DATABASE_TIMEOUT or LEAFD_ETCD_TIMEOUT?",
+                "did you mean LEAFD_STORE_TIMEOUT or LEAFD_ZOOKEEPER_TIMEOUT or LEAFD_DATABASE_TIMEOUT or LEAFD_ETCD_TIMEOUT or LEAFD_WORKER_NODE_TIMEOUT?",
             ),
             ("LEAFD_COLOUR_OF_LOGS", "`leafd default-config` prints them all"),
         ] {

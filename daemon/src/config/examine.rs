@@ -11,7 +11,7 @@ use super::remedy;
 use super::written::{Place, Written, WrittenKey, WrittenValue};
 
 /// The keys whose values are secrets; a test compares them with the sections.
-pub(super) const SECRETS: [&str; 8] = [
+pub(super) const SECRETS: [&str; 10] = [
     "store.url",
     "store.password",
     "redis.password",
@@ -20,6 +20,8 @@ pub(super) const SECRETS: [&str; 8] = [
     "database.url",
     "database.password",
     "etcd.password",
+    "worker-node.url",
+    "worker-node.password",
 ];
 
 /// A mistake, and the section and key to leave out so that the rest can be checked.

@@ -38,6 +38,7 @@ impl Config {
             || location().is_some_and(|at| at.address().is_some_and(|url| url.has_password()));
         match key {
             "store.url" => has_password(),
+            "worker-node.url" => self.worker_node_address().is_ok_and(|it| it.has_password()),
             "database.url" => self.registry_database().is_ok_and(|it| it.has_password()),
             _ => true,
         }
@@ -57,6 +58,9 @@ impl Config {
         let database = self.database.password_file.as_ref().filter(|_| is_used);
         let is_used = self.worker.registry == RegistryKind::Etcd;
         let etcd = self.etcd.password_file.as_ref().filter(|_| is_used);
+        let is_used = self.worker.registry == RegistryKind::WorkerNode;
+        let worker_node = self.worker_node.password_file.as_ref().filter(|_| is_used);
+        let is_used = self.worker.registry == RegistryKind::Etcd;
         let etcd_key = self.etcd.key_file.as_ref().filter(|_| is_used);
         [
             store.map(|path| ("store.password-file", path)),
@@ -66,6 +70,7 @@ impl Config {
             zookeeper.map(|path| ("zookeeper.auth-file", path)),
             database.map(|path| ("database.password-file", path)),
             etcd.map(|path| ("etcd.password-file", path)),
+            worker_node.map(|path| ("worker-node.password-file", path)),
             etcd_key.map(|path| ("etcd.key-file", path)),
         ]
         .into_iter()

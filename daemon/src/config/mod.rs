@@ -28,6 +28,7 @@ mod syntax;
 mod token;
 mod values;
 mod warnings;
+mod worker_node;
 mod written;
 mod zookeeper;
 
@@ -49,7 +50,7 @@ pub use registry::PeerAddress;
 use sections::{
     DatabaseSection, EtcdSection, LendSection, MetricsSection, PeerSection, RedisSection,
     SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection, StoreSection,
-    ZooKeeperSection,
+    WorkerNodeSection, ZooKeeperSection,
 };
 pub(crate) use sections::{LogFormat, LogSection, RegistryKind, StoreKind, WorkerSection};
 use values::AutoCreate;
@@ -75,6 +76,7 @@ pub(crate) struct Config {
     pub(crate) zookeeper: ZooKeeperSection,
     pub(crate) database: DatabaseSection,
     pub(crate) etcd: EtcdSection,
+    pub(crate) worker_node: WorkerNodeSection,
     pub(crate) lend: LendSection,
     pub(crate) peer: PeerSection,
     pub(crate) metrics: MetricsSection,

@@ -21,6 +21,9 @@ const DATABASE_CREDENTIAL: &str = "database-password";
 /// As [`CREDENTIAL`], for etcd.
 const ETCD_CREDENTIAL: &str = "etcd-password";
 
+/// As [`CREDENTIAL`], for the database of Baidu's table.
+const WORKER_NODE_CREDENTIAL: &str = "worker-node-password";
+
 /// As [`CREDENTIAL`], for Redis.
 const REDIS_CREDENTIAL: &str = "redis-password";
 
@@ -185,6 +188,31 @@ impl Config {
             return read("etcd.password-file", path, credentials).map(Some);
         }
         credential(credentials, ETCD_CREDENTIAL)
+    }
+
+    /// The password of the database of Baidu's table, if it is not in the URL: `worker-node.password`, or
+    /// `worker-node.password-file`, or the systemd credential `worker-node-password` in `credentials`; the
+    /// store's for the store's own database.
+    ///
+    /// # Errors
+    /// When a file that should hold it cannot be read.
+    pub(crate) fn worker_node_password(
+        &self,
+        credentials: Option<&Path>,
+    ) -> Result<Option<Secret>, NoPassword> {
+        if self.worker.registry != RegistryKind::WorkerNode {
+            return Ok(None);
+        }
+        if let Some(password) = &self.worker_node.password {
+            return Ok(Some(password.clone()));
+        }
+        if let Some(path) = &self.worker_node.password_file {
+            return read("worker-node.password-file", path, credentials).map(Some);
+        }
+        match &self.worker_node.url {
+            None => self.store_password(credentials),
+            Some(_) => credential(credentials, WORKER_NODE_CREDENTIAL),
+        }
     }
 }
 

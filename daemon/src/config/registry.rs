@@ -73,6 +73,7 @@ impl Config {
         self.check_zookeeper(problems);
         self.check_database(problems);
         self.check_etcd(problems);
+        self.check_worker_node(problems);
         for problem in
             [self.peer_listen().err(), self.peer_advertise().err(), self.check_identity()]
                 .into_iter()
@@ -101,7 +102,7 @@ impl Config {
     /// each start.
     fn check_identity(&self) -> Option<Problem> {
         let is_needed =
-            self.worker.registry.is_shared()
+            self.worker.registry.has_claims()
                 && self.worker.identity.is_none()
                 && self.peer.advertise.as_ref().is_none_or(|_| {
                     self.peer_advertise().is_ok_and(|address| address.port.is_none())

@@ -175,6 +175,8 @@ pub(crate) enum RegistryKind {
     Database,
     /// Keys in etcd.
     Etcd,
+    /// Baidu's table.
+    WorkerNode,
 }
 
 impl RegistryKind {
@@ -185,6 +187,7 @@ impl RegistryKind {
             Self::ZooKeeper => "zookeeper",
             Self::Database => "database",
             Self::Etcd => "etcd",
+            Self::WorkerNode => "worker-node",
         }
     }
 
@@ -193,7 +196,7 @@ impl RegistryKind {
         match self {
             Self::Fixed => true,
             Self::ZooKeeper => cfg!(feature = "zookeeper"),
-            Self::Database => cfg!(feature = "database"),
+            Self::Database | Self::WorkerNode => cfg!(feature = "database"),
             Self::Etcd => cfg!(feature = "etcd"),
         }
     }
@@ -201,6 +204,12 @@ impl RegistryKind {
     /// Whether other hosts use the registry too, so that it gives this host a worker ID.
     pub(crate) const fn is_shared(self) -> bool {
         !matches!(self, Self::Fixed)
+    }
+
+    /// Whether instances claim worker IDs in it, report them, and find each other there. Elsewhere an
+    /// instance has its worker ID for good.
+    pub(crate) const fn has_claims(self) -> bool {
+        matches!(self, Self::ZooKeeper | Self::Database | Self::Etcd)
     }
 }
 
@@ -260,6 +269,21 @@ pub(crate) struct EtcdSection {
     pub(crate) key_file: Option<PathBuf>,
     #[serde(deserialize_with = "values::duration")]
     pub(crate) session_timeout: Duration,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub(crate) struct WorkerNodeSection {
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) url: Option<Secret>,
+    #[serde(deserialize_with = "values::secret")]
+    pub(crate) password: Option<Secret>,
+    #[serde(deserialize_with = "values::path")]
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) tls_verify: bool,
+    pub(crate) table: String,
     #[serde(deserialize_with = "values::duration")]
     pub(crate) timeout: Duration,
 }
@@ -417,6 +441,19 @@ impl Default for DatabaseSection {
             path: None,
             name: "leaf".into(),
             session_timeout: seconds(10),
+            timeout: seconds(2),
+        }
+    }
+}
+
+impl Default for WorkerNodeSection {
+    fn default() -> Self {
+        Self {
+            url: None,
+            password: None,
+            password_file: None,
+            tls_verify: true,
+            table: "WORKER_NODE".into(),
             timeout: seconds(2),
         }
     }

@@ -74,7 +74,7 @@ impl Config {
     pub(crate) fn ensemble(&self) -> Result<Option<Ensemble>, Problem> {
         match self.worker.registry {
             RegistryKind::ZooKeeper => self.configured_ensemble().map(Some),
-            RegistryKind::Fixed | RegistryKind::Database | RegistryKind::Etcd => Ok(None),
+            _ => Ok(None),
         }
     }
 

@@ -176,6 +176,7 @@ impl Facts {
             (_, Some("zookeeper")) => RegistryKind::ZooKeeper,
             (_, Some("database")) => RegistryKind::Database,
             (_, Some("etcd")) => RegistryKind::Etcd,
+            (_, Some("worker-node")) => RegistryKind::WorkerNode,
             (_, _) => RegistryKind::Fixed,
         }
     }

@@ -21,8 +21,13 @@ pub enum ServerKind {
 }
 
 /// What `leafd schema` can print.
-pub(crate) static SCHEMAS: [SchemaDialect; 4] =
-    [sqlite::SQLITE_SCHEMA, mysql::MYSQL_SCHEMA, mysql::MARIADB_SCHEMA, postgres::POSTGRES_SCHEMA];
+pub(crate) static SCHEMAS: [SchemaDialect; 5] = [
+    sqlite::SQLITE_SCHEMA,
+    mysql::MYSQL_SCHEMA,
+    mysql::MARIADB_SCHEMA,
+    postgres::POSTGRES_SCHEMA,
+    mysql::WORKER_NODE_SCHEMA,
+];
 
 impl ServerKind {
     const fn database(self) -> &'static SharedDatabase {

@@ -5,6 +5,8 @@
 
 pub(crate) mod address;
 pub(crate) mod administration;
+#[cfg(feature = "database")]
+pub(crate) mod assigned;
 pub(crate) mod claim;
 pub(crate) mod issuing;
 pub(crate) mod lending;

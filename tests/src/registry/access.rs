@@ -9,6 +9,7 @@ pub struct RegistryAccess {
     registry: &'static str,
     section: &'static str,
     timeout: &'static str,
+    has_sessions: bool,
     settings: Vec<(String, String)>,
 }
 
@@ -17,7 +18,14 @@ impl RegistryAccess {
     /// one, with which a daemon notices soon that it is cut off.
     #[must_use]
     pub const fn new(registry: &'static str, section: &'static str, timeout: &'static str) -> Self {
-        Self { registry, section, timeout, settings: Vec::new() }
+        Self { registry, section, timeout, has_sessions: true, settings: Vec::new() }
+    }
+
+    /// For a registry that does not notice when a daemon is gone.
+    #[must_use]
+    pub const fn without_sessions(mut self) -> Self {
+        self.has_sessions = false;
+        self
     }
 
     /// Adds a key of the section: `("NAME", "leaf")`.
@@ -43,8 +51,11 @@ impl RegistryAccess {
     /// As [`Self::apply`], with short timeouts.
     #[must_use]
     pub fn apply_impatiently(&self, home: Home) -> Home {
-        let home = self.apply(home).with(&self.key("SESSION_TIMEOUT"), "2s");
-        home.with(&self.key("TIMEOUT"), self.timeout)
+        let mut home = self.apply(home).with(&self.key("TIMEOUT"), self.timeout);
+        if self.has_sessions {
+            home = home.with(&self.key("SESSION_TIMEOUT"), "2s");
+        }
+        home
     }
 }
 

@@ -11,6 +11,11 @@ use crate::environment::Environment;
 use crate::store::inspection::inspect as inspect_store;
 use crate::store::{IfMissing, StoreFacts, StoreLimits};
 use crate::worker::registry::inspection::{RegistryFacts, inspect as inspect_registry};
+#[cfg(feature = "database")]
+use crate::worker::registry::worker_node::{
+    WorkerNodeAccess, WorkerNodeTable,
+    assignee::{NodeAction, NodeOutcome},
+};
 use crate::worker::registry::{self, RegistryError, WorkerSource};
 
 /// Looks at both, for `limit` each.
@@ -63,6 +68,21 @@ async fn store(
     inspect_store(source).await.map_err(|why| format!("{described}: {why}"))
 }
 
+/// How far Baidu's table is.
+#[cfg(feature = "database")]
+async fn inspect_table(access: WorkerNodeAccess) -> Result<RegistryFacts, String> {
+    let mut facts = RegistryFacts::of_nothing(access.to_string());
+    let mut table = WorkerNodeTable::new(access, "");
+    let outcome = table.execute(&NodeAction::Survey).await;
+    table.close().await;
+    match outcome {
+        NodeOutcome::Surveyed(survey) => facts.next_worker = survey.highest.saturating_add(1),
+        NodeOutcome::Failed(why) => return Err(why),
+        other => return Err(format!("an unexpected answer: {other:?}")),
+    }
+    Ok(facts)
+}
+
 async fn registry(
     config: &Config,
     environment: &Environment,
@@ -73,6 +93,8 @@ async fn registry(
     let credentials = paths::credentials();
     let shared = match registry::open(config, credentials.as_deref(), environment)? {
         WorkerSource::Fixed(_) => return Ok(None),
+        #[cfg(feature = "database")]
+        WorkerSource::Assigned(access) => return inspect_table(access).await.map(Some),
         WorkerSource::Shared(shared) => shared,
     };
     let name = shared.registry.name();

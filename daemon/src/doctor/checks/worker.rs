@@ -56,6 +56,11 @@ const fn words(kind: RegistryKind) -> [&'static str; 3] {
             "See etcd.endpoints, etcd.user, the certificates, and the role's rights below /leafd/NAME/.",
             "etcd.name",
         ],
+        RegistryKind::WorkerNode => [
+            "the database of Baidu's table",
+            "See worker-node.url, or store.url without it, and the rights: SELECT, INSERT, UPDATE.",
+            "worker-node.table",
+        ],
         RegistryKind::Fixed | RegistryKind::Database => [
             "the registry's database",
             "See database.url, or store.url without it, and the rights to the tables leafd_worker \
@@ -122,10 +127,18 @@ fn worker_ids(facts: &Facts, registry: &RegistryFacts, out: &mut Vec<Finding>) {
         out.push(
             Finding::warn(check, "few new worker IDs are left")
                 .because(format!("{} of {most} were given out.", registry.next_worker))
-                .remedy(
-                    "Release those of hosts that are gone: `leafctl worker list`, `… release`.",
-                ),
+                .remedy(make_room(facts.registry_kind())),
         );
+    }
+}
+
+const fn make_room(kind: RegistryKind) -> &'static str {
+    match kind {
+        RegistryKind::WorkerNode => {
+            "Each start takes one, and none is used again: choose a registry that reclaims them \
+             (worker.registry)."
+        }
+        _ => "Release those of hosts that are gone: `leafctl worker list`, `… release`.",
     }
 }
 

@@ -53,8 +53,8 @@ impl Workers {
 }
 
 fn not_configured() -> WireError {
-    let text = "worker IDs come from the configuration (worker.registry = \"fixed\"): there is no \
-                list of them";
+    let text =
+        "worker.registry is \"fixed\" or \"worker-node\": leafd keeps no list of worker IDs there";
     WireError::new(ErrorCode::NotConfigured, text)
 }
 

@@ -14,6 +14,8 @@ pub(crate) mod inspection;
 mod open;
 pub(crate) mod reading;
 mod tree;
+#[cfg(feature = "database")]
+pub(crate) mod worker_node;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;
 

@@ -8,6 +8,8 @@ use super::WorkerRegistry;
 use super::database::{self, DatabaseAccess, DatabaseRegistry};
 #[cfg(feature = "etcd")]
 use super::etcd::{self, EtcdAccess, EtcdRegistry};
+#[cfg(feature = "database")]
+use super::worker_node::WorkerNodeAccess;
 #[cfg(feature = "zookeeper")]
 use super::zookeeper::{self, ZooKeeperAccess, ZooKeeperRegistry};
 use crate::config::{Config, PoolRules, RegistryKind};
@@ -20,6 +22,9 @@ pub(crate) enum WorkerSource {
     Fixed(u64),
     /// A registry that other instances use as well. It is connected to later.
     Shared(SharedRegistry),
+    /// A table that gives each start a worker ID of its own.
+    #[cfg(feature = "database")]
+    Assigned(WorkerNodeAccess),
 }
 
 #[derive(Clone)]
@@ -56,6 +61,10 @@ fn open_fleet(
         RegistryKind::Database => in_database(config, layout, credentials, environment),
         #[cfg(feature = "etcd")]
         RegistryKind::Etcd => in_etcd(config, layout, credentials, environment),
+        #[cfg(feature = "database")]
+        RegistryKind::WorkerNode => {
+            WorkerNodeAccess::new(config, credentials).map(WorkerSource::Assigned)
+        }
         #[cfg(not(all(feature = "zookeeper", feature = "database", feature = "etcd")))]
         kind => {
             let _ = (layout, credentials, environment);
@@ -83,6 +92,8 @@ pub(crate) fn open_pool(
     config.worker.java_leaf = false;
     match open_fleet(&config, pool.layout(), credentials, environment)? {
         WorkerSource::Fixed(_) => Ok(None),
+        #[cfg(feature = "database")]
+        WorkerSource::Assigned(_) => Ok(None),
         WorkerSource::Shared(SharedRegistry { registry, rules }) => {
             let rules = ClaimRules { numbers: Numbers::OfPool, ..rules };
             Ok(Some(SharedRegistry { registry, rules }))

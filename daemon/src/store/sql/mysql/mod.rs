@@ -25,7 +25,7 @@ use crate::store::{SharedStore, Store};
 
 use inspection::inspect;
 pub use tables::MARIADB;
-pub(in crate::store) use tables::{MARIADB_SCHEMA, MYSQL_SCHEMA};
+pub(in crate::store) use tables::{MARIADB_SCHEMA, MYSQL_SCHEMA, WORKER_NODE_SCHEMA};
 pub(in crate::store) use url::MYSQL_DATABASE;
 
 /// Errors that concern every call: too many connections, in all or of this user; no access to the

@@ -57,3 +57,23 @@ pub(in crate::store) const MARIADB_SCHEMA: SchemaDialect = SchemaDialect {
     tables: MARIADB,
     ..MYSQL_SCHEMA
 };
+
+/// The table of Baidu's uid-generator. It names no default for its times, which some servers demand.
+pub(in crate::store) const WORKER_NODE_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "worker-node",
+    title: "MySQL and MariaDB, for worker.registry = \"worker-node\" alone: the table of Baidu's uid-generator",
+    tables: "\
+CREATE TABLE IF NOT EXISTS WORKER_NODE (
+  ID          bigint      NOT NULL AUTO_INCREMENT COMMENT 'auto increment id',
+  HOST_NAME   varchar(64) NOT NULL COMMENT 'host name',
+  PORT        varchar(64) NOT NULL COMMENT 'port',
+  TYPE        int         NOT NULL COMMENT 'node type: CONTAINER(1), ACTUAL(2), FAKE(3)',
+  LAUNCH_DATE date        NOT NULL COMMENT 'launch date',
+  MODIFIED    timestamp   NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'modified time',
+  CREATED     timestamp   NOT NULL DEFAULT CURRENT_TIMESTAMP COMMENT 'created time',
+  PRIMARY KEY (ID)
+) ENGINE=InnoDB COMMENT='DB WorkerID Assigner for UID Generator';
+",
+    identity: |_| String::new(),
+    workers: "",
+};

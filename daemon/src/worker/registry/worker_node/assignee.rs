@@ -1,0 +1,426 @@
+//! Which row of the table an instance has, as a plain state machine: what the database answered goes in, what
+//! to ask it and to tell the issuer comes out.
+//!
+//! Each life of leafd takes a row of its own. Until that row has settled, the life goes on with the row of the
+//! life before, if the state directory knows it: nothing below its ceiling is issued again. While a row is in
+//! use, leafd looks every 3 s whether the table still has it. A table that went back to older data gives a
+//! number again; its owner then puts its row back, which moves the counter of the table too, and whoever has
+//! the number and does not use it yet finds that out before it does.
+
+use std::collections::VecDeque;
+
+use super::pace::{NodeSurvey, verdict};
+use crate::safety::REPORT_MS;
+
+/// After a call that failed (ms).
+const RETRY_MS: u64 = 1000;
+
+/// How often to look whether worker IDs have been used up, or will be soon (ms).
+const SURVEY_MS: u64 = 24 * 3_600_000;
+
+/// How often to look for room when there is none (ms).
+const FULL_MS: u64 = 60_000;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeRules {
+    /// The highest worker ID that fits into the layout.
+    pub(crate) max_worker: u64,
+    /// How long a new row is not used (ms): by then each owner that can has looked for its own.
+    pub(crate) settle_ms: u64,
+    /// For how long a start may go on with the row of the life before while the database does not answer (ms).
+    pub(crate) fence_after_ms: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeMoment {
+    /// In ms since the boot.
+    pub(crate) boot_ms: u64,
+    /// In ms since 1970.
+    pub(crate) clock_ms: u64,
+}
+
+/// A row, and the name under which a life took it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    pub(crate) worker: u64,
+    pub(crate) nonce: String,
+}
+
+/// What the state directory knows of the last life's row.
+#[derive(Debug, Clone)]
+pub(crate) struct RememberedRow {
+    pub(crate) row: NodeRow,
+    /// Nothing was issued with it at or past this (ms since 1970).
+    pub(crate) ceiling_ms: u64,
+    /// Without an answer of the database, a start goes on with it below this (ms since 1970).
+    pub(crate) limit_ms: u64,
+}
+
+/// What to ask the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodeAction {
+    /// How far the table is.
+    Survey,
+    /// Make a row that is not used yet: with the next number, or with this one.
+    Insert { nonce: String, worker: Option<u64> },
+    /// The row of this life above a number, if an answer was lost.
+    Find { nonce: String, above: u64 },
+    /// Mark a row as in use, if it still is this life's.
+    Settle(NodeRow),
+    /// Say that a row is in use, if it still is this instance's.
+    Report(NodeRow),
+    /// Who has the number.
+    Look(NodeRow),
+    /// Make a row again that the table has lost.
+    PutBack(NodeRow),
+    /// Take a row back from a life that does not use it yet.
+    TakeBack(NodeRow),
+    /// Wait until then (ms since the boot).
+    Pause(u64),
+}
+
+/// Who has a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodeOwner {
+    Nobody,
+    /// The row that was asked about.
+    Ours,
+    /// Another life of a leafd that does not use it yet.
+    Settling,
+    /// Somebody else, who may be using it.
+    Other(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodeOutcome {
+    /// No answer, or a refusal. A write may have been executed.
+    Failed(String),
+    Surveyed(NodeSurvey),
+    Inserted(u64),
+    /// Somebody has the number.
+    Taken,
+    Found(Option<u64>),
+    /// Whether the row was as expected, and has been changed.
+    Changed(bool),
+    Owned(NodeOwner),
+    Paused,
+}
+
+/// What follows for the rest of leafd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NodeEffect {
+    /// Issue with this row's number from a time on (ms since 1970). The table does not say that it is still
+    /// this instance's if there is a limit, beyond which no start may rely on it (ms since 1970).
+    Begin {
+        row: NodeRow,
+        start_ms: u64,
+        limit_ms: Option<u64>,
+    },
+    /// The table has the row in use.
+    Reported(NodeRow),
+    /// The number in use is somebody else's: issue nothing.
+    Lost {
+        worker: u64,
+        owner: String,
+    },
+    /// There is no worker ID, for this reason; `soon`: there will be.
+    None {
+        why: String,
+        soon: bool,
+    },
+    /// What an operator should read.
+    Warn(String),
+    Trouble(String),
+    Fine,
+}
+
+/// What this life does about a row of its own.
+#[derive(Debug)]
+enum Claiming {
+    Surveying,
+    Inserting {
+        worker: Option<u64>,
+    },
+    /// The answer to an insert was lost.
+    Finding,
+    Settling {
+        row: NodeRow,
+        until_ms: u64,
+    },
+    /// The number is in use, or there is none until then (ms since the boot).
+    Resting {
+        until_ms: u64,
+    },
+}
+
+/// What this instance does about the row in use.
+#[derive(Debug)]
+enum Keeping {
+    Reporting { at_ms: u64 },
+    Looking,
+    PuttingBack,
+    TakingBack,
+}
+
+/// The row in use, or the one that may be.
+#[derive(Debug)]
+struct Held {
+    row: NodeRow,
+    keeping: Keeping,
+    /// Whether the issuer was told; else from which time on (ms since 1970), and below which limit.
+    waits: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Assignee {
+    rules: NodeRules,
+    nonce: String,
+    claiming: Claiming,
+    held: Option<Held>,
+    /// The highest number that this instance has had, or the table before this life's insert.
+    above: u64,
+    /// The call whose answer is to come is about the row in use.
+    keeps: bool,
+    /// Not before this, after a failure (ms since the boot).
+    retry_ms: u64,
+    is_troubled: bool,
+    effects: VecDeque<NodeEffect>,
+}
+
+impl Assignee {
+    /// One for a life with the name `nonce`.
+    pub(crate) fn new(rules: NodeRules, nonce: String, file: Option<RememberedRow>) -> Self {
+        let above = file.as_ref().map_or(0, |file| file.row.worker);
+        let held = file.filter(|file| file.row.worker <= rules.max_worker).map(|file| Held {
+            row: file.row,
+            keeping: Keeping::Reporting { at_ms: 0 },
+            waits: Some((file.ceiling_ms, file.limit_ms)),
+        });
+        let mut effects = VecDeque::new();
+        if held.is_none() {
+            let why = "a worker ID is being taken from the table".to_owned();
+            effects.push_back(NodeEffect::None { why, soon: true });
+        }
+        Self {
+            rules,
+            nonce,
+            claiming: Claiming::Surveying,
+            held,
+            above,
+            keeps: false,
+            retry_ms: 0,
+            is_troubled: false,
+            effects,
+        }
+    }
+
+    /// What follows for the rest of leafd since the last call, oldest first.
+    pub(crate) fn effect(&mut self) -> Option<NodeEffect> {
+        self.effects.pop_front()
+    }
+
+    /// What to ask next. Its outcome comes back through [`Self::done`].
+    pub(crate) fn next(&mut self, now: NodeMoment) -> NodeAction {
+        self.keeps = false;
+        if now.boot_ms < self.retry_ms {
+            return NodeAction::Pause(self.retry_ms);
+        }
+        if let Some(held) = &self.held {
+            let row = held.row.clone();
+            let action = match held.keeping {
+                Keeping::Reporting { at_ms } if now.boot_ms < at_ms => None,
+                Keeping::Reporting { .. } => Some(NodeAction::Report(row)),
+                Keeping::Looking => Some(NodeAction::Look(row)),
+                Keeping::PuttingBack => Some(NodeAction::PutBack(row)),
+                Keeping::TakingBack => Some(NodeAction::TakeBack(row)),
+            };
+            if let Some(action) = action {
+                self.keeps = true;
+                return action;
+            }
+        }
+        let report_ms = match &self.held {
+            Some(Held { keeping: Keeping::Reporting { at_ms }, .. }) => *at_ms,
+            _ => u64::MAX,
+        };
+        let nonce = self.nonce.clone();
+        match &self.claiming {
+            Claiming::Surveying => NodeAction::Survey,
+            Claiming::Inserting { worker } => NodeAction::Insert { nonce, worker: *worker },
+            Claiming::Finding => NodeAction::Find { nonce, above: self.above },
+            Claiming::Settling { row, until_ms } if now.boot_ms >= *until_ms => {
+                NodeAction::Settle(row.clone())
+            }
+            Claiming::Resting { until_ms } if now.boot_ms >= *until_ms => NodeAction::Survey,
+            Claiming::Settling { until_ms, .. } | Claiming::Resting { until_ms } => {
+                NodeAction::Pause(report_ms.min(*until_ms))
+            }
+        }
+    }
+
+    /// Takes the outcome of the last action, which was sent at `sent`.
+    pub(crate) fn done(&mut self, sent: NodeMoment, now: NodeMoment, outcome: NodeOutcome) {
+        match outcome {
+            NodeOutcome::Paused => return,
+            NodeOutcome::Failed(why) => return self.failed(now, why),
+            _ if std::mem::take(&mut self.is_troubled) => self.effects.push_back(NodeEffect::Fine),
+            _ => {}
+        }
+        if self.keeps { self.kept(sent, outcome) } else { self.claimed(now, outcome) }
+    }
+
+    fn failed(&mut self, now: NodeMoment, why: String) {
+        self.retry_ms = now.boot_ms.saturating_add(RETRY_MS);
+        self.is_troubled = true;
+        if let Claiming::Inserting { .. } = self.claiming
+            && !self.keeps
+        {
+            self.claiming = Claiming::Finding;
+        }
+        self.effects.push_back(NodeEffect::Trouble(why));
+        let Some(held) = &mut self.held else { return };
+        let in_time = held.waits.take_if(|(_, limit_ms)| now.clock_ms < *limit_ms);
+        let Some((start_ms, limit_ms)) = in_time else { return };
+        let (row, limit_ms) = (held.row.clone(), Some(limit_ms));
+        self.effects.push_back(NodeEffect::Begin { row, start_ms, limit_ms });
+    }
+
+    /// An answer about the row in use.
+    fn kept(&mut self, sent: NodeMoment, outcome: NodeOutcome) {
+        let Some(held) = &mut self.held else { return };
+        // While this instance was down, another one may have had the number that the table lost.
+        if let NodeOutcome::Owned(NodeOwner::Nobody | NodeOwner::Settling) = outcome
+            && held.waits.is_some()
+        {
+            return self.lose("nobody's any more, or another".to_owned());
+        }
+        held.keeping = match outcome {
+            NodeOutcome::Changed(true)
+            | NodeOutcome::Inserted(_)
+            | NodeOutcome::Owned(NodeOwner::Ours) => {
+                if let Some((start_ms, _)) = held.waits.take() {
+                    let row = held.row.clone();
+                    self.effects.push_back(NodeEffect::Begin { row, start_ms, limit_ms: None });
+                }
+                self.effects.push_back(NodeEffect::Reported(held.row.clone()));
+                Keeping::Reporting { at_ms: sent.boot_ms.saturating_add(REPORT_MS) }
+            }
+            NodeOutcome::Owned(NodeOwner::Nobody) => {
+                self.effects.push_back(NodeEffect::Warn(format!(
+                    "the table has lost the row of worker ID {}; putting it back. Rows must not be \
+                     deleted, or their numbers may be given again",
+                    held.row.worker
+                )));
+                Keeping::PuttingBack
+            }
+            NodeOutcome::Owned(NodeOwner::Settling) => Keeping::TakingBack,
+            NodeOutcome::Owned(NodeOwner::Other(owner)) => return self.lose(owner),
+            _ => Keeping::Looking,
+        };
+    }
+
+    fn lose(&mut self, owner: String) {
+        let Some(Held { row, waits, .. }) = self.held.take() else { return };
+        let worker = row.worker;
+        if waits.is_some() {
+            let why = format!(
+                "worker ID {worker} of the last start is {owner}'s; another one is being taken"
+            );
+            self.effects.push_back(NodeEffect::None { why, soon: true });
+        } else {
+            self.effects.push_back(NodeEffect::Lost { worker, owner });
+        }
+        if let Claiming::Resting { .. } = self.claiming {
+            self.claiming = Claiming::Surveying;
+        }
+    }
+
+    /// An answer about the row that this life takes.
+    fn claimed(&mut self, now: NodeMoment, outcome: NodeOutcome) {
+        match outcome {
+            NodeOutcome::Surveyed(survey) => self.surveyed(now, &survey),
+            NodeOutcome::Inserted(worker) | NodeOutcome::Found(Some(worker)) => {
+                self.inserted(now, worker);
+            }
+            NodeOutcome::Changed(true) => {
+                let rest = Claiming::Resting { until_ms: now.boot_ms.saturating_add(SURVEY_MS) };
+                let Claiming::Settling { row, .. } = std::mem::replace(&mut self.claiming, rest)
+                else {
+                    return;
+                };
+                let at_ms = now.boot_ms.saturating_add(REPORT_MS);
+                let keeping = Keeping::Reporting { at_ms };
+                self.held = Some(Held { row: row.clone(), keeping, waits: None });
+                self.above = self.above.max(row.worker);
+                let reported = NodeEffect::Reported(row.clone());
+                let begin = NodeEffect::Begin { row, start_ms: 0, limit_ms: None };
+                self.effects.extend([begin, reported]);
+            }
+            // Its owner took it back, or nobody knows the row: another one.
+            _ => self.claiming = Claiming::Surveying,
+        }
+    }
+
+    fn surveyed(&mut self, now: NodeMoment, survey: &NodeSurvey) {
+        let max_worker = self.rules.max_worker;
+        if let Some(text) = verdict(survey, max_worker) {
+            self.effects.push_back(NodeEffect::Warn(text));
+        }
+        if self.held.as_ref().is_some_and(|held| held.row.nonce == self.nonce) {
+            self.claiming = Claiming::Resting { until_ms: now.boot_ms.saturating_add(SURVEY_MS) };
+            return;
+        }
+        if survey.highest >= max_worker {
+            return self.is_full(now, survey.highest);
+        }
+        // A table that went back has forgotten a number that this instance had.
+        let is_behind = survey.highest < self.above;
+        let worker = is_behind.then(|| self.above.saturating_add(1));
+        if let Some(next) = worker.filter(|_| self.held.is_none()) {
+            self.effects.push_back(NodeEffect::Warn(format!(
+                "the table has no row above {}, and this instance has had worker ID {}: rows were \
+                 lost, or it is another table. Going on with {next}",
+                survey.highest, self.above
+            )));
+        }
+        self.above = self.above.max(survey.highest);
+        self.claiming = Claiming::Inserting { worker };
+    }
+
+    fn inserted(&mut self, now: NodeMoment, worker: u64) {
+        if worker > self.rules.max_worker {
+            return self.is_full(now, worker);
+        }
+        if worker <= self.above {
+            // The counter is behind the rows: older data, or rows that were made by hand.
+            self.claiming = Claiming::Inserting { worker: Some(self.above.saturating_add(1)) };
+            return;
+        }
+        let row = NodeRow { worker, nonce: self.nonce.clone() };
+        let until_ms = now.boot_ms.saturating_add(self.rules.settle_ms);
+        self.claiming = Claiming::Settling { row, until_ms };
+    }
+
+    fn is_full(&mut self, now: NodeMoment, reached: u64) {
+        self.claiming = Claiming::Resting { until_ms: now.boot_ms.saturating_add(FULL_MS) };
+        let why = format!(
+            "the table has given worker ID {reached}, and the highest of the layout is {}: each \
+             start has used up one, and none is used again. Choose a registry that reclaims worker \
+             IDs (worker.registry), or a layout with more bits for them; IDs of two layouts can be \
+             equal",
+            self.rules.max_worker
+        );
+        match &self.held {
+            Some(held) => {
+                let worker = held.row.worker;
+                let text = format!("{why}. Going on with worker ID {worker} of the last start");
+                self.effects.push_back(NodeEffect::Warn(text));
+            }
+            None => self.effects.push_back(NodeEffect::None { why, soon: false }),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "assignee_tests.rs"]
+mod tests;
