@@ -113,6 +113,7 @@ QUICK = {
     "metrics": "requests_are_counted",
     "metrics_history": "a_forecast_goes_by",
     "metrics_monitoring": "they_fire_when_they_should",
+    "moving": "a_counter_in_redis_moves",
     "outage": "a_restart_without_the_store",
     "page": "the_page_shows",
     "page_events": "a_stream_tells",

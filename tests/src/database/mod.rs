@@ -114,6 +114,13 @@ impl Database {
         Self { server: Arc::clone(&self.server), kind: self.kind, name }
     }
 
+    /// Creates an empty database of this name on the same server.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        self.server.create_database(name);
+        Self { server: Arc::clone(&self.server), kind: self.kind, name: name.to_owned() }
+    }
+
     /// The kind of the server.
     #[must_use]
     pub const fn kind(&self) -> Kind {
