@@ -139,14 +139,14 @@ struct Writers {
 }
 
 impl Writers {
-    /// Starts applications that use the tag `orders`.
-    fn start(home: &Home, seen: &UniqueIds, source: impl Fn() -> Box<dyn Source>) -> Self {
-        Self::start_for("orders", home, seen, source)
+    /// Starts applications on these hosts that use the tag `orders`.
+    fn start(homes: &[Home], seen: &UniqueIds, source: impl Fn() -> Box<dyn Source>) -> Self {
+        Self::start_for("orders", homes, seen, source)
     }
 
     fn start_for(
         tag: &'static str,
-        home: &Home,
+        homes: &[Home],
         seen: &UniqueIds,
         source: impl Fn() -> Box<dyn Source>,
     ) -> Self {
@@ -155,7 +155,7 @@ impl Writers {
             Arc::new((0..WRITERS).map(|_| AtomicBool::default()).collect());
         let back = Arc::<AtomicBool>::default();
         let threads = (0..WRITERS).map(|number| {
-            let (seen, options) = (seen.clone(), home.options());
+            let (seen, options) = (seen.clone(), homes[number % homes.len()].options());
             let (old, new, moved) = (Arc::clone(&old), Arc::clone(&new), Arc::clone(&moved));
             let back = Arc::clone(&back);
             let source = source();
@@ -181,8 +181,9 @@ impl Writers {
         self.moved[number].store(moved, Ordering::Relaxed);
     }
 
-    fn move_back(&self) {
-        self.back.store(true, Ordering::Relaxed);
+    /// Whether applications return to the old source when leafd does not know the tag.
+    fn set_back(&self, back: bool) {
+        self.back.store(back, Ordering::Relaxed);
     }
 
     fn wait(&self, what: &str, counter: impl Fn(&Self) -> u64) {
@@ -370,21 +371,28 @@ impl Source for Incr {
     }
 }
 
-/// A host whose leafd leases from a database of its own on the server.
+/// Two hosts whose leafds lease from one database. The operator works on the first.
 struct Site {
-    daemon: Daemon,
-    home: Home,
+    daemons: [Daemon; 2],
+    homes: [Home; 2],
     seen: UniqueIds,
-    _folder: TempDir,
+    _folders: [TempDir; 2],
 }
 
 impl Site {
     fn on(database: &Database) -> Self {
         database.create_table();
         database.grant_deleting();
-        let folder = tempfile::tempdir().unwrap();
-        let home = Home::new(folder.path()).with_database(database);
-        Self { daemon: home.start(), home, seen: UniqueIds::default(), _folder: folder }
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let homes = folders.each_ref().map(|at| Home::new(at.path()).with_database(database));
+        let daemons = homes.each_ref().map(Home::start);
+        Self { daemons, homes, seen: UniqueIds::default(), _folders: folders }
+    }
+
+    fn stop(self) {
+        for daemon in self.daemons {
+            daemon.stop();
+        }
     }
 }
 
@@ -402,10 +410,10 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     );
     shop.sql("GRANT SELECT, INSERT, DELETE ON orders TO leaf");
     let site = Site::on(&ids);
-    let guide = Guide::new("From an AUTO_INCREMENT column", &site.home);
+    let guide = Guide::new("From an AUTO_INCREMENT column", &site.homes[0]);
     guide.install_mariadb(shop.folder());
     let url = shop.url();
-    let writers = Writers::start(&site.home, &site.seen, || {
+    let writers = Writers::start(&site.homes, &site.seen, || {
         // The three ways to leave the ID to the server.
         let insert: &[&str] = match fastrand::u8(..3) {
             0 => &["INSERT INTO orders (item) VALUES ('old')", "SELECT LAST_INSERT_ID()"],
@@ -445,13 +453,22 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     writers.wait_new();
 
     // And back.
-    writers.move_back();
+    writers.set_back(true);
     guide.run("DROP TRIGGER");
     writers.wait_old();
-    assert!(site.seen.highest("orders").unwrap() >= guide.variable("end"));
+    let end = guide.variable("end");
+    assert!(site.seen.highest("orders").unwrap() >= end);
+
+    // Moving again begins above the first stay at leafd.
+    writers.set_back(false);
+    wait_until("the gate closes again", || guide.try_run("CREATE TRIGGER").is_ok());
+    writers.wait_all_moved();
+    guide.run("tag create");
+    assert!(guide.variable("first") > end);
+    writers.wait_new();
     guide.is_done();
     writers.finish("AUTO_INCREMENT", &site.seen);
-    site.daemon.stop();
+    site.stop();
 }
 
 /// A column whose IDs come from a sequence that the column owns.
@@ -462,7 +479,7 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     shop.sql("GRANT SELECT, INSERT, DELETE ON orders TO leaf");
     shop.sql("GRANT USAGE ON SEQUENCE orders_id_seq TO leaf");
     let site = Site::on(&ids);
-    let guide = Guide::new("From a PostgreSQL sequence", &site.home);
+    let guide = Guide::new("From a PostgreSQL sequence", &site.homes[0]);
     let psql = format!(
         "export PGHOST={} PGPORT={} PGUSER=postgres\nexec /usr/bin/psql \"$@\"",
         shop.folder().display(),
@@ -470,7 +487,7 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     );
     guide.install("psql", &psql);
     let url = shop.url();
-    let writers = Writers::start(&site.home, &site.seen, || {
+    let writers = Writers::start(&site.homes, &site.seen, || {
         let insert = &["INSERT INTO orders (item) VALUES ('old') RETURNING id"];
         Box::new(Inserts { sql: Sql::new(url.clone(), "2200H"), insert })
     });
@@ -510,7 +527,7 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     writers.wait_new();
     assert_eq!(number(&shop.query("SELECT last_value FROM orders_id_seq")), first - 1);
 
-    writers.move_back();
+    writers.set_back(true);
     guide.run("setval");
     writers.wait_old();
     assert!(site.seen.highest("orders").unwrap() > guide.variable("end"));
@@ -526,7 +543,7 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     }
     guide.is_done();
     writers.finish(column, &site.seen);
-    site.daemon.stop();
+    site.stop();
 }
 
 #[test]
@@ -561,7 +578,7 @@ fn ticket_servers_move(engine: &str) {
     servers[1].sql("ALTER TABLE Tickets64 AUTO_INCREMENT = 5000000");
     let ids = Database::shared(Kind::MariaDb).fresh();
     let site = Site::on(&ids);
-    let guide = Guide::new("From ticket servers", &site.home);
+    let guide = Guide::new("From ticket servers", &site.homes[0]);
     guide.install(
         "mariadb",
         &format!(
@@ -572,7 +589,7 @@ fn ticket_servers_move(engine: &str) {
         ),
     );
     let urls: Vec<_> = servers.iter().map(Database::url).collect();
-    let writers = Writers::start_for("tickets", &site.home, &site.seen, || {
+    let writers = Writers::start_for("tickets", &site.homes, &site.seen, || {
         Box::new(Tickets(urls.iter().map(|url| Sql::new(url.clone(), "45000")).collect()))
     });
     writers.wait_old();
@@ -600,13 +617,13 @@ fn ticket_servers_move(engine: &str) {
     writers.wait_all_moved();
     writers.wait_new();
 
-    writers.move_back();
+    writers.set_back(true);
     guide.run("DROP TRIGGER");
     writers.wait_old();
     assert!(site.seen.highest("tickets").unwrap() > guide.variable("end"));
     guide.is_done();
     writers.finish(&format!("ticket servers, {engine}"), &site.seen);
-    site.daemon.stop();
+    site.stop();
 }
 
 #[test]
@@ -633,7 +650,7 @@ fn applications_move_from_incr_to_leafd_on_the_same_counter_and_back() {
     let (daemon, seen) = (home.start(), UniqueIds::default());
     let guide = Guide::new("From INCR to leafd with the same counter", &home);
     install_redis_cli(&guide, &redis);
-    let writers = Writers::start(&home, &seen, || Box::new(Incr(redis.clone())));
+    let writers = Writers::start(&[home], &seen, || Box::new(Incr(redis.clone())));
     writers.wait_old();
     let printed = guide.run("leafctl next").lines().map(str::to_owned).collect::<Vec<_>>();
     let [counter, next] = &printed[..] else { panic!("{printed:?}") };
@@ -660,9 +677,9 @@ fn a_counter_in_redis_moves_to_a_database_and_back() {
     let redis = Redis::start();
     let ids = Database::shared(Kind::MariaDb).fresh();
     let site = Site::on(&ids);
-    let guide = Guide::new("From a counter in Redis to a database", &site.home);
+    let guide = Guide::new("From a counter in Redis to a database", &site.homes[0]);
     install_redis_cli(&guide, &redis);
-    let writers = Writers::start(&site.home, &site.seen, || Box::new(Incr(redis.clone())));
+    let writers = Writers::start(&site.homes, &site.seen, || Box::new(Incr(redis.clone())));
     writers.wait_old();
     guide.run("GETSET");
     writers.wait_all_moved();
@@ -674,12 +691,12 @@ fn a_counter_in_redis_moves_to_a_database_and_back() {
     assert_eq!(writers.new(), 0, "there is no tag yet");
     guide.run("tag create");
     writers.wait_new();
-    writers.move_back();
+    writers.set_back(true);
     guide.run("redis-cli SET");
     writers.wait_old();
     guide.is_done();
     writers.finish("INCR, then a database", &site.seen);
-    site.daemon.stop();
+    site.stop();
 }
 
 #[test]
