@@ -39,6 +39,7 @@ pub mod long;
 pub mod malformed;
 pub mod manifest;
 pub mod manual;
+pub mod moving;
 pub mod nspawn;
 pub mod openapi;
 pub mod other_user;

@@ -1,324 +1,18 @@
 //! The manual's commands for moving from other sources of IDs, run word for word by bash while the old source
 //! and leafd are under load. Only the addresses and the logins of the old servers are those of the test.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
-use leaf_client::{Error, Options, blocking};
-use leafd_tests::binaries::{program, workspace};
+use leaf_client::blocking;
 use leafd_tests::daemon::{Daemon, Home};
-use leafd_tests::database::{Extra, Kind, Session};
+use leafd_tests::database::{Extra, Kind};
+use leafd_tests::moving::{Guide, Old, SOME, Source, Sql, WRITERS, Writers};
 use leafd_tests::stores::wait_until;
-use leafd_tests::{Background, Database, Redis, UniqueIds, manual};
+use leafd_tests::{Database, Redis, UniqueIds};
 use tempfile::TempDir;
-
-/// How many IDs each phase of a move has to see before the test goes on.
-const SOME: u64 = 300;
-
-/// How many applications take IDs at a time.
-const WRITERS: usize = 4;
 
 /// The room that the page leaves the old source.
 const ROOM: u64 = 1_000_000;
-
-/// One section of the page, whose commands a shell runs as an operator would.
-struct Guide {
-    blocks: Vec<String>,
-    done: RefCell<BTreeSet<usize>>,
-    folder: TempDir,
-}
-
-impl Guide {
-    /// The section with this heading, for an operator whose leafctl asks this host's leafd.
-    fn new(heading: &str, home: &Home) -> Self {
-        let path = workspace().join("docs/operations/moving.md");
-        let page = std::fs::read_to_string(path).unwrap();
-        let mut sections = page.split("\n## ");
-        let section = sections.find(|section| section.starts_with(&format!("{heading}\n")));
-        let blocks = manual::blocks(section.expect("the section"), "sh");
-        let folder = tempfile::tempdir().unwrap();
-        let guide = Self { blocks, done: RefCell::default(), folder };
-        let leafctl = program("leafctl");
-        let socket = home.socket();
-        let leafctl =
-            format!("LEAFD_SOCKET={} exec {} \"$@\"", socket.display(), leafctl.display());
-        guide.install("leafctl", &leafctl);
-        guide
-    }
-
-    /// Puts a program in front of the one that the page names: it adds the login.
-    fn install(&self, name: &str, script: &str) {
-        let path = self.folder.path().join(name);
-        std::fs::write(&path, format!("#!/bin/bash\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-    }
-
-    fn install_mariadb(&self, folder: &Path) {
-        let client = format!("{} \"$@\"", mariadb(folder));
-        self.install("mariadb", &client);
-    }
-
-    /// Runs the one block that contains this text. Variables go on to the next block, as in one shell.
-    fn try_run(&self, part: &str) -> Result<String, String> {
-        let mut found = self.blocks.iter().enumerate().filter(|(_, block)| block.contains(part));
-        let (number, block) = found.next().unwrap_or_else(|| panic!("no command with {part}"));
-        assert!(found.next().is_none(), "several blocks with {part}");
-        let script = format!(
-            "touch variables; . ./variables\n{block}\n\
-             (declare -p first last end 2>/dev/null || true) > variables"
-        );
-        let (own, system) = (self.folder.path().display(), std::env::var("PATH").unwrap());
-        let mut bash = Command::new("bash");
-        bash.args(["-ec", &script]).current_dir(self.folder.path());
-        let output = bash.env("PATH", format!("{own}:{system}")).output().expect("bash");
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if !output.status.success() {
-            return Err(text(&output.stderr));
-        }
-        self.done.borrow_mut().insert(number);
-        Ok(text(&output.stdout))
-    }
-
-    fn run(&self, part: &str) -> String {
-        self.try_run(part).unwrap_or_else(|errors| panic!("{part}: {errors}"))
-    }
-
-    /// The number in a variable of the operator's shell.
-    fn variable(&self, name: &str) -> u64 {
-        let variables = std::fs::read_to_string(self.folder.path().join("variables")).unwrap();
-        let start = format!("declare -- {name}=\"");
-        let value = variables.lines().find_map(|line| line.strip_prefix(&start)?.strip_suffix('"'));
-        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {variables}"))
-    }
-
-    /// Asserts that every block of the section was run.
-    fn is_done(&self) {
-        let left = self.blocks.iter().enumerate().filter(|(n, _)| !self.done.borrow().contains(n));
-        let left: Vec<_> = left.collect();
-        assert!(left.is_empty(), "not run: {left:?}");
-    }
-}
-
-fn mariadb(folder: &Path) -> String {
-    let socket = folder.join("socket");
-    format!("exec /usr/bin/mariadb --no-defaults --user=root --socket={}", socket.display())
-}
-
-/// What the old source answers.
-enum Old {
-    Id(u64),
-    /// It refuses to give any more.
-    Closed,
-    /// It failed, and the application cannot know of an ID.
-    Nothing,
-}
-
-/// An application's way to the old source.
-trait Source: Send {
-    fn take(&mut self) -> Old;
-
-    /// Keeps an ID that leafd gave.
-    fn keep(&mut self, _id: u64) {}
-}
-
-/// Applications that take IDs from the old source until it is closed or they are told to move, and then from
-/// leafd. On the way back they return to the old source when leafd has no such tag any more.
-struct Writers {
-    old: Arc<AtomicU64>,
-    new: Arc<AtomicU64>,
-    moved: Arc<Vec<AtomicBool>>,
-    back: Arc<AtomicBool>,
-    threads: Vec<Background<()>>,
-    tag: &'static str,
-}
-
-impl Writers {
-    /// Starts applications on these hosts that use the tag `orders`.
-    fn start(homes: &[Home], seen: &UniqueIds, source: impl Fn() -> Box<dyn Source>) -> Self {
-        Self::start_for("orders", homes, seen, source)
-    }
-
-    fn start_for(
-        tag: &'static str,
-        homes: &[Home],
-        seen: &UniqueIds,
-        source: impl Fn() -> Box<dyn Source>,
-    ) -> Self {
-        let (old, new) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-        let moved: Arc<Vec<AtomicBool>> =
-            Arc::new((0..WRITERS).map(|_| AtomicBool::default()).collect());
-        let back = Arc::<AtomicBool>::default();
-        let threads = (0..WRITERS).map(|number| {
-            let (seen, options) = (seen.clone(), homes[number % homes.len()].options());
-            let (old, new, moved) = (Arc::clone(&old), Arc::clone(&new), Arc::clone(&moved));
-            let back = Arc::clone(&back);
-            let source = source();
-            Background::start(move |stop| {
-                let moved = moved.get(number).expect("a flag for each writer");
-                write(&|| stop.is_set(), tag, source, options, &seen, (moved, &back), (&old, &new));
-            })
-        });
-        let threads = threads.collect();
-        Self { old, new, moved, back, threads, tag }
-    }
-
-    fn old(&self) -> u64 {
-        self.old.load(Ordering::Relaxed)
-    }
-
-    fn new(&self) -> u64 {
-        self.new.load(Ordering::Relaxed)
-    }
-
-    /// Moves one application to leafd, or back.
-    fn set_moved(&self, number: usize, moved: bool) {
-        self.moved[number].store(moved, Ordering::Relaxed);
-    }
-
-    /// Whether applications return to the old source when leafd does not know the tag.
-    fn set_back(&self, back: bool) {
-        self.back.store(back, Ordering::Relaxed);
-    }
-
-    fn wait(&self, what: &str, counter: impl Fn(&Self) -> u64) {
-        let before = counter(self);
-        wait_until(what, || {
-            assert!(!self.threads.iter().any(Background::has_ended), "a writer found a bug");
-            counter(self) >= before + SOME
-        });
-    }
-
-    fn wait_old(&self) {
-        self.wait("the old source gives IDs", Self::old);
-    }
-
-    fn wait_new(&self) {
-        self.wait("leafd gives IDs", Self::new);
-    }
-
-    fn wait_all_moved(&self) {
-        wait_until("all applications have moved", || {
-            self.moved.iter().all(|moved| moved.load(Ordering::Relaxed))
-        });
-    }
-
-    fn finish(self, what: &str, seen: &UniqueIds) {
-        let (old, new) = (self.old, self.new);
-        self.threads.into_iter().for_each(Background::finish);
-        let (old, new) = (old.load(Ordering::Relaxed), new.load(Ordering::Relaxed));
-        assert_eq!(seen.count(self.tag), old + new, "every ID was recorded once");
-        println!("{what}: {old} IDs of the old source and {new} of leafd, all distinct");
-    }
-}
-
-fn write(
-    is_stopped: &dyn Fn() -> bool,
-    tag: &str,
-    mut source: Box<dyn Source>,
-    options: Options,
-    seen: &UniqueIds,
-    (moved, back): (&AtomicBool, &AtomicBool),
-    (old, new): (&AtomicU64, &AtomicU64),
-) {
-    let mut client = blocking::Client::new(options);
-    while !is_stopped() {
-        let (id, counter) = if moved.load(Ordering::Relaxed) {
-            match client.next(tag) {
-                Ok(id) => {
-                    source.keep(id);
-                    (id, new)
-                }
-                Err(error) => {
-                    if is_unknown_tag(&error) && back.load(Ordering::Relaxed) {
-                        moved.store(false, Ordering::Relaxed);
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                }
-            }
-        } else {
-            match source.take() {
-                Old::Id(id) => (id, old),
-                Old::Closed => {
-                    moved.store(true, Ordering::Relaxed);
-                    continue;
-                }
-                Old::Nothing => {
-                    std::thread::sleep(Duration::from_millis(1));
-                    continue;
-                }
-            }
-        };
-        seen.add_run(tag, id, 1);
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-fn is_unknown_tag(error: &Error) -> bool {
-    matches!(error, Error::Refused(refusal) if refusal.code().number() == 202)
-}
-
-/// An application's session with a SQL server, which it opens again after an error.
-struct Sql {
-    url: String,
-    session: Option<Session>,
-    /// SQLSTATE of the old source's end.
-    closed: &'static str,
-}
-
-impl Sql {
-    fn new(url: String, closed: &'static str) -> Self {
-        Self { url, session: None, closed }
-    }
-
-    /// Runs statements up to the first that fails, and returns the number that the last one answered.
-    fn number(&mut self, statements: &[&str]) -> Old {
-        if self.session.is_none() {
-            self.session = Session::open(&self.url).ok();
-        }
-        let Some(session) = &mut self.session else { return Old::Nothing };
-        let mut number = None;
-        for statement in statements {
-            match session.try_query(statement) {
-                Ok(rows) => {
-                    number = rows.into_iter().flatten().flatten().next().or(number);
-                }
-                Err(error) => {
-                    let code = error.as_database_error().and_then(|error| error.code());
-                    let is_closed = code.as_deref() == Some(self.closed);
-                    self.session = None;
-                    return if is_closed { Old::Closed } else { Old::Nothing };
-                }
-            }
-        }
-        number.map_or(Old::Nothing, |number| Old::Id(number.parse().expect("a number")))
-    }
-
-    /// Runs a statement that must not fail while the server is there.
-    fn run(&mut self, statement: &str) {
-        loop {
-            if self.session.is_none() {
-                self.session = Session::open(&self.url).ok();
-            }
-            let Some(session) = &mut self.session else { return };
-            match session.try_query(statement) {
-                Ok(_) => return,
-                Err(error) => {
-                    let code = error.as_database_error().and_then(|error| error.code());
-                    let is_duplicate = code.is_some_and(|code| code == "23000" || code == "23505");
-                    assert!(!is_duplicate, "DUPLICATE: {statement}: {error}");
-                    self.session = None;
-                }
-            }
-        }
-    }
-}
 
 /// An application that inserts into `orders`. Now and then it rolls back after it has seen the ID, or deletes
 /// the row: `MAX(id)` knows nothing of those.
@@ -396,6 +90,11 @@ impl Site {
     }
 }
 
+fn mariadb(folder: &Path) -> String {
+    let socket = folder.join("socket");
+    format!("exec /usr/bin/mariadb --no-defaults --user=root --socket={}", socket.display())
+}
+
 fn number(rows: &[Vec<Option<String>>]) -> u64 {
     let value = rows.first().and_then(|row| row.first()?.clone()).expect("a value");
     value.parse().expect("a number")
@@ -411,7 +110,7 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     shop.sql("GRANT SELECT, INSERT, DELETE ON orders TO leaf");
     let site = Site::on(&ids);
     let guide = Guide::new("From an AUTO_INCREMENT column", &site.homes[0]);
-    guide.install_mariadb(shop.folder());
+    guide.install("mariadb", &format!("{} \"$@\"", mariadb(shop.folder())));
     let url = shop.url();
     let writers = Writers::start(&site.homes, &site.seen, || {
         // The three ways to leave the ID to the server.
@@ -429,12 +128,11 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     in_flight.execute("BEGIN");
     in_flight.execute("INSERT INTO orders (item) VALUES ('in flight')");
     let flying = number(&in_flight.query("SELECT LAST_INSERT_ID()"));
-    site.seen.add_run("orders", flying, 1);
-    writers.old.fetch_add(1, Ordering::Relaxed);
+    writers.add_old(&site.seen, flying);
     let errors = guide.try_run("CREATE TRIGGER").unwrap_err();
     assert!(errors.contains("Lock wait timeout exceeded"), "{errors}");
     writers.wait_old();
-    assert_eq!(writers.new(), 0, "the gate is open still");
+    assert_eq!(writers.new_ids(), 0, "the gate is open still");
     in_flight.execute("ROLLBACK");
     // On a busy machine a transaction of the writers may hold it up for longer than it waits.
     wait_until("the gate closes", || guide.try_run("CREATE TRIGGER").is_ok());
@@ -446,7 +144,7 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     let highest = site.seen.highest("orders").unwrap();
     let max = number(&shop.query("SELECT MAX(id) FROM orders"));
     assert!(max < highest, "MAX(id) would do: {max}, {highest}");
-    assert_eq!(writers.new(), 0, "there is no tag yet");
+    assert_eq!(writers.new_ids(), 0, "there is no tag yet");
     // leafd's connection to the restarted server is gone: 302, and the page says to repeat.
     wait_until("the tag is there", || guide.try_run("tag create").is_ok());
     assert!(guide.variable("first") > highest, "{} is taken", guide.variable("first"));
@@ -466,7 +164,7 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     guide.run("tag create");
     assert!(guide.variable("first") > end);
     writers.wait_new();
-    guide.is_done();
+    guide.assert_all_run();
     writers.finish("AUTO_INCREMENT", &site.seen);
     site.stop();
 }
@@ -501,8 +199,7 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     in_flight.execute("BEGIN");
     let insert = "INSERT INTO orders (item) VALUES ('in flight') RETURNING id";
     let flying = number(&in_flight.query(insert));
-    site.seen.add_run("orders", flying, 1);
-    writers.old.fetch_add(1, Ordering::Relaxed);
+    writers.add_old(&site.seen, flying);
     let errors = guide.try_run("tag create").unwrap_err();
     assert!(errors.contains("lock timeout"), "{errors}");
     in_flight.execute("ROLLBACK");
@@ -532,16 +229,9 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     writers.wait_old();
     assert!(site.seen.highest("orders").unwrap() > guide.variable("end"));
     if !is_always {
-        // That block is for the other kind of column alone.
-        let (only, _) = guide
-            .blocks
-            .iter()
-            .enumerate()
-            .find(|(_, block)| block.contains("BY DEFAULT"))
-            .unwrap();
-        guide.done.borrow_mut().insert(only);
+        guide.leave_out("BY DEFAULT");
     }
-    guide.is_done();
+    guide.assert_all_run();
     writers.finish(column, &site.seen);
     site.stop();
 }
@@ -621,7 +311,7 @@ fn ticket_servers_move(engine: &str) {
     guide.run("DROP TRIGGER");
     writers.wait_old();
     assert!(site.seen.highest("tickets").unwrap() > guide.variable("end"));
-    guide.is_done();
+    guide.assert_all_run();
     writers.finish(&format!("ticket servers, {engine}"), &site.seen);
     site.stop();
 }
@@ -656,8 +346,7 @@ fn applications_move_from_incr_to_leafd_on_the_same_counter_and_back() {
     let [counter, next] = &printed[..] else { panic!("{printed:?}") };
     let (counter, next): (u64, u64) = (counter.parse().unwrap(), next.parse().unwrap());
     assert!(counter < next, "{printed:?}");
-    seen.add_run("orders", next, 1);
-    writers.new.fetch_add(1, Ordering::Relaxed);
+    writers.add_new(&seen, next);
     for writer in 0..WRITERS {
         writers.wait_old();
         writers.set_moved(writer, true);
@@ -667,7 +356,7 @@ fn applications_move_from_incr_to_leafd_on_the_same_counter_and_back() {
         writers.set_moved(writer, false);
         writers.wait_old();
     }
-    guide.is_done();
+    guide.assert_all_run();
     writers.finish("INCR and leafd on one counter", &seen);
     daemon.stop();
 }
@@ -688,13 +377,13 @@ fn a_counter_in_redis_moves_to_a_database_and_back() {
     redis.kill();
     redis.start_again();
     assert_eq!(redis.counter("orders").as_deref(), Some("moved to leafd"));
-    assert_eq!(writers.new(), 0, "there is no tag yet");
+    assert_eq!(writers.new_ids(), 0, "there is no tag yet");
     guide.run("tag create");
     writers.wait_new();
     writers.set_back(true);
     guide.run("redis-cli SET");
     writers.wait_old();
-    guide.is_done();
+    guide.assert_all_run();
     writers.finish("INCR, then a database", &site.seen);
     site.stop();
 }
@@ -731,14 +420,14 @@ fn hosts_move_their_store_from_redis_to_a_database() {
         println!("{served} IDs from memory");
     }
     assert_eq!(redis.counter("orders").as_deref(), Some("moved to leafd"));
-    for daemon in daemons {
-        daemon.stop();
-    }
-    let daemons = new.each_ref().map(Home::start);
+    let [one, other] = daemons;
+    one.stop();
+    let one = new[0].start();
     guide.run("tag create");
+    other.stop();
+    let other = new[1].start();
     new.iter().for_each(take);
     println!("{} IDs of two hosts, on Redis and then on a database", seen.count("orders"));
-    for daemon in daemons {
-        daemon.stop();
-    }
+    one.stop();
+    other.stop();
 }
