@@ -133,6 +133,8 @@ fn an_auto_increment_column_moves_to_leafd_and_back() {
     assert!(errors.contains("Lock wait timeout exceeded"), "{errors}");
     writers.wait_old();
     assert_eq!(writers.new_ids(), 0, "the gate is open still");
+    let errors = guide.try_run("tag create").unwrap_err();
+    assert!(errors.contains("invalid value ''"), "there is no number yet: {errors}");
     in_flight.execute("ROLLBACK");
     // On a busy machine a transaction of the writers may hold it up for longer than it waits.
     wait_until("the gate closes", || guide.try_run("CREATE TRIGGER").is_ok());
@@ -208,6 +210,12 @@ fn a_sequence_moves(column: &str, is_always: bool) {
     shop.sql("DELETE FROM orders WHERE id > (SELECT MAX(id) FROM orders) - 50");
     wait_until("the sequence ends", || guide.try_run("tag create").is_ok());
     let first = guide.variable("first");
+    // Again, after more inserts: the end of the sequence does not move into what leafd gives.
+    writers.wait_old();
+    let errors = guide.try_run("tag create").unwrap_err();
+    assert!(errors.contains("203"), "{errors}");
+    let end = "SELECT seqmax FROM pg_sequence WHERE seqrelid = 'orders_id_seq'::regclass";
+    assert_eq!(number(&shop.query(end)), first - 1);
 
     // One by one, while the others still use the sequence; and one of them back again.
     for writer in 0..WRITERS - 1 {
