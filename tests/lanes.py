@@ -35,6 +35,7 @@ LONGEST = {
     "worker_outage": 3,
     "lend_run": 2,
     "lend": 6,
+    "container_lend": 6,
     "clients_python": 1,
     "clients_node": 1,
     "clients_java": 1,

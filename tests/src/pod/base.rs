@@ -1,5 +1,5 @@
-//! The base of the images, since no registry can be reached: a minimal Debian of this machine's
-//! release, made once by debootstrap.
+//! The base of images and containers, since no registry can be reached: a minimal Debian of this
+//! machine's release, made once by debootstrap.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,6 +18,16 @@ pub(super) fn tar() -> PathBuf {
         let mut tar = Command::new("tar");
         tar.arg("-C").arg(root.path()).args(["--exclude=./var/cache/apt", "-cf"]);
         cache::run(tar.arg(new).arg("."));
+    })
+}
+
+/// The base as a folder that containers share and only read, with the places where leafctl and files of
+/// the host are mounted.
+pub(super) fn root() -> PathBuf {
+    cache::made_once(&format!("pod-root-{}", release()), |new| {
+        std::fs::create_dir(new).expect("a folder for the root");
+        cache::run(Command::new("tar").arg("-C").arg(new).arg("-xf").arg(tar()));
+        std::fs::write(new.join("usr/bin/leafctl"), "").expect("a place for leafctl");
     })
 }
 

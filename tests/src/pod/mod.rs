@@ -1,5 +1,5 @@
-//! Pods of the shipped manifests, run by podman. Dropping a [`Pod`] ends it, and so does the end of the
-//! test process.
+//! Pods of the shipped manifests, run by podman, and single containers, run by runc alone. Dropping one
+//! ends it, and so does the end of the test process.
 
 mod adapt;
 mod application;
@@ -7,6 +7,7 @@ mod base;
 mod confined;
 mod names;
 mod podman;
+mod runc;
 pub mod servers;
 
 use std::ffi::OsStr;
@@ -24,6 +25,7 @@ pub use application::Application;
 pub use confined::ContainerProcess;
 pub use names::NameServer;
 pub use podman::Podman;
+pub use runc::{CgroupView, ContainerSettings, RuncContainer};
 
 /// How long a test waits for anything here before it fails. No test measures time with it.
 const PATIENCE: Duration = Duration::from_secs(120);
