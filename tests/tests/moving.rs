@@ -398,6 +398,54 @@ fn a_counter_in_redis_moves_to_a_database_and_back() {
 }
 
 #[test]
+fn baidus_table_goes_on_and_leafd_and_baidus_library_get_numbers_of_their_own() {
+    const BAIDUS: &str = "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) \
+         VALUES ('10.0.0.7', '1700000000000-41234', 2, CURDATE(), NOW(), NOW())";
+    let ids = Database::start(Kind::MariaDb);
+    let uid = ids.named("uid");
+    let seen = UniqueIds::default();
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path())
+        .with("WORKER_REGISTRY", "worker-node")
+        .with("WORKER_NODE_URL", &uid.url())
+        .with("SNOWFLAKE_LAYOUT", "28/22/13@2026-01-01/1000ms");
+    let (code, printed, error) = home.run("leafd", &["schema", "worker-node"]);
+    assert_eq!(code, Some(0), "{error}");
+    uid.sql(&printed);
+    let mut baidus = Sql::new(uid.url(), "45000");
+    let mut start = || match baidus.number(&[BAIDUS, "SELECT LAST_INSERT_ID()"]) {
+        Old::Id(number) => seen.add_run("numbers", number, 1),
+        other => panic!("{other:?}"),
+    };
+    let guide = Guide::new("From Baidu's uid-generator", &home);
+    guide.install("mariadb", &format!("{} \"$@\"", mariadb(uid.folder())));
+    // Baidu's library uses leafd's user here, and before the move it had the right to insert.
+    uid.sql("GRANT SELECT, INSERT ON WORKER_NODE TO leaf");
+    (0..3).for_each(|_| start());
+    guide.run("GRANT");
+    for _ in 0..3 {
+        let daemon = home.start();
+        let mut client = blocking::Client::new(home.options());
+        let mut taken = 0;
+        wait_until("a row of this start", || {
+            start();
+            let status = client.status().expect("leafd answers").snowflake;
+            taken = status.worker.filter(|worker| *worker > taken).unwrap_or(taken);
+            let rows =
+                "SELECT ID FROM WORKER_NODE WHERE PORT LIKE 'leafd-%' ORDER BY ID DESC LIMIT 1";
+            let rows = uid.query(rows);
+            !rows.is_empty() && number(&rows) == taken
+        });
+        seen.add_run("numbers", taken, 1);
+        let shown = guide.run("decode");
+        assert!(shown.contains(&taken.to_string()), "{taken}: {shown}");
+        daemon.stop();
+    }
+    guide.assert_all_run();
+    println!("{} starts, 3 of leafd, each with a number of its own", seen.count("numbers"));
+}
+
+#[test]
 fn hosts_move_their_store_from_redis_to_a_database() {
     let redis = Redis::start();
     redis.insert_tag("orders", 1, 1000);
