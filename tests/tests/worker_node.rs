@@ -7,6 +7,7 @@ use leafd_tests::database::{Database, Kind};
 use leafd_tests::load::SNOWFLAKE;
 use leafd_tests::long::short_or_long;
 use leafd_tests::registry::RegistryAccess;
+use leafd_tests::stores::wait_until;
 use leafd_tests::{Host, Proxy, UniqueIds};
 
 /// What Baidu's library executes at each start.
@@ -135,6 +136,72 @@ fn without_the_database_a_start_goes_on_with_the_last_row_and_a_newcomer_waits()
     for host in &mut hosts {
         drop(host.stop());
     }
+}
+
+#[test]
+fn the_worker_file_of_an_instance_that_nobody_asks_has_the_number_in_use() {
+    let database = shared();
+    let folder = tempfile::tempdir().unwrap();
+    let home = leafd_tests::workers::instance(folder.path(), at(&database.url()), "idle");
+    let status = |worker| {
+        let mut client = leaf_client::blocking::Client::new(home.options());
+        wait_until("its worker ID", || {
+            client.status().is_ok_and(|status| status.snowflake.worker == Some(worker))
+        });
+    };
+    let file = || std::fs::read_to_string(home.state().join("worker.properties")).unwrap();
+    let daemon = home.start();
+    status(1);
+    wait_until("the first number on disk", || file().contains("workerID=1\n"));
+    daemon.kill();
+    let daemon = home.start();
+    status(2);
+    wait_until("the second number on disk", || file().contains("workerID=2\n"));
+    // What was lost is never used again, whoever is asked or not.
+    database.sql("UPDATE WORKER_NODE SET HOST_NAME = 'java', PORT = '8080' WHERE ID = 2");
+    home.log().wait_for("worker ID 2 is java (8080)'s now");
+    wait_until("the lost number is forgotten", || {
+        !file().contains("workerID=2\n") || file().contains("limitMs=0\n")
+    });
+    daemon.kill();
+}
+
+#[test]
+fn rows_without_a_time_and_names_that_no_column_can_keep_hold_nobody_up() {
+    let (database, seen) = (shared(), UniqueIds::default());
+    let mut session = database.session();
+    session.execute("SET SESSION sql_mode = ''");
+    session.execute("ALTER TABLE WORKER_NODE CONVERT TO CHARACTER SET latin1");
+    session.execute(
+        "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, CREATED) \
+         VALUES ('by hand', '1', 2, '2026-01-01', '0000-00-00')",
+    );
+    let mut host = Host::new(at(&database.url()), "主机一", &seen);
+    host.start();
+    comes_to(&host, 2);
+    drop(host.stop());
+    assert_eq!(
+        database.query("SELECT HOST_NAME FROM WORKER_NODE WHERE ID = 2")[0][0].as_deref(),
+        Some("___")
+    );
+}
+
+#[test]
+fn a_key_that_the_table_should_not_have_uses_up_few_numbers_and_is_named() {
+    let (database, seen) = (shared(), UniqueIds::default());
+    database.sql("CREATE UNIQUE INDEX one_row ON WORKER_NODE (HOST_NAME)");
+    database.sql(&BAIDUS.replace("10.0.0.7", "a"));
+    let mut host = host(&database, "a", &seen);
+    host.start();
+    host.wait_until("the key", || host.status().registry_error.contains("one_row"));
+    let began = Instant::now();
+    std::thread::sleep(Duration::from_secs(3));
+    database.sql("DROP INDEX one_row ON WORKER_NODE");
+    host.serves();
+    let most = 4 + began.elapsed().as_secs();
+    let worker = host.status().worker.unwrap();
+    assert!(worker <= most, "{worker} numbers in {most} s");
+    drop(host.stop());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::duration::ms;
 use crate::environment::Environment;
 use crate::safety::UNKNOWN_CEILING_MS;
 #[cfg(feature = "database")]
-use crate::safety::settle_ms;
+use crate::safety::settle_row_ms;
 use crate::snowflake::issuer::{Issuer, IssuerSettings};
 use crate::snowflake::life::Begin;
 use crate::snowflake::sequencer::SequencerRules;
@@ -169,7 +169,7 @@ impl Snowflake {
         let sequence = rules(config, 0);
         let rows = NodeRules {
             max_worker: sequence.layout.max_worker(),
-            settle_ms: settle_ms(ms(access.timeout)),
+            settle_ms: settle_row_ms(ms(access.timeout)),
             fence_after_ms: ms(config.worker.fence_after),
         };
         let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());

@@ -454,7 +454,7 @@ impl Default for WorkerNodeSection {
             password_file: None,
             tls_verify: true,
             table: "WORKER_NODE".into(),
-            timeout: seconds(2),
+            timeout: seconds(1),
         }
     }
 }

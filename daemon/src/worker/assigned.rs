@@ -44,6 +44,8 @@ pub(crate) struct AssignedWorker {
     table: WorkerNodeTable,
     issuer: Issuer,
     environment: Environment,
+    /// The row that the worker file has, as far as is known.
+    in_file: Option<NodeRow>,
     /// Why there are no IDs, as it was logged last, without its numbers.
     reason: String,
     warned: Option<(String, Instant)>,
@@ -62,11 +64,25 @@ impl AssignedWorker {
     ) -> Self {
         let registry = access.name();
         let remembered = remembered(file, &registry, &rules.sequence.layout.to_string());
-        let assignee = Assignee::new(rules.rows, nonce, remembered);
+        let (boot_ms, clock_ms) = (environment.boot_ms(), environment.unix_ms());
+        let in_file = remembered.as_ref().map(|file| file.row.clone());
+        let now = NodeMoment { boot_ms, clock_ms };
+        let assignee = Assignee::new(rules.rows, nonce, remembered, now);
         let table = WorkerNodeTable::new(access, &rules.identity);
         let reason = String::new();
         let (warned, trouble) = (None, None);
-        Self { assignee, rules, registry, table, issuer, environment, reason, warned, trouble }
+        Self {
+            assignee,
+            rules,
+            registry,
+            table,
+            issuer,
+            environment,
+            in_file,
+            reason,
+            warned,
+            trouble,
+        }
     }
 
     fn now(&self) -> NodeMoment {
@@ -77,7 +93,9 @@ impl AssignedWorker {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             while let Some(effect) = self.assignee.effect() {
-                self.follow(effect);
+                if stop.run_until_cancelled(self.follow(effect)).await.is_none() {
+                    break;
+                }
             }
             let sent = self.now();
             let action = self.assignee.next(sent);
@@ -113,19 +131,29 @@ impl AssignedWorker {
         self.environment.unix_ms().saturating_add(self.rules.rows.fence_after_ms)
     }
 
-    fn follow(&mut self, effect: NodeEffect) {
+    async fn follow(&mut self, effect: NodeEffect) {
         match effect {
             NodeEffect::Begin { row, start_ms, limit_ms } => {
-                self.begin(&row, start_ms, limit_ms);
+                if self.in_file.as_ref().is_some_and(|in_file| *in_file != row) {
+                    self.forget().await;
+                }
+                self.begin(&row, start_ms, limit_ms).await;
             }
             NodeEffect::Reported(row) => {
                 let shared = self.shared(&row, self.limit_ms());
                 self.issuer.reported(u64::MAX, shared);
             }
             NodeEffect::Lost { worker, owner } => {
-                let why = format!("worker ID {worker} is {owner}'s now; taking another one");
-                self.suspend(why, true);
+                let error = ErrorCode::WorkerUnavailable;
+                let why = format!(
+                    "worker ID {worker} is {owner}'s now, and both may have issued with it; taking \
+                     another one"
+                );
+                // Before anything else.
+                self.issuer.suspend(WireError::new(error, &*why).with_retry_after_ms(1000), true);
+                tracing::error!(%error, "{why}");
             }
+            NodeEffect::Forget => self.forget().await,
             NodeEffect::None { why, soon } => self.suspend(why, soon),
             NodeEffect::Warn(text) => self.warn(text),
             NodeEffect::Trouble(why) => self.failed(why),
@@ -138,7 +166,16 @@ impl AssignedWorker {
         }
     }
 
-    fn begin(&mut self, row: &NodeRow, start_ms: u64, limit_ms: Option<u64>) {
+    /// Writes that no start may go on with the row in the worker file: nobody looks after it from now on.
+    async fn forget(&mut self) {
+        let Some(row) = self.in_file.take() else { return };
+        while let Err(why) = self.issuer.remember(self.shared(&row, 0)).await {
+            self.failed(format!("the worker file cannot be written: {why}"));
+            tokio::time::sleep(NAP).await;
+        }
+    }
+
+    async fn begin(&mut self, row: &NodeRow, start_ms: u64, limit_ms: Option<u64>) {
         self.reason.clear();
         let (worker, identity) = (row.worker, self.rules.identity.clone());
         match limit_ms {
@@ -146,14 +183,21 @@ impl AssignedWorker {
             Some(_) => tracing::warn!(
                 worker,
                 identity,
-                "the database of worker IDs does not answer; going on with the worker ID of the \
-                 last start"
+                "the table of worker IDs cannot be asked; going on with the worker ID of the last \
+                 start"
             ),
         }
         let rules = SequencerRules { worker, ..self.rules.sequence };
         // It stays this instance's.
-        let shared = Some(self.shared(row, limit_ms.unwrap_or_else(|| self.limit_ms())));
-        self.issuer.begin(Begin { rules, start_ms, limit_ms: u64::MAX, identity, shared });
+        let shared = self.shared(row, limit_ms.unwrap_or_else(|| self.limit_ms()));
+        let remembered = Some(shared.clone());
+        let begin = Begin { rules, start_ms, limit_ms: u64::MAX, identity, shared: remembered };
+        self.issuer.begin(begin);
+        self.in_file = Some(row.clone());
+        // The next start needs it even if nobody asks for an ID; whoever does has it written, too.
+        if let Err(why) = self.issuer.remember(shared).await {
+            self.failed(format!("the worker file cannot be written: {why}"));
+        }
     }
 
     fn suspend(&mut self, why: String, soon: bool) {

@@ -15,6 +15,13 @@ use crate::safety::REPORT_MS;
 /// After a call that failed (ms).
 const RETRY_MS: u64 = 1000;
 
+/// The longest pause before another row is tried, where none can be kept (ms).
+const MOST_SETBACK_MS: u64 = 60_000;
+
+/// How long a start that has the row of the last one waits before it takes its own (ms), so that a loop of
+/// crashes uses up no numbers.
+const FIRST_MS: u64 = 10_000;
+
 /// How often to look whether worker IDs have been used up, or will be soon (ms).
 const SURVEY_MS: u64 = 24 * 3_600_000;
 
@@ -95,6 +102,8 @@ pub(crate) enum NodeOwner {
 pub(crate) enum NodeOutcome {
     /// No answer, or a refusal. A write may have been executed.
     Failed(String),
+    /// There is no such table, so nobody can say whose a number is.
+    NoTable(String),
     Surveyed(NodeSurvey),
     Inserted(u64),
     /// Somebody has the number.
@@ -123,6 +132,8 @@ pub(crate) enum NodeEffect {
         worker: u64,
         owner: String,
     },
+    /// No later start may go on with the row that the state directory knows.
+    Forget,
     /// There is no worker ID, for this reason; `soon`: there will be.
     None {
         why: String,
@@ -167,6 +178,9 @@ enum Keeping {
 struct Held {
     row: NodeRow,
     keeping: Keeping,
+    /// Not before this, after a failure (ms since the boot).
+    retry_ms: u64,
+    is_troubled: bool,
     /// Whether the issuer was told; else from which time on (ms since 1970), and below which limit.
     waits: Option<(u64, u64)>,
 }
@@ -181,21 +195,36 @@ pub(crate) struct Assignee {
     above: u64,
     /// The call whose answer is to come is about the row in use.
     keeps: bool,
-    /// Not before this, after a failure (ms since the boot).
+    /// No call for a row of this life before this, after a failure (ms since the boot).
     retry_ms: u64,
     is_troubled: bool,
+    /// Rows of this life that could not be kept, one after the other.
+    setbacks: u32,
     effects: VecDeque<NodeEffect>,
 }
 
 impl Assignee {
     /// One for a life with the name `nonce`.
-    pub(crate) fn new(rules: NodeRules, nonce: String, file: Option<RememberedRow>) -> Self {
+    pub(crate) fn new(
+        rules: NodeRules,
+        nonce: String,
+        file: Option<RememberedRow>,
+        now: NodeMoment,
+    ) -> Self {
         let above = file.as_ref().map_or(0, |file| file.row.worker);
-        let held = file.filter(|file| file.row.worker <= rules.max_worker).map(|file| Held {
+        let is_usable =
+            |file: &RememberedRow| file.row.worker <= rules.max_worker && file.limit_ms > 0;
+        let held = file.filter(is_usable).map(|file| Held {
             row: file.row,
             keeping: Keeping::Reporting { at_ms: 0 },
+            retry_ms: 0,
+            is_troubled: false,
             waits: Some((file.ceiling_ms, file.limit_ms)),
         });
+        let claiming = match &held {
+            Some(_) => Claiming::Resting { until_ms: now.boot_ms.saturating_add(FIRST_MS) },
+            None => Claiming::Surveying,
+        };
         let mut effects = VecDeque::new();
         if held.is_none() {
             let why = "a worker ID is being taken from the table".to_owned();
@@ -204,12 +233,13 @@ impl Assignee {
         Self {
             rules,
             nonce,
-            claiming: Claiming::Surveying,
+            claiming,
             held,
             above,
             keeps: false,
             retry_ms: 0,
             is_troubled: false,
+            setbacks: 0,
             effects,
         }
     }
@@ -221,78 +251,89 @@ impl Assignee {
 
     /// What to ask next. Its outcome comes back through [`Self::done`].
     pub(crate) fn next(&mut self, now: NodeMoment) -> NodeAction {
-        self.keeps = false;
-        if now.boot_ms < self.retry_ms {
-            return NodeAction::Pause(self.retry_ms);
-        }
-        if let Some(held) = &self.held {
+        let keep_ms = self.held.as_ref().map_or(u64::MAX, |held| match held.keeping {
+            Keeping::Reporting { at_ms } => at_ms.max(held.retry_ms),
+            Keeping::Looking | Keeping::PuttingBack | Keeping::TakingBack => held.retry_ms,
+        });
+        self.keeps = now.boot_ms >= keep_ms;
+        if let Some(held) = self.held.as_ref().filter(|_| self.keeps) {
             let row = held.row.clone();
-            let action = match held.keeping {
-                Keeping::Reporting { at_ms } if now.boot_ms < at_ms => None,
-                Keeping::Reporting { .. } => Some(NodeAction::Report(row)),
-                Keeping::Looking => Some(NodeAction::Look(row)),
-                Keeping::PuttingBack => Some(NodeAction::PutBack(row)),
-                Keeping::TakingBack => Some(NodeAction::TakeBack(row)),
+            return match held.keeping {
+                Keeping::Reporting { .. } => NodeAction::Report(row),
+                Keeping::Looking => NodeAction::Look(row),
+                Keeping::PuttingBack => NodeAction::PutBack(row),
+                Keeping::TakingBack => NodeAction::TakeBack(row),
             };
-            if let Some(action) = action {
-                self.keeps = true;
-                return action;
-            }
         }
-        let report_ms = match &self.held {
-            Some(Held { keeping: Keeping::Reporting { at_ms }, .. }) => *at_ms,
-            _ => u64::MAX,
+        let claim_ms = match self.claiming {
+            Claiming::Settling { until_ms, .. } | Claiming::Resting { until_ms } => until_ms,
+            Claiming::Surveying | Claiming::Inserting { .. } | Claiming::Finding => 0,
         };
+        let claim_ms = claim_ms.max(self.retry_ms);
+        if now.boot_ms < claim_ms {
+            return NodeAction::Pause(claim_ms.min(keep_ms));
+        }
         let nonce = self.nonce.clone();
         match &self.claiming {
-            Claiming::Surveying => NodeAction::Survey,
+            Claiming::Surveying | Claiming::Resting { .. } => NodeAction::Survey,
             Claiming::Inserting { worker } => NodeAction::Insert { nonce, worker: *worker },
             Claiming::Finding => NodeAction::Find { nonce, above: self.above },
-            Claiming::Settling { row, until_ms } if now.boot_ms >= *until_ms => {
-                NodeAction::Settle(row.clone())
-            }
-            Claiming::Resting { until_ms } if now.boot_ms >= *until_ms => NodeAction::Survey,
-            Claiming::Settling { until_ms, .. } | Claiming::Resting { until_ms } => {
-                NodeAction::Pause(report_ms.min(*until_ms))
-            }
+            Claiming::Settling { row, .. } => NodeAction::Settle(row.clone()),
         }
     }
 
     /// Takes the outcome of the last action, which was sent at `sent`.
     pub(crate) fn done(&mut self, sent: NodeMoment, now: NodeMoment, outcome: NodeOutcome) {
         match outcome {
-            NodeOutcome::Paused => return,
-            NodeOutcome::Failed(why) => return self.failed(now, why),
-            _ if std::mem::take(&mut self.is_troubled) => self.effects.push_back(NodeEffect::Fine),
-            _ => {}
+            NodeOutcome::Paused => {}
+            NodeOutcome::Failed(why) => self.failed(now, why, true),
+            NodeOutcome::NoTable(why) => self.failed(now, why, false),
+            outcome if self.keeps => self.kept(sent, now, outcome),
+            outcome => self.claimed(sent, now, outcome),
         }
-        if self.keeps { self.kept(sent, outcome) } else { self.claimed(now, outcome) }
     }
 
-    fn failed(&mut self, now: NodeMoment, why: String) {
-        self.retry_ms = now.boot_ms.saturating_add(RETRY_MS);
-        self.is_troubled = true;
-        if let Claiming::Inserting { .. } = self.claiming
-            && !self.keeps
-        {
-            self.claiming = Claiming::Finding;
-        }
+    /// `may_go_on`: nobody has said anything about the row of the last start.
+    fn failed(&mut self, now: NodeMoment, why: String, may_go_on: bool) {
+        let retry_ms = now.boot_ms.saturating_add(RETRY_MS);
         self.effects.push_back(NodeEffect::Trouble(why));
-        let Some(held) = &mut self.held else { return };
+        match self.held.as_mut().filter(|_| self.keeps) {
+            Some(held) => (held.retry_ms, held.is_troubled) = (retry_ms, true),
+            None => {
+                (self.retry_ms, self.is_troubled) = (retry_ms, true);
+                if let Claiming::Inserting { .. } = self.claiming {
+                    self.claiming = Claiming::Finding;
+                }
+            }
+        }
+        let Some(held) = self.held.as_mut().filter(|_| may_go_on) else { return };
         let in_time = held.waits.take_if(|(_, limit_ms)| now.clock_ms < *limit_ms);
         let Some((start_ms, limit_ms)) = in_time else { return };
         let (row, limit_ms) = (held.row.clone(), Some(limit_ms));
         self.effects.push_back(NodeEffect::Begin { row, start_ms, limit_ms });
     }
 
+    /// Says that the database answers again, unless another kind of call fails still.
+    fn is_fine(&mut self) {
+        let held_is_troubled = self.held.as_ref().is_some_and(|held| held.is_troubled);
+        if !self.is_troubled && !held_is_troubled {
+            self.effects.push_back(NodeEffect::Fine);
+        }
+    }
+
     /// An answer about the row in use.
-    fn kept(&mut self, sent: NodeMoment, outcome: NodeOutcome) {
+    fn kept(&mut self, sent: NodeMoment, now: NodeMoment, outcome: NodeOutcome) {
         let Some(held) = &mut self.held else { return };
-        // While this instance was down, another one may have had the number that the table lost.
-        if let NodeOutcome::Owned(NodeOwner::Nobody | NodeOwner::Settling) = outcome
-            && held.waits.is_some()
-        {
-            return self.lose("nobody's any more, or another".to_owned());
+        let was_troubled = std::mem::take(&mut held.is_troubled);
+        if held.waits.is_some() {
+            // While this instance was down, another one may have had a number that the table lost.
+            match outcome {
+                NodeOutcome::Owned(NodeOwner::Nobody) => return self.lose(None),
+                NodeOutcome::Owned(NodeOwner::Settling) => {
+                    return self.lose(Some("another start".to_owned()));
+                }
+                _ => {}
+            }
         }
         held.keeping = match outcome {
             NodeOutcome::Changed(true)
@@ -314,29 +355,62 @@ impl Assignee {
                 Keeping::PuttingBack
             }
             NodeOutcome::Owned(NodeOwner::Settling) => Keeping::TakingBack,
-            NodeOutcome::Owned(NodeOwner::Other(owner)) => return self.lose(owner),
-            _ => Keeping::Looking,
+            NodeOutcome::Owned(NodeOwner::Other(owner)) => return self.lose(Some(owner)),
+            _ => {
+                // The table has said no: nothing but the table can say yes.
+                if let Some((_, limit_ms)) = &mut held.waits {
+                    *limit_ms = 0;
+                }
+                if outcome == NodeOutcome::Taken {
+                    held.retry_ms = now.boot_ms.saturating_add(RETRY_MS);
+                }
+                Keeping::Looking
+            }
         };
+        if was_troubled {
+            self.is_fine();
+        }
     }
 
-    fn lose(&mut self, owner: String) {
+    fn lose(&mut self, owner: Option<String>) {
         let Some(Held { row, waits, .. }) = self.held.take() else { return };
         let worker = row.worker;
-        if waits.is_some() {
-            let why = format!(
-                "worker ID {worker} of the last start is {owner}'s; another one is being taken"
-            );
-            self.effects.push_back(NodeEffect::None { why, soon: true });
-        } else {
-            self.effects.push_back(NodeEffect::Lost { worker, owner });
-        }
+        self.effects.push_back(match (waits, owner) {
+            (None, owner) => {
+                NodeEffect::Lost { worker, owner: owner.unwrap_or_else(|| "nobody".to_owned()) }
+            }
+            (Some(_), Some(owner)) => {
+                let why = format!(
+                    "worker ID {worker} of the last start is {owner}'s; taking another one"
+                );
+                NodeEffect::None { why, soon: true }
+            }
+            (Some(_), None) => {
+                let why = format!(
+                    "the table has lost the row of the last start, worker ID {worker}; taking \
+                     another one"
+                );
+                NodeEffect::None { why, soon: true }
+            }
+        });
+        self.effects.push_back(NodeEffect::Forget);
         if let Claiming::Resting { .. } = self.claiming {
             self.claiming = Claiming::Surveying;
         }
     }
 
     /// An answer about the row that this life takes.
-    fn claimed(&mut self, now: NodeMoment, outcome: NodeOutcome) {
+    fn claimed(&mut self, sent: NodeMoment, now: NodeMoment, outcome: NodeOutcome) {
+        let has_come_on = match &outcome {
+            NodeOutcome::Inserted(_) | NodeOutcome::Found(Some(_)) | NodeOutcome::Changed(true) => {
+                true
+            }
+            NodeOutcome::Surveyed(_) => matches!(self.claiming, Claiming::Resting { .. }),
+            _ => false,
+        };
+        if has_come_on && std::mem::take(&mut self.is_troubled) {
+            self.is_fine();
+        }
         match outcome {
             NodeOutcome::Surveyed(survey) => self.surveyed(now, &survey),
             NodeOutcome::Inserted(worker) | NodeOutcome::Found(Some(worker)) => {
@@ -348,17 +422,36 @@ impl Assignee {
                 else {
                     return;
                 };
-                let at_ms = now.boot_ms.saturating_add(REPORT_MS);
+                let at_ms = sent.boot_ms.saturating_add(REPORT_MS);
                 let keeping = Keeping::Reporting { at_ms };
-                self.held = Some(Held { row: row.clone(), keeping, waits: None });
+                let (retry_ms, is_troubled) = (0, false);
+                self.held =
+                    Some(Held { row: row.clone(), keeping, retry_ms, is_troubled, waits: None });
+                self.setbacks = 0;
                 self.above = self.above.max(row.worker);
                 let reported = NodeEffect::Reported(row.clone());
                 let begin = NodeEffect::Begin { row, start_ms: 0, limit_ms: None };
                 self.effects.extend([begin, reported]);
             }
-            // Its owner took it back, or nobody knows the row: another one.
-            _ => self.claiming = Claiming::Surveying,
+            NodeOutcome::Changed(false) => {
+                self.effects.push_back(NodeEffect::Warn(
+                    "the row that this start took was changed before it was used: its number is an \
+                     earlier owner's, or the table changes what is written; taking another one"
+                        .to_owned(),
+                ));
+                self.set_back(now);
+            }
+            // Nobody knows the row, or somebody took the number first: another one.
+            _ => self.set_back(now),
         }
+    }
+
+    /// Tries another row, later and later.
+    fn set_back(&mut self, now: NodeMoment) {
+        let pause_ms = (RETRY_MS << self.setbacks.min(6)).min(MOST_SETBACK_MS);
+        self.setbacks = self.setbacks.saturating_add(1);
+        self.retry_ms = now.boot_ms.saturating_add(pause_ms);
+        self.claiming = Claiming::Surveying;
     }
 
     fn surveyed(&mut self, now: NodeMoment, survey: &NodeSurvey) {
@@ -370,16 +463,17 @@ impl Assignee {
             self.claiming = Claiming::Resting { until_ms: now.boot_ms.saturating_add(SURVEY_MS) };
             return;
         }
-        if survey.highest >= max_worker {
-            return self.is_full(now, survey.highest);
+        let reached = survey.highest.max(self.above);
+        if reached >= max_worker {
+            return self.is_full(now, reached);
         }
         // A table that went back has forgotten a number that this instance had.
         let is_behind = survey.highest < self.above;
         let worker = is_behind.then(|| self.above.saturating_add(1));
-        if let Some(next) = worker.filter(|_| self.held.is_none()) {
+        if let Some(next) = worker {
             self.effects.push_back(NodeEffect::Warn(format!(
                 "the table has no row above {}, and this instance has had worker ID {}: rows were \
-                 lost, or it is another table. Going on with {next}",
+                 lost. Going on with {next}",
                 survey.highest, self.above
             )));
         }

@@ -101,8 +101,10 @@ impl World {
 
     fn start(&mut self, at: usize) {
         self.lives += 1;
+        let now = self.moment();
         let (nonce, host) = (format!("life {}", self.lives), &mut self.hosts[at]);
-        host.life = Some(Assignee::new(rules(self.max_worker), nonce, host.file.clone()));
+        let (rules, file) = (rules(self.max_worker), host.file.clone());
+        host.life = Some(Assignee::new(rules, nonce, file, now));
         self.follow(at);
     }
 
@@ -138,8 +140,14 @@ impl World {
                     host.file.as_mut().unwrap().limit_ms = now.clock_ms + FENCE_MS;
                 }
                 NodeEffect::Lost { .. } => {
-                    (host.issuing, host.file) = (None, None);
+                    host.issuing = None;
                     host.lost += 1;
+                }
+                NodeEffect::Forget => {
+                    assert_eq!(host.issuing, None);
+                    if let Some(file) = &mut host.file {
+                        file.limit_ms = 0;
+                    }
                 }
                 NodeEffect::None { why, .. } => {
                     assert_eq!(host.issuing, None);
@@ -198,7 +206,7 @@ fn each_start_takes_a_row_and_goes_on_with_the_last_one_until_the_new_one_has_se
         world.start(0);
         world.run(200);
         assert_eq!(world.worker(0), (start > 1).then_some(start - 1));
-        world.run(SETTLE_MS + 200);
+        world.run(FIRST_MS + SETTLE_MS + 200);
         assert_eq!((world.worker(0), world.table.rows.len() as u64), (Some(start), start));
         world.kill(0);
     }
@@ -218,7 +226,7 @@ fn a_start_without_the_database_goes_on_with_the_last_row_until_its_limit_and_ta
             world.step(0, false, false);
         }
         assert_eq!(world.worker(0), serves.then_some(1));
-        world.run(SETTLE_MS + 2000);
+        world.run(FIRST_MS + SETTLE_MS + 2000);
         assert_eq!(world.worker(0), Some(2));
     }
 }
@@ -259,9 +267,17 @@ fn a_row_of_the_last_start_that_was_lost_meanwhile_is_not_used_again() {
     world.kill(0);
     world.table = Table::default();
     world.start(0);
-    world.run(1000);
-    assert_eq!(world.worker(0), None);
-    assert!(world.hosts[0].why.contains("worker ID 1 of the last start"), "{}", world.hosts[0].why);
+    // The table says that the row is not as it was, and then nothing more: that is no outage.
+    world.now += 100;
+    world.step(0, true, true);
+    for _ in 0..5 {
+        world.now += 2000;
+        world.step(0, false, false);
+        assert_eq!(world.worker(0), None);
+    }
+    world.run(2000);
+    assert!(world.hosts[0].why.contains("last start, worker ID 1"), "{}", world.hosts[0].why);
+    assert_eq!(world.hosts[0].file.as_ref().map(|file| file.limit_ms), Some(0));
     world.run(SETTLE_MS + 1000);
     assert_eq!(world.worker(0), Some(2), "above what this instance has had");
     assert!(world.hosts[0].warnings[0].contains("rows were lost"), "{:?}", world.hosts[0].warnings);
@@ -272,9 +288,10 @@ fn when_the_bits_are_used_up_a_newcomer_hears_it_and_an_instance_with_a_row_goes
     let mut world = World::new(2, 2);
     for _ in 0..2 {
         world.start(0);
-        world.run(SETTLE_MS + 1000);
+        world.run(FIRST_MS + SETTLE_MS + 1000);
         world.kill(0);
     }
+    assert_eq!(world.table.rows.len(), 2);
     (0..2).for_each(|at| world.start(at));
     world.run(3 * FULL_MS);
     assert_eq!((world.worker(0), world.worker(1)), (Some(2), None));
@@ -295,6 +312,72 @@ fn a_row_whose_answer_was_lost_is_found_and_not_made_again() {
     world.step(0, true, false);
     world.run(SETTLE_MS + 3000);
     assert_eq!((world.worker(0), world.table.rows.len()), (Some(1), 1));
+}
+
+#[test]
+fn a_start_that_crashes_at_once_again_and_again_uses_up_no_numbers() {
+    let mut world = World::new(1, 100);
+    world.start(0);
+    world.run(SETTLE_MS + 1000);
+    for _ in 0..20 {
+        world.kill(0);
+        world.start(0);
+        world.run(3000);
+        assert_eq!(world.worker(0), Some(1));
+    }
+    assert_eq!(world.table.rows.len(), 1);
+}
+
+#[test]
+fn a_number_that_was_lost_is_not_used_by_a_later_start_without_the_database() {
+    let mut world = World::new(1, 100);
+    world.start(0);
+    world.run(SETTLE_MS + 1000);
+    world.table.rows.insert(1, ("a Java process".to_owned(), true));
+    world.run(4000);
+    assert_eq!((world.hosts[0].lost, world.worker(0)), (1, None));
+    world.kill(0);
+    world.start(0);
+    for _ in 0..5 {
+        world.now += 2000;
+        world.step(0, false, false);
+    }
+    assert_eq!(world.worker(0), None);
+}
+
+#[test]
+fn rows_that_cannot_be_kept_are_tried_more_and_more_seldom() {
+    let mut world = World::new(1, 1 << 20);
+    world.start(0);
+    for _ in 0..36_000 {
+        world.now += 100;
+        world.step(0, true, true);
+        // A trigger, or a column that is too short, changes what was written.
+        world.table.rows.values_mut().for_each(|row| row.0 = "changed".to_owned());
+    }
+    assert_eq!(world.worker(0), None);
+    let rows = world.table.rows.len();
+    assert!((20..80).contains(&rows), "{rows} rows in an hour");
+    assert!(world.hosts[0].warnings[0].contains("changed before it was used"));
+}
+
+#[test]
+fn a_number_at_the_end_is_not_passed_over_into_numbers_that_nobody_can_use() {
+    let mut world = World::new(1, 3);
+    world.table.counter = 2;
+    world.start(0);
+    world.run(SETTLE_MS + 1000);
+    assert_eq!(world.worker(0), Some(3));
+    world.kill(0);
+    world.table = Table::default();
+    world.start(0);
+    world.run(5000);
+    assert_eq!((world.worker(0), world.table.rows.len()), (None, 0));
+    assert!(
+        world.hosts[0].why.contains("the highest of the layout is 3"),
+        "{}",
+        world.hosts[0].why
+    );
 }
 
 #[test]
@@ -334,17 +417,20 @@ fn whatever_happens_to_hosts_and_table_no_two_use_one_number_at_a_time() {
                     world.table = copies[random.usize(..copies.len())].clone();
                     calm_until = world.now + 2 * SETTLE_MS;
                     for (asks, host) in has_to_ask.iter_mut().zip(&world.hosts) {
-                        *asks |= host.life.is_none();
+                        *asks |= host.issuing.is_none();
                     }
                     restored += 1;
                 }
                 _ => {}
             }
             for (at, asks) in has_to_ask.iter_mut().enumerate() {
-                let is_sure = is_calm || *asks;
+                let now = world.moment();
+                let action = world.hosts[at].life.as_mut().map(|life| life.next(now));
+                let is_report = matches!(action, Some(NodeAction::Report(_)));
+                let is_sure = is_calm && world.hosts[at].issuing.is_some() || is_report && *asks;
                 let (executed, answered) = (random.u32(..8) > 0, random.u32(..8) > 0);
                 world.step(at, executed || is_sure, answered || is_sure);
-                *asks &= world.hosts[at].issuing.is_none();
+                *asks &= !is_report;
                 world.check();
             }
         }

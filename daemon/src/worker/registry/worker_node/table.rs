@@ -69,9 +69,10 @@ impl WorkerNodeAccess {
         Ok(Self { described, options: Box::new(options), table, timeout })
     }
 
-    /// What the worker file calls it: a row is an instance's own in this table alone.
+    /// What the worker file calls it: a row is an instance's own in this table of this database alone.
     pub(crate) fn name(&self) -> String {
-        format!("worker-node {}", self.table)
+        let place = self.described.split_once('@').map_or(&*self.described, |(_, place)| place);
+        format!("worker-node {} in {place}", self.table)
     }
 }
 
@@ -88,22 +89,39 @@ fn port(nonce: &str) -> String {
 
 impl WorkerNodeTable {
     pub(crate) fn new(access: WorkerNodeAccess, host: &str) -> Self {
-        Self { access, host: host.chars().take(MAX_HOST).collect(), connection: None }
+        // For readers; whatever the column's character set is, it has these.
+        let plain = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+        let host = host.chars().map(plain).take(MAX_HOST).collect();
+        Self { access, host, connection: None }
     }
 
     /// Executes what the state machine wants of the database.
     pub(crate) async fn execute(&mut self, action: &NodeAction) -> NodeOutcome {
         let limit = self.access.timeout;
         let outcome = tokio::time::timeout(limit, self.call(action)).await;
+        // A number of the database's choice is never there already: another key is.
+        let has_number = !matches!(action, NodeAction::Insert { worker: None, .. });
         let why = match outcome {
             Ok(Ok(outcome)) => return outcome,
-            Ok(Err(error)) if number(&error) == Some(DUPLICATE) => return NodeOutcome::Taken,
-            Ok(Err(error)) => self.explain(&error),
-            Err(_) => format!("no answer within {limit:?}"),
+            Ok(Err(error)) if number(&error) == Some(DUPLICATE) && has_number => {
+                return NodeOutcome::Taken;
+            }
+            Ok(Err(error)) => {
+                let why = format!("{}: {}", self.access, self.explain(&error));
+                match number(&error) {
+                    Some(NO_TABLE) => return NodeOutcome::NoTable(why),
+                    // Some rights count for new connections alone. Otherwise the connection is in order.
+                    Some(code) if self.connection.is_some() && !NO_RIGHT.contains(&code) => {
+                        return NodeOutcome::Failed(why);
+                    }
+                    _ => why,
+                }
+            }
+            Err(_) => format!("{}: no answer within {limit:?} (worker-node.timeout)", self.access),
         };
         // What became of the call is not known, and the connection may still be busy with it.
         self.connection = None;
-        NodeOutcome::Failed(format!("{}: {why}", self.access))
+        NodeOutcome::Failed(why)
     }
 
     fn explain(&self, error: &sqlx::Error) -> String {
@@ -137,14 +155,14 @@ impl WorkerNodeTable {
             }
             NodeAction::Find { nonce, above } => {
                 let text = format!(
-                    "SELECT CAST(ID AS CHAR) FROM {table} WHERE ID > ? AND PORT = ? LIMIT 1"
+                    "SELECT CAST(ID AS CHAR) FROM {table} WHERE ID > ? AND PORT = ? LIMIT 1 FOR UPDATE"
                 );
                 let query = sqlx::query(AssertSqlSafe(text)).bind(above);
                 let row = query.bind(port(nonce) + UNUSED).fetch_optional(connection).await?;
                 NodeOutcome::Found(row.map(|row| unsigned(&row, 0)).transpose()?)
             }
             NodeAction::Look(row) => {
-                let text = format!("SELECT HOST_NAME, PORT FROM {table} WHERE ID = ?");
+                let text = format!("SELECT HOST_NAME, PORT FROM {table} WHERE ID = ? FOR UPDATE");
                 let query = sqlx::query(AssertSqlSafe(text)).bind(row.worker);
                 let found = query.fetch_optional(connection).await?;
                 let found = match found {
@@ -199,10 +217,17 @@ async fn open(access: &WorkerNodeAccess) -> Result<MySqlConnection, sqlx::Error>
     let silence = SILENCE.max(access.timeout * 3).as_secs();
     let session = format!(
         "SET SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {lock_wait}, \
-         SESSION lock_wait_timeout = {lock_wait}, SESSION wait_timeout = {silence}"
+         SESSION lock_wait_timeout = {lock_wait}, SESSION wait_timeout = {silence}, \
+         SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"
     );
     let mut connection = access.options.connect().await?;
     sqlx::raw_sql(AssertSqlSafe(session)).execute(&mut connection).await?;
+    // Users with more rights could write there all the same, where nobody else would see it.
+    let read_only = sqlx::query("SELECT CAST(@@GLOBAL.read_only AS CHAR)");
+    let read_only: String = read_only.fetch_one(&mut connection).await?.try_get(0)?;
+    if !["0", "OFF"].contains(&&*read_only) {
+        return Err(sqlx::Error::Protocol("the server is read-only".to_owned()));
+    }
     Ok(connection)
 }
 
@@ -249,7 +274,7 @@ fn owner(row: &NodeRow, found: Option<(String, String)>) -> NodeOwner {
 }
 
 async fn survey(connection: &mut MySqlConnection, table: &str) -> Result<NodeSurvey, sqlx::Error> {
-    let text = format!("SELECT CAST(COALESCE(MAX(ID), 0) AS CHAR) FROM {table}");
+    let text = format!("SELECT CAST(GREATEST(COALESCE(MAX(ID), 0), 0) AS CHAR) FROM {table}");
     let row = sqlx::query(AssertSqlSafe(text)).fetch_one(&mut *connection).await?;
     let highest = unsigned(&row, 0)?;
     let mut earlier = None;
@@ -257,7 +282,8 @@ async fn survey(connection: &mut MySqlConnection, table: &str) -> Result<NodeSur
     // Without an index on its time, a row of a month ago is found by number.
     loop {
         let text = format!(
-            "SELECT CAST(ID AS CHAR), CAST(GREATEST(TIMESTAMPDIFF(SECOND, CREATED, NOW()), 0) AS CHAR) \
+            "SELECT CAST(ID AS CHAR), \
+             CAST(GREATEST(COALESCE(TIMESTAMPDIFF(SECOND, CREATED, NOW()), 0), 0) AS CHAR) \
              FROM {table} WHERE ID >= ? ORDER BY ID LIMIT 1"
         );
         let from = highest.saturating_sub(back);
