@@ -423,19 +423,20 @@ fn baidus_table_goes_on_and_leafd_and_baidus_library_get_numbers_of_their_own() 
     uid.sql("GRANT SELECT, INSERT ON WORKER_NODE TO leaf");
     (0..3).for_each(|_| start());
     guide.run("GRANT");
+    let mut taken = 0;
     for _ in 0..3 {
         let daemon = home.start();
         let mut client = blocking::Client::new(home.options());
-        let mut taken = 0;
+        let last = taken;
+        // Until the row of this start has settled, that of the last one serves.
         wait_until("a row of this start", || {
             start();
-            let status = client.status().expect("leafd answers").snowflake;
-            taken = status.worker.filter(|worker| *worker > taken).unwrap_or(taken);
-            let rows =
-                "SELECT ID FROM WORKER_NODE WHERE PORT LIKE 'leafd-%' ORDER BY ID DESC LIMIT 1";
-            let rows = uid.query(rows);
-            !rows.is_empty() && number(&rows) == taken
+            taken = client.status().expect("leafd answers").snowflake.worker.unwrap_or(last);
+            taken > last
         });
+        let row =
+            format!("SELECT COUNT(*) FROM WORKER_NODE WHERE ID = {taken} AND PORT LIKE 'leafd-%'");
+        assert_eq!(number(&uid.query(&row)), 1, "{taken}");
         seen.add_run("numbers", taken, 1);
         let shown = guide.run("decode");
         assert!(shown.contains(&taken.to_string()), "{taken}: {shown}");

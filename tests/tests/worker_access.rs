@@ -313,7 +313,13 @@ fn leafctl_shows_worker_ids_their_owners_and_the_last_reports() {
     ]) {
         assert!(parts.iter().all(|part| row.contains(part)), "{parts:?}: {row}");
     }
-    let (_, json) = leafctl(&home, &["worker", "list", "--json"]);
+    // On a busy machine ZooKeeper may not answer leafd in time.
+    let mut json = String::new();
+    leafd_tests::stores::wait_until("the list", || {
+        let (code, printed) = leafctl(&home, &["worker", "list", "--json"]);
+        json = printed;
+        code == Some(0)
+    });
     let json: Value = serde_json::from_str(&json).unwrap();
     let owners: Vec<_> = json.as_array().unwrap().iter().map(|it| it["owner"].clone()).collect();
     assert_eq!(owners.len(), 3, "{json}");
