@@ -47,4 +47,14 @@ mod tests {
             assert!(settle_ms(call_ms) > REPORT_MS + MOST_PAUSE_MS + 2 * call_ms);
         }
     }
+
+    #[test]
+    fn an_owner_takes_its_number_back_before_a_new_row_of_baidus_table_is_used() {
+        for call_ms in [100, 1000, 10_000] {
+            // A report is due, and fails after a call for a row of its own; after a second and another such call
+            // come a report, a look, and the taking back.
+            let longest_ms = REPORT_MS + 2 * call_ms + 1000 + call_ms + 3 * call_ms;
+            assert!(settle_row_ms(call_ms) > longest_ms);
+        }
+    }
 }

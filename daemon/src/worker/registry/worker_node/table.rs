@@ -304,6 +304,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_table_has_another_name_in_another_database_and_the_same_one_for_another_user() {
+        let name = |url: &str| {
+            let toml =
+                format!("[worker]\nregistry = \"worker-node\"\n[worker-node]\nurl = \"{url}\"");
+            WorkerNodeAccess::new(&toml::from_str(&toml).unwrap(), None).unwrap().name()
+        };
+        let own = name("mysql://leaf@db/uid");
+        assert_eq!(own, "worker-node WORKER_NODE in db:3306/uid");
+        assert_eq!(name("mysql://other@db/uid"), own);
+        assert_ne!(name("mysql://leaf@db2/uid"), own);
+        assert_ne!(name("mysql://leaf@db/uid2"), own);
+    }
+
+    #[test]
     fn a_row_is_ours_settling_or_anothers_by_what_stands_for_its_port() {
         let nonce = "0123456789abcdef0123456789abcdef";
         let row = NodeRow { worker: 1, nonce: nonce.to_owned() };
