@@ -34,7 +34,7 @@ use crate::worker::claim::registrar::RegistrarSettings;
 use crate::worker::issuing::{IssuingRules, IssuingUser};
 use crate::worker::registry::fixed::start_at;
 #[cfg(feature = "database")]
-use crate::worker::registry::worker_node::{WorkerNodeAccess, assignee::NodeRules};
+use crate::worker::registry::worker_node::{WorkerNodeAccess, messages::NodeRules};
 use crate::worker::registry::{
     self, RegistryConnection, SharedRegistry, WorkerRegistry, WorkerSource,
 };

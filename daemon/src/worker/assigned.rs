@@ -7,8 +7,9 @@ use leaf_client::wire::{ErrorCode, WireError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::registry::worker_node::assignee::{
-    Assignee, NodeAction, NodeEffect, NodeMoment, NodeOutcome, NodeRow, NodeRules, RememberedRow,
+use super::registry::worker_node::assignee::Assignee;
+use super::registry::worker_node::messages::{
+    NodeAction, NodeEffect, NodeMoment, NodeOutcome, NodeRow, NodeRules, RememberedRow,
 };
 use super::registry::worker_node::{WorkerNodeAccess, WorkerNodeTable};
 use crate::environment::Environment;
@@ -170,7 +171,7 @@ impl AssignedWorker {
     async fn forget(&mut self) {
         let Some(row) = self.in_file.take() else { return };
         while let Err(why) = self.issuer.remember(self.shared(&row, 0)).await {
-            self.failed(format!("the worker file cannot be written: {why}"));
+            self.tell_trouble(&format!("the worker file cannot be written: {why}"));
             tokio::time::sleep(NAP).await;
         }
     }
@@ -196,7 +197,7 @@ impl AssignedWorker {
         self.in_file = Some(row.clone());
         // The next start needs it even if nobody asks for an ID; whoever does has it written, too.
         if let Err(why) = self.issuer.remember(shared).await {
-            self.failed(format!("the worker file cannot be written: {why}"));
+            self.tell_trouble(&format!("the worker file cannot be written: {why}"));
         }
     }
 
@@ -226,13 +227,17 @@ impl AssignedWorker {
     }
 
     fn failed(&mut self, why: String) {
+        self.tell_trouble(&why);
+        self.issuer.registration(|it| it.error = why);
+    }
+
+    fn tell_trouble(&mut self, why: &str) {
         let is_due = |last| self.environment.since(last) > TROUBLE_INTERVAL;
         if self.trouble.is_none_or(is_due) {
             let error = ErrorCode::RegistryUnavailable;
             tracing::warn!(%error, "{why}; trying again");
             self.trouble = Some(self.environment.now());
         }
-        self.issuer.registration(|it| it.error = why);
     }
 }
 

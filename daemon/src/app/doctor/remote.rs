@@ -14,7 +14,7 @@ use crate::worker::registry::inspection::{RegistryFacts, inspect as inspect_regi
 #[cfg(feature = "database")]
 use crate::worker::registry::worker_node::{
     WorkerNodeAccess, WorkerNodeTable,
-    assignee::{NodeAction, NodeOutcome},
+    messages::{NodeAction, NodeOutcome},
 };
 use crate::worker::registry::{self, RegistryError, WorkerSource};
 

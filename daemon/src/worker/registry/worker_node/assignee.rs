@@ -9,6 +9,9 @@
 
 use std::collections::VecDeque;
 
+use super::messages::{
+    NodeAction, NodeEffect, NodeMoment, NodeOutcome, NodeOwner, NodeRow, NodeRules, RememberedRow,
+};
 use super::pace::{NodeSurvey, verdict};
 use crate::safety::REPORT_MS;
 
@@ -27,123 +30,6 @@ const SURVEY_MS: u64 = 24 * 3_600_000;
 
 /// How often to look for room when there is none (ms).
 const FULL_MS: u64 = 60_000;
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NodeRules {
-    /// The highest worker ID that fits into the layout.
-    pub(crate) max_worker: u64,
-    /// How long a new row is not used (ms): by then each owner that can has looked for its own.
-    pub(crate) settle_ms: u64,
-    /// For how long a start may go on with the row of the life before while the database does not answer (ms).
-    pub(crate) fence_after_ms: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NodeMoment {
-    /// In ms since the boot.
-    pub(crate) boot_ms: u64,
-    /// In ms since 1970.
-    pub(crate) clock_ms: u64,
-}
-
-/// A row, and the name under which a life took it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NodeRow {
-    pub(crate) worker: u64,
-    pub(crate) nonce: String,
-}
-
-/// What the state directory knows of the last life's row.
-#[derive(Debug, Clone)]
-pub(crate) struct RememberedRow {
-    pub(crate) row: NodeRow,
-    /// Nothing was issued with it at or past this (ms since 1970).
-    pub(crate) ceiling_ms: u64,
-    /// Without an answer of the database, a start goes on with it below this (ms since 1970).
-    pub(crate) limit_ms: u64,
-}
-
-/// What to ask the database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NodeAction {
-    /// How far the table is.
-    Survey,
-    /// Make a row that is not used yet: with the next number, or with this one.
-    Insert { nonce: String, worker: Option<u64> },
-    /// The row of this life above a number, if an answer was lost.
-    Find { nonce: String, above: u64 },
-    /// Mark a row as in use, if it still is this life's.
-    Settle(NodeRow),
-    /// Say that a row is in use, if it still is this instance's.
-    Report(NodeRow),
-    /// Who has the number.
-    Look(NodeRow),
-    /// Make a row again that the table has lost.
-    PutBack(NodeRow),
-    /// Take a row back from a life that does not use it yet.
-    TakeBack(NodeRow),
-    /// Wait until then (ms since the boot).
-    Pause(u64),
-}
-
-/// Who has a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NodeOwner {
-    Nobody,
-    /// The row that was asked about.
-    Ours,
-    /// Another life of a leafd that does not use it yet.
-    Settling,
-    /// Somebody else, who may be using it.
-    Other(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NodeOutcome {
-    /// No answer, or a refusal. A write may have been executed.
-    Failed(String),
-    /// There is no such table, so nobody can say whose a number is.
-    NoTable(String),
-    Surveyed(NodeSurvey),
-    Inserted(u64),
-    /// Somebody has the number.
-    Taken,
-    Found(Option<u64>),
-    /// Whether the row was as expected, and has been changed.
-    Changed(bool),
-    Owned(NodeOwner),
-    Paused,
-}
-
-/// What follows for the rest of leafd.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum NodeEffect {
-    /// Issue with this row's number from a time on (ms since 1970). The table does not say that it is still
-    /// this instance's if there is a limit, beyond which no start may rely on it (ms since 1970).
-    Begin {
-        row: NodeRow,
-        start_ms: u64,
-        limit_ms: Option<u64>,
-    },
-    /// The table has the row in use.
-    Reported(NodeRow),
-    /// The number in use is somebody else's: issue nothing.
-    Lost {
-        worker: u64,
-        owner: String,
-    },
-    /// No later start may go on with the row that the state directory knows.
-    Forget,
-    /// There is no worker ID, for this reason; `soon`: there will be.
-    None {
-        why: String,
-        soon: bool,
-    },
-    /// What an operator should read.
-    Warn(String),
-    Trouble(String),
-    Fine,
-}
 
 /// What this life does about a row of its own.
 #[derive(Debug)]
@@ -191,13 +77,15 @@ pub(crate) struct Assignee {
     nonce: String,
     claiming: Claiming,
     held: Option<Held>,
-    /// The highest number that this instance has had, or the table before this life's insert.
+    /// The highest number that is known to be given.
     above: u64,
     /// The call whose answer is to come is about the row in use.
     keeps: bool,
     /// No call for a row of this life before this, after a failure (ms since the boot).
     retry_ms: u64,
     is_troubled: bool,
+    /// The rest of leafd was told of a failure, and of nothing better since.
+    told_trouble: bool,
     /// Rows of this life that could not be kept, one after the other.
     setbacks: u32,
     effects: VecDeque<NodeEffect>,
@@ -239,6 +127,7 @@ impl Assignee {
             keeps: false,
             retry_ms: 0,
             is_troubled: false,
+            told_trouble: false,
             setbacks: 0,
             effects,
         }
@@ -288,15 +177,28 @@ impl Assignee {
             NodeOutcome::Paused => {}
             NodeOutcome::Failed(why) => self.failed(now, why, true),
             NodeOutcome::NoTable(why) => self.failed(now, why, false),
-            outcome if self.keeps => self.kept(sent, now, outcome),
-            outcome => self.claimed(sent, now, outcome),
+            outcome => {
+                if self.keeps {
+                    self.kept(sent, now, outcome);
+                } else {
+                    self.claimed(sent, now, outcome);
+                }
+                // One kind of call may fail still while the other one succeeds.
+                let is_troubled =
+                    self.is_troubled || self.held.as_ref().is_some_and(|held| held.is_troubled);
+                if self.told_trouble && !is_troubled {
+                    self.told_trouble = false;
+                    self.effects.push_back(NodeEffect::Fine);
+                }
+            }
         }
     }
 
-    /// `may_go_on`: nobody has said anything about the row of the last start.
+    /// With `may_go_on`, the failure counts as an outage, in which a start goes on with the row in its file.
     fn failed(&mut self, now: NodeMoment, why: String, may_go_on: bool) {
         let retry_ms = now.boot_ms.saturating_add(RETRY_MS);
         self.effects.push_back(NodeEffect::Trouble(why));
+        self.told_trouble = true;
         match self.held.as_mut().filter(|_| self.keeps) {
             Some(held) => (held.retry_ms, held.is_troubled) = (retry_ms, true),
             None => {
@@ -313,25 +215,16 @@ impl Assignee {
         self.effects.push_back(NodeEffect::Begin { row, start_ms, limit_ms });
     }
 
-    /// Says that the database answers again, unless another kind of call fails still.
-    fn is_fine(&mut self) {
-        let held_is_troubled = self.held.as_ref().is_some_and(|held| held.is_troubled);
-        if !self.is_troubled && !held_is_troubled {
-            self.effects.push_back(NodeEffect::Fine);
-        }
-    }
-
     /// An answer about the row in use.
     fn kept(&mut self, sent: NodeMoment, now: NodeMoment, outcome: NodeOutcome) {
         let Some(held) = &mut self.held else { return };
-        let was_troubled = std::mem::take(&mut held.is_troubled);
+        held.is_troubled = false;
         if held.waits.is_some() {
             // While this instance was down, another one may have had a number that the table lost.
             match outcome {
-                NodeOutcome::Owned(NodeOwner::Nobody) => return self.lose(None),
-                NodeOutcome::Owned(NodeOwner::Settling) => {
-                    return self.lose(Some("another start".to_owned()));
-                }
+                NodeOutcome::Owned(NodeOwner::Nobody) => return self.lose_last("nobody"),
+                NodeOutcome::Owned(NodeOwner::Settling) => return self.lose_last("another start"),
+                NodeOutcome::Owned(NodeOwner::Other(owner)) => return self.lose_last(&owner),
                 _ => {}
             }
         }
@@ -355,7 +248,10 @@ impl Assignee {
                 Keeping::PuttingBack
             }
             NodeOutcome::Owned(NodeOwner::Settling) => Keeping::TakingBack,
-            NodeOutcome::Owned(NodeOwner::Other(owner)) => return self.lose(Some(owner)),
+            NodeOutcome::Owned(NodeOwner::Other(owner)) => {
+                let worker = held.row.worker;
+                return self.lose(NodeEffect::Lost { worker, owner });
+            }
             _ => {
                 // The table has said no: nothing but the table can say yes.
                 if let Some((_, limit_ms)) = &mut held.waits {
@@ -367,33 +263,21 @@ impl Assignee {
                 Keeping::Looking
             }
         };
-        if was_troubled {
-            self.is_fine();
-        }
     }
 
-    fn lose(&mut self, owner: Option<String>) {
-        let Some(Held { row, waits, .. }) = self.held.take() else { return };
-        let worker = row.worker;
-        self.effects.push_back(match (waits, owner) {
-            (None, owner) => {
-                NodeEffect::Lost { worker, owner: owner.unwrap_or_else(|| "nobody".to_owned()) }
-            }
-            (Some(_), Some(owner)) => {
-                let why = format!(
-                    "worker ID {worker} of the last start is {owner}'s; taking another one"
-                );
-                NodeEffect::None { why, soon: true }
-            }
-            (Some(_), None) => {
-                let why = format!(
-                    "the table has lost the row of the last start, worker ID {worker}; taking \
-                     another one"
-                );
-                NodeEffect::None { why, soon: true }
-            }
-        });
-        self.effects.push_back(NodeEffect::Forget);
+    /// The row of the last start, which is not in use yet, has another owner by now.
+    fn lose_last(&mut self, owner: &str) {
+        let Some(held) = &self.held else { return };
+        let worker = held.row.worker;
+        let why = format!(
+            "worker ID {worker} of the last start belongs to {owner} now; taking another one"
+        );
+        self.lose(NodeEffect::None { why, soon: true });
+    }
+
+    fn lose(&mut self, effect: NodeEffect) {
+        self.held = None;
+        self.effects.extend([effect, NodeEffect::Forget]);
         if let Claiming::Resting { .. } = self.claiming {
             self.claiming = Claiming::Surveying;
         }
@@ -408,9 +292,7 @@ impl Assignee {
             NodeOutcome::Surveyed(_) => matches!(self.claiming, Claiming::Resting { .. }),
             _ => false,
         };
-        if has_come_on && std::mem::take(&mut self.is_troubled) {
-            self.is_fine();
-        }
+        self.is_troubled &= !has_come_on;
         match outcome {
             NodeOutcome::Surveyed(survey) => self.surveyed(now, &survey),
             NodeOutcome::Inserted(worker) | NodeOutcome::Found(Some(worker)) => {

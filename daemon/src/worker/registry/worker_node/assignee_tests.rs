@@ -77,6 +77,7 @@ struct Host {
     issuing: Option<NodeRow>,
     file: Option<RememberedRow>,
     lost: u32,
+    is_troubled: bool,
     why: String,
     warnings: Vec<String>,
 }
@@ -154,7 +155,8 @@ impl World {
                     host.why = why;
                 }
                 NodeEffect::Warn(text) => host.warnings.push(text),
-                NodeEffect::Trouble(_) | NodeEffect::Fine => {}
+                NodeEffect::Trouble(_) => host.is_troubled = true,
+                NodeEffect::Fine => host.is_troubled = false,
             }
         }
     }
@@ -276,7 +278,11 @@ fn a_row_of_the_last_start_that_was_lost_meanwhile_is_not_used_again() {
         assert_eq!(world.worker(0), None);
     }
     world.run(2000);
-    assert!(world.hosts[0].why.contains("last start, worker ID 1"), "{}", world.hosts[0].why);
+    assert!(
+        world.hosts[0].why.contains("worker ID 1 of the last start belongs to nobody"),
+        "{}",
+        world.hosts[0].why
+    );
     assert_eq!(world.hosts[0].file.as_ref().map(|file| file.limit_ms), Some(0));
     world.run(SETTLE_MS + 1000);
     assert_eq!(world.worker(0), Some(2), "above what this instance has had");
@@ -302,6 +308,19 @@ fn when_the_bits_are_used_up_a_newcomer_hears_it_and_an_instance_with_a_row_goes
     );
     assert!(world.hosts[0].warnings[0].ends_with("Going on with worker ID 2 of the last start"));
     assert_eq!(world.table.rows.len(), 2, "no row is made that nobody can use");
+}
+
+#[test]
+fn a_failure_that_ends_with_the_loss_of_the_row_is_not_shown_for_ever() {
+    let mut world = World::new(1, 100);
+    world.start(0);
+    world.run(SETTLE_MS + 1000);
+    world.now += 4000;
+    world.step(0, false, false);
+    assert!(world.hosts[0].is_troubled);
+    world.table.rows.insert(1, ("a Java process".to_owned(), true));
+    world.run(5000);
+    assert_eq!((world.hosts[0].lost, world.hosts[0].is_troubled), (1, false));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! [decision 044](../../../../../docs/decisions/044-baidus-worker-node.md).
 
 pub(crate) mod assignee;
+pub(crate) mod messages;
 pub(crate) mod pace;
 mod table;
 

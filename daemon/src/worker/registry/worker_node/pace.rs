@@ -11,7 +11,7 @@ pub(crate) struct NodeSurvey {
 
 const DAY_MS: u64 = 86_400_000;
 
-/// From how many days on nobody has to act.
+/// A warning if the numbers last for fewer days than this.
 const WARN_DAYS: u64 = 365;
 
 /// What an operator should know of the worker IDs that are left.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _};
 
-use super::assignee::{NodeAction, NodeOutcome, NodeOwner, NodeRow};
+use super::messages::{NodeAction, NodeOutcome, NodeOwner, NodeRow};
 use super::pace::NodeSurvey;
 use crate::config::Config;
 use crate::store::SharedOptions;
