@@ -10,9 +10,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-use leafd::app;
+use leafd::app::{self, DivisionRequest};
 use leafd::cli;
-use leafd::cli::leafd::{Arguments, LeafdCommand};
+use leafd::cli::leafd::{Arguments, DivisionCommand, LeafdCommand};
 
 fn main() -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_else(|| "leafd".into());
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         None => app::serve(config),
         Some(LeafdCommand::Check { without_secrets }) => app::check(config, !without_secrets),
         Some(LeafdCommand::Schema { dialect }) => app::schema(dialect),
+        Some(LeafdCommand::Division(command)) => app::division(config, request(&command)),
         Some(LeafdCommand::DefaultConfig) => app::default_config(),
         Some(LeafdCommand::Adopt { above, lost }) => app::adopt(config, &above, lost),
         #[cfg(feature = "zookeeper")]
@@ -44,6 +45,14 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.exit(),
+    }
+}
+
+const fn request(command: &DivisionCommand) -> DivisionRequest {
+    match *command {
+        DivisionCommand::Make { shares, block } => DivisionRequest::Make { shares, block },
+        DivisionCommand::Show => DivisionRequest::Show,
+        DivisionCommand::Close { share } => DivisionRequest::Close { share },
     }
 }
 

@@ -5,6 +5,7 @@ mod adopt;
 mod audit;
 mod build;
 mod descriptors;
+mod division;
 mod doctor;
 mod failure;
 #[cfg(feature = "zookeeper")]
@@ -29,6 +30,7 @@ use std::path::Path;
 
 pub use adopt::adopt;
 pub use audit::audit;
+pub use division::{DivisionRequest, division};
 pub use doctor::Examination;
 pub use failure::{EX_USAGE, Failure};
 #[cfg(feature = "zookeeper")]
@@ -71,7 +73,7 @@ fn found(path: Option<&Path>) -> Option<&Path> {
 
 /// Loads the checked configuration. Also returns where it comes from.
 fn load(path: Option<&Path>) -> Result<(Loaded, String), Failure> {
-    load_with(path, |_| Vec::new())
+    load_with(path, |config| config.missing_division().into_iter().collect())
 }
 
 /// As [`load`], with more problems that have to be found before the configuration is accepted.
@@ -105,11 +107,15 @@ fn warnings(loaded: &Loaded, path: Option<&Path>, now_ms: u64) -> Vec<String> {
 /// # Errors
 /// When leafd would not start with the configuration.
 pub fn check(path: Option<&Path>, secrets: bool) -> Result<(), Failure> {
-    let unreadable = |config: &Config| match secrets {
-        true => paths::unreadable_secrets(config),
-        false => Vec::new(),
+    let more = |config: &Config| {
+        let mut problems = match secrets {
+            true => paths::unreadable_secrets(config),
+            false => Vec::new(),
+        };
+        problems.extend(config.missing_division());
+        problems
     };
-    let (loaded, from) = load_with(path, unreadable)?;
+    let (loaded, from) = load_with(path, more)?;
     // The user database may fail in other ways than by not knowing a name.
     access::access(&loaded.config)?;
     let now_ms = Environment::system().unix_ms();

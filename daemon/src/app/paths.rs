@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use nix::unistd::Uid;
 
 use crate::access::tokens::{BearerToken, Tokens};
-use crate::config::{Config, NoPassword, Problem, RegistryDatabase, RegistryKind, StoreSecrets};
+use crate::config::{
+    Config, NoPassword, Problem, RegistryDatabase, RegistryKind, StoreKind, StoreSecrets,
+};
 use crate::input;
 use crate::secret::Secret;
-use crate::store::{StoreAddress, StoreLocation};
+use crate::store::StoreAddress;
 
 /// The system's state directory.
 const SYSTEM_STATE: &str = "/var/lib/leafd";
@@ -72,8 +74,9 @@ pub(super) fn check_certificates(config: &Config) -> Vec<Problem> {
             }
         }
     };
-    if let Ok(StoreLocation::Shared(address)) = config.store_location() {
-        check("store.url", &address);
+    if let Ok(location) = config.store_location() {
+        let key = if config.store.kind == StoreKind::Several { "store.urls" } else { "store.url" };
+        location.addresses().iter().for_each(|address| check(key, address));
     }
     let is_used = config.worker.registry == RegistryKind::Database && config.database.url.is_some();
     if let Some(RegistryDatabase::Server(address)) =

@@ -19,8 +19,8 @@ use crate::state::writer::Writer;
 #[cfg(feature = "redis")]
 use crate::store::RedisStore;
 use crate::store::{
-    self, DatabaseGuard, EmbeddedStore, IfMissing, SharedStore, Store, StoreLimits, StoreLocation,
-    StoreSource, UnusableDatabase, may_be_another,
+    self, DatabaseGuard, EmbeddedStore, IfMissing, SeveralStores, SharedStore, Store, StoreLimits,
+    StoreLocation, StoreSource, UnusableDatabase, may_be_another,
 };
 
 /// What the state directory remembers of the tags.
@@ -87,6 +87,12 @@ pub(super) fn source(
         StoreLocation::Shared(address) => {
             StoreSource::Shared(SharedStore { address, password: secrets.password, limits })
         }
+        StoreLocation::Several(place) => StoreSource::Several(Box::new(SeveralStores {
+            place: *place,
+            password: secrets.password,
+            limits,
+            environment: environment.clone(),
+        })),
         #[cfg(feature = "redis")]
         StoreLocation::Redis(place) => StoreSource::Redis(Box::new(RedisStore {
             place: *place,
@@ -100,7 +106,7 @@ pub(super) fn source(
 }
 
 /// The bounds on the use of a shared store.
-const fn limits(config: &Config) -> StoreLimits {
+pub(super) const fn limits(config: &Config) -> StoreLimits {
     StoreLimits { timeout: config.store.timeout, connections: config.store.max_connections }
 }
 

@@ -47,6 +47,12 @@ pub enum LeafdCommand {
         /// The database [default: all]
         dialect: Option<SchemaDialect>,
     },
+    /// Give each of several databases its share of the IDs (store.kind = "several")
+    ///
+    /// A share is given once, and never to another database: IDs of two databases cannot meet, whatever
+    /// is interrupted. Each command can be repeated.
+    #[command(subcommand)]
+    Division(DivisionCommand),
     /// Print the default configuration with every key explained
     DefaultConfig,
     /// Take over the state directory after its disk was moved to this machine, or after it was
@@ -93,6 +99,31 @@ pub enum LeafdCommand {
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// The commands of `leafd division`.
+#[derive(Debug, Subcommand)]
+pub enum DivisionCommand {
+    /// Give a share to each database of store.urls that has none, and make the rows of tags that it
+    /// lacks
+    ///
+    /// Without any share yet, this makes a new division, whose name then has to be in store.division
+    /// on every host. All databases have to answer, and their tables have to be there (leafd schema).
+    Make {
+        /// Divide into N shares, which is how many databases a new division can ever have; 2 to 1024
+        #[arg(long, value_name = "N", default_value_t = 8)]
+        shares: u64,
+        /// Give out blocks of N IDs in a new division; 1000 to 10^12. No lease is larger
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        block: u64,
+    },
+    /// Show the share of each database of store.urls
+    Show,
+    /// Close a share for good, before its database is removed, or after it was lost
+    Close {
+        /// The share, as leafd division show prints it
+        share: u64,
     },
 }
 

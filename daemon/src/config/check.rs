@@ -75,6 +75,11 @@ impl Config {
                 ": MySQL and MariaDB count lock timeouts in whole seconds, and have to time out \
                  before leafd does",
             ),
+            StoreKind::Several => (
+                1500 * MS,
+                ": MySQL and MariaDB, which may be among the databases, count lock timeouts in whole \
+                 seconds, and have to time out before leafd does",
+            ),
             StoreKind::Sqlite | StoreKind::Postgres | StoreKind::Redis => (10 * MS, ""),
         };
         problems
@@ -87,7 +92,8 @@ impl Config {
             Ok(location) => location,
             Err(problem) => return problems.push(problem),
         };
-        if location.address().is_none() {
+        self.check_several(problems);
+        if location.addresses().is_empty() {
             // The operator means a shared database, but would get another store.
             let meant = match store.kind {
                 StoreKind::Redis => {
@@ -109,10 +115,10 @@ impl Config {
             let text = "is set, but only store.kind sqlite uses it".to_owned();
             problems.push(Problem::new("store.path", text).with(&["store.kind"]));
         }
-        let in_url = location.address().is_some_and(StoreAddress::has_password);
+        let in_url = location.addresses().iter().any(StoreAddress::has_password);
         let places = [in_url, store.password.is_some(), store.password_file.is_some()];
         if places.iter().filter(|set| **set).count() > 1 {
-            let text = "the password is set more than once, in store.url, store.password or \
+            let text = "the password is set more than once, in store.url, store.urls, store.password or \
                         store.password-file; keep one of them";
             let problem = Problem::new("store.password", text.into());
             problems.push(problem.with(&["store.url", "store.password-file"]));

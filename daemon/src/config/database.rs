@@ -46,6 +46,12 @@ impl Config {
                     let others = &["worker.registry", "store.kind"];
                     Err(Problem::new("database.url", text.to_owned()).with(others))
                 }
+                StoreLocation::Several(_) => {
+                    let text = "is missing: none of the store's databases is there for sure, so worker \
+                                IDs need one that all hosts share; write its URL";
+                    let others = &["worker.registry", "store.kind"];
+                    Err(Problem::new("database.url", text.to_owned()).with(others))
+                }
                 StoreLocation::Embedded => {
                     let text = "is missing: each embedded store is one daemon's own, so the daemons \
                                 of this host need a file that they share; or write the URL of a \
@@ -126,7 +132,7 @@ impl Config {
 }
 
 /// The kind of server that a URL names.
-fn kind_of(url: &Secret) -> Result<ServerKind, String> {
+pub(super) fn kind_of(url: &Secret) -> Result<ServerKind, String> {
     let scheme = url.expose().split_once(':').map_or("", |(scheme, _)| scheme);
     match scheme.to_ascii_lowercase().as_str() {
         "mysql" | "mariadb" => Ok(ServerKind::MySql),

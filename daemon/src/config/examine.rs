@@ -11,8 +11,9 @@ use super::remedy;
 use super::written::{Place, Written, WrittenKey, WrittenValue};
 
 /// The keys whose values are secrets; a test compares them with the sections.
-pub(super) const SECRETS: [&str; 10] = [
+pub(super) const SECRETS: [&str; 11] = [
     "store.url",
+    "store.urls",
     "store.password",
     "redis.password",
     "redis.sentinel-password",

@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{Config, Loaded, RegistryKind, StoreKind};
+use crate::store::StoreAddress;
 
 impl Loaded {
     /// A warning for each file with a secret that is open to others. `file` is the configuration,
@@ -35,9 +36,9 @@ impl Config {
     fn is_secret(&self, key: &str) -> bool {
         let location = || self.store_location().ok();
         let has_password =
-            || location().is_some_and(|at| at.address().is_some_and(|url| url.has_password()));
+            || location().is_some_and(|at| at.addresses().iter().any(StoreAddress::has_password));
         match key {
-            "store.url" => has_password(),
+            "store.url" | "store.urls" => has_password(),
             "worker-node.url" => self.worker_node_address().is_ok_and(|it| it.has_password()),
             "database.url" => self.registry_database().is_ok_and(|it| it.has_password()),
             _ => true,

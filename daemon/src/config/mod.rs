@@ -24,6 +24,7 @@ mod redis;
 mod registry;
 mod remedy;
 mod sections;
+mod several;
 mod syntax;
 mod token;
 mod values;
@@ -104,6 +105,7 @@ impl Config {
             StoreKind::MySql => ServerKind::MySql,
             StoreKind::Postgres => ServerKind::Postgres,
             StoreKind::Redis => return self.redis_location(),
+            StoreKind::Several => return self.several_location(),
         };
         let problem = |text| Problem::new("store.url", text).with(&["store.kind"]);
         let url = self.store.url.as_ref();

@@ -116,8 +116,8 @@ impl Config {
             return read("store.password-file", path, credentials).map(Some);
         }
         let location = self.store_location().ok();
-        let address = location.as_ref().and_then(StoreLocation::address);
-        if address.is_none_or(StoreAddress::has_password) {
+        let addresses = location.as_ref().map_or(&[][..], StoreLocation::addresses);
+        if addresses.iter().all(StoreAddress::has_password) {
             return Ok(None);
         }
         credential(credentials, CREDENTIAL)

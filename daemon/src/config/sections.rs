@@ -49,6 +49,10 @@ pub(crate) struct StoreSection {
     pub(crate) path: Option<PathBuf>,
     #[serde(deserialize_with = "values::secret")]
     pub(crate) url: Option<Secret>,
+    #[serde(deserialize_with = "values::secrets")]
+    pub(crate) urls: Vec<Secret>,
+    #[serde(deserialize_with = "values::text")]
+    pub(crate) division: Option<String>,
     #[serde(deserialize_with = "values::secret")]
     pub(crate) password: Option<Secret>,
     #[serde(deserialize_with = "values::path")]
@@ -68,6 +72,7 @@ pub(crate) enum StoreKind {
     #[serde(alias = "postgresql")]
     Postgres,
     Redis,
+    Several,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -357,6 +362,8 @@ impl Default for StoreSection {
             kind: StoreKind::Sqlite,
             path: None,
             url: None,
+            urls: Vec::new(),
+            division: None,
             password: None,
             password_file: None,
             tls_verify: true,

@@ -64,6 +64,18 @@ pub(super) fn secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Secret
     Ok((!text.is_empty()).then(|| Secret::new(text)))
 }
 
+/// A list of [`secret`]s, none of which is empty.
+pub(super) fn secrets<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Secret>, D::Error> {
+    struct Item(Secret);
+    impl<'de> Deserialize<'de> for Item {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            let secret = secret(from)?;
+            secret.map(Item).ok_or_else(|| D::Error::custom("it is empty"))
+        }
+    }
+    Ok(Vec::<Item>::deserialize(from)?.into_iter().map(|item| item.0).collect())
+}
+
 pub(super) fn auto_create<'de, D: Deserializer<'de>>(from: D) -> Result<AutoCreate, D::Error> {
     // The file has a boolean, the environment a string.
     struct Choice;

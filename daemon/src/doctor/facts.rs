@@ -136,6 +136,9 @@ pub struct Facts {
     pub(crate) state: Seen<StateFacts>,
     /// Nothing: the store is embedded, or unknown.
     pub(crate) store: Seen<StoreFacts>,
+    /// What each database of a store of several says, in the order of the list: its place and its share,
+    /// or why leafd cannot lease from it.
+    pub(crate) databases: Vec<(String, Result<String, String>)>,
     /// Nothing: the registry is another one, or unknown.
     pub(crate) registry: Seen<RegistryFacts>,
 }

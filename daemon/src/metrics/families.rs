@@ -97,6 +97,8 @@ families! {
         "Where ranges come from"
     STORE_UP: Gauge "leafd_store_up" []
         "1 if the store works as far as leafd knows, else 0"
+    STORE_DATABASES: Gauge "leafd_store_databases" ["state"]
+        "Databases of a store of several, by whether they work"
     LEASES: Counter "leafd_leases" ["outcome"]
         "Calls to the store that leased a range, or failed to"
     LEASE_DURATION: Histogram "leafd_lease_duration_seconds" []

@@ -145,6 +145,13 @@ pub(super) fn add_http(out: &mut Exposition, http: &HttpFigures) {
 pub(super) fn add_leases(out: &mut Exposition, segments: &Segments) {
     out.labelled(&list::STORE, [segments.describe_store().into()], SampleValue::Info);
     out.whole(&list::STORE_UP, u64::from(segments.store_works()));
+    if let Some(count) = segments.store_databases() {
+        let working = count.all.saturating_sub(count.failing);
+        for (state, count) in [("working", working), ("failing", count.failing)] {
+            let value = SampleValue::Whole(count as u64);
+            out.labelled(&list::STORE_DATABASES, [state.into()], value);
+        }
+    }
     let tally = segments.lease_tally();
     for (outcome, count) in [("granted", &tally.granted), ("failed", &tally.failed)] {
         out.labelled(&list::LEASES, [outcome.into()], SampleValue::Whole(count.get()));

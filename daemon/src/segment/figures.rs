@@ -5,6 +5,7 @@ use super::list::Walk;
 use super::messages::TagFigures;
 use super::service::Segments;
 use super::tag::Tag;
+use crate::store::DatabaseCount;
 
 impl Segments {
     pub(crate) fn lease_tally(&self) -> &LeaseTally {
@@ -14,6 +15,11 @@ impl Segments {
     /// The store's kind and address, never with a password.
     pub(crate) fn describe_store(&self) -> String {
         self.0.store.describe()
+    }
+
+    /// How many databases the store has, if it has several.
+    pub(crate) fn store_databases(&self) -> Option<DatabaseCount> {
+        self.0.store.databases()
     }
 
     /// Whether the last call to the store worked.

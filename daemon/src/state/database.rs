@@ -13,7 +13,7 @@ pub(crate) const FILE: &str = "database.properties";
 
 /// Identifies one database: 128 random bits that were written into it when its tables were made. Its
 /// text is 32 hexadecimal digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DatabaseIdentity(u128);
 
 impl DatabaseIdentity {

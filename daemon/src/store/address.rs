@@ -12,6 +12,7 @@ use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
 use super::guard::DatabaseGuard;
+use super::several::{MemberPlace, MemberStore};
 use super::{BoxFuture, Store, StoreFacts, StoreLimits};
 use crate::secret::Secret;
 
@@ -41,6 +42,8 @@ pub(crate) struct SharedDatabase {
     /// What besides host, port and database decides which table a session sees.
     pub(super) session: fn(&StoreAddress) -> String,
     pub(super) open: OpenShared,
+    /// Opens it as one of several databases.
+    pub(super) open_member: OpenMember,
     /// Reads what the database says of itself.
     pub(super) inspect: InspectShared,
 }
@@ -50,6 +53,12 @@ type InspectShared = fn(&SharedStore) -> BoxFuture<'_, Result<StoreFacts, String
 type ConnectShared = fn(&StoreAddress, Option<&Secret>) -> Result<SharedOptions, BadAddress>;
 
 type OpenShared = fn(&SharedStore, Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String>;
+
+pub(super) type OpenMember = fn(
+    &SharedStore,
+    Arc<DatabaseGuard>,
+    Option<MemberPlace>,
+) -> Result<Arc<dyn MemberStore>, String>;
 
 /// The options of a connection to a shared database.
 #[derive(Debug, Clone)]

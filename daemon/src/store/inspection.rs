@@ -116,6 +116,7 @@ pub(crate) async fn inspect(source: StoreSource) -> Result<Option<StoreFacts>, S
         StoreSource::Shared(shared) => (shared.address.database().inspect)(&shared).await.map(Some),
         #[cfg(feature = "redis")]
         StoreSource::Redis(store) => super::redis::inspect(*store).await.map(Some),
+        StoreSource::Several(_) => Ok(None),
     }
 }
 

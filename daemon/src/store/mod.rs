@@ -11,6 +11,7 @@ pub(crate) mod plan;
 #[cfg(feature = "redis")]
 mod redis;
 mod row;
+pub(crate) mod several;
 mod sql;
 
 use std::future::Future;
@@ -25,8 +26,8 @@ pub(crate) use address::{SharedDatabase, SharedOptions};
 pub use guard::DatabaseGuard;
 pub(crate) use guard::{DatabaseRecorder, UnusableDatabase};
 pub(crate) use inspection::StoreFacts;
-pub(crate) use open::SCHEMAS;
-pub use open::{ServerKind, StoreLocation, StoreSource, open};
+pub(crate) use open::{SCHEMAS, open_members};
+pub use open::{ServerKind, SeveralPlace, SeveralStores, StoreLocation, StoreSource, open};
 #[cfg(feature = "redis")]
 pub use redis::{KeyPattern, RedisPlace, RedisStore};
 pub use row::{Number, Row};
@@ -36,8 +37,8 @@ pub(crate) use sql::sqlite::{SQLITE_WORKERS, is_a_copy, may_be_another, take_ove
 
 /// Leaf's tables in each dialect.
 pub mod schema {
-    pub use super::sql::mysql::MARIADB;
-    pub use super::sql::postgres::POSTGRES;
+    pub use super::sql::mysql::{MARIADB, MARIADB_SEVERAL};
+    pub use super::sql::postgres::{POSTGRES, POSTGRES_SEVERAL};
     pub use super::sql::sqlite::SQLITE;
 }
 
@@ -160,14 +161,28 @@ pub struct DeletedTag {
     pub tombstone: u64,
 }
 
-/// A database with a table `leaf_alloc`, or with what stands for its rows. Except for [`Self::page`], no call takes longer than two and
-/// a half times [`StoreLimits::timeout`].
+/// How many databases a store has, and how many of them fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DatabaseCount {
+    /// All of them.
+    pub all: usize,
+    /// Those that failed when they were last used.
+    pub failing: usize,
+}
+
+/// A database with a table `leaf_alloc`, or with what stands for its rows. Except for [`Self::page`], no call
+/// that a lease waits for takes longer than two and a half times [`StoreLimits::timeout`].
 pub trait Store: Send + Sync {
     /// The store in a few words for users, without a password.
     fn describe(&self) -> String;
 
     /// Knows which database this has to be. `None`: nothing checks that.
     fn guard(&self) -> Option<&Arc<DatabaseGuard>> {
+        None
+    }
+
+    /// How many databases there are, if any one that works is enough.
+    fn databases(&self) -> Option<DatabaseCount> {
         None
     }
 

@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 #[cfg(feature = "redis")]
 use super::redis::{self, RedisPlace, RedisStore};
+use super::several::{self, ListedShares, MemberPlace, MemberStore, SeveralParts};
 use super::sql::{mysql, postgres, sqlite};
 use super::{
     BadAddress, DatabaseGuard, EmbeddedStore, SchemaDialect, SharedDatabase, SharedStore, Store,
-    StoreAddress,
+    StoreAddress, StoreLimits,
 };
+use crate::environment::Environment;
+use crate::secret::Secret;
+use crate::state::database::{DatabaseIdentity, NoIdentity};
 
 /// The servers that several hosts can share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +25,14 @@ pub enum ServerKind {
 }
 
 /// What `leafd schema` can print.
-pub(crate) static SCHEMAS: [SchemaDialect; 5] = [
+pub(crate) static SCHEMAS: [SchemaDialect; 8] = [
     sqlite::SQLITE_SCHEMA,
     mysql::MYSQL_SCHEMA,
     mysql::MARIADB_SCHEMA,
     postgres::POSTGRES_SCHEMA,
+    mysql::MYSQL_SEVERAL_SCHEMA,
+    mysql::MARIADB_SEVERAL_SCHEMA,
+    postgres::POSTGRES_SEVERAL_SCHEMA,
     mysql::WORKER_NODE_SCHEMA,
 ];
 
@@ -62,6 +69,97 @@ pub enum StoreLocation {
     /// A Redis server from which other hosts lease too.
     #[cfg(feature = "redis")]
     Redis(Box<RedisPlace>),
+    /// Several database servers, each with a share of the IDs.
+    Several(Box<SeveralPlace>),
+}
+
+/// Several database servers.
+#[derive(Debug, Clone)]
+pub struct SeveralPlace {
+    /// Where they are, in the order in which leafd prefers them.
+    pub addresses: Vec<StoreAddress>,
+    /// The division's name, 32 hexadecimal digits. `None` before `leafd division make` gave one.
+    division: Option<DatabaseIdentity>,
+}
+
+impl std::fmt::Display for SeveralPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        write!(f, "several databases: {}", addresses.join(", "))
+    }
+}
+
+impl SeveralPlace {
+    /// The division's name, if it is known.
+    pub(crate) const fn division(&self) -> Option<DatabaseIdentity> {
+        self.division
+    }
+
+    /// Servers that have no division yet.
+    pub(crate) const fn undivided(addresses: Vec<StoreAddress>) -> Self {
+        Self { addresses, division: None }
+    }
+
+    /// Servers whose division is named by its text.
+    ///
+    /// # Errors
+    /// When the text is no name.
+    pub fn new(addresses: Vec<StoreAddress>, division: &str) -> Result<Self, String> {
+        let division = division.parse().map_err(|error: NoIdentity| error.to_string())?;
+        Ok(Self { addresses, division: Some(division) })
+    }
+}
+
+/// Several servers, and how leafd uses them.
+#[derive(Debug, Clone)]
+pub struct SeveralStores {
+    /// Where they are.
+    pub place: SeveralPlace,
+    /// The password for those whose URL has none.
+    pub password: Option<Secret>,
+    /// The bounds of the use of each.
+    pub limits: StoreLimits,
+    /// The host.
+    pub environment: Environment,
+}
+
+impl SeveralStores {
+    fn shared(&self) -> impl Iterator<Item = SharedStore> + '_ {
+        self.place.addresses.iter().map(|address| SharedStore {
+            address: address.clone(),
+            password: self.password.clone().filter(|_| !address.has_password()),
+            limits: self.limits,
+        })
+    }
+
+    fn open(self, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String> {
+        let division = self.place.division.ok_or("store.division is missing")?;
+        let shares = Arc::new(ListedShares::default());
+        let stores = self.shared().enumerate().map(|(index, shared)| {
+            let place = MemberPlace { division, index, shares: Arc::clone(&shares) };
+            (shared.address.database().open_member)(&shared, Arc::clone(&guard), Some(place))
+        });
+        let stores = stores.collect::<Result<Vec<_>, _>>()?;
+        let parts = SeveralParts {
+            described: self.place.to_string(),
+            shares,
+            guard,
+            environment: self.environment,
+            timeout: self.limits.timeout,
+        };
+        Ok(several::open(stores, parts))
+    }
+}
+
+/// The databases of a division, for `leafd division`, whether they have a share or not.
+///
+/// # Errors
+/// When an address or a pool cannot be used.
+pub(crate) fn open_members(source: &SeveralStores) -> Result<Vec<Arc<dyn MemberStore>>, String> {
+    let stores = source.shared().map(|shared| {
+        (shared.address.database().open_member)(&shared, DatabaseGuard::unrecorded(), None)
+    });
+    stores.collect()
 }
 
 impl StoreLocation {
@@ -69,11 +167,12 @@ impl StoreLocation {
         matches!(self, Self::Embedded)
     }
 
-    /// The address of a shared database.
-    pub(crate) const fn address(&self) -> Option<&StoreAddress> {
+    /// The addresses of all databases.
+    pub(crate) fn addresses(&self) -> &[StoreAddress] {
         match self {
-            Self::Shared(address) => Some(address),
-            _ => None,
+            Self::Shared(address) => std::slice::from_ref(address),
+            Self::Several(place) => &place.addresses,
+            _ => &[],
         }
     }
 
@@ -84,6 +183,11 @@ impl StoreLocation {
             Self::Shared(address) => Some(address.identity()),
             #[cfg(feature = "redis")]
             Self::Redis(place) => Some(place.identity()),
+            // Databases come and go; the division stays.
+            Self::Several(place) => Some(match place.division {
+                Some(division) => format!("several {division}"),
+                None => "several".to_owned(),
+            }),
         }
     }
 
@@ -94,6 +198,7 @@ impl StoreLocation {
             Self::Shared(address) => Some(address.to_string()),
             #[cfg(feature = "redis")]
             Self::Redis(place) => Some(place.to_string()),
+            Self::Several(place) => Some(place.to_string()),
         }
     }
 }
@@ -108,6 +213,8 @@ pub enum StoreSource {
     /// A Redis server from which other hosts lease too.
     #[cfg(feature = "redis")]
     Redis(Box<RedisStore>),
+    /// Several database servers, each with a share of the IDs.
+    Several(Box<SeveralStores>),
 }
 
 /// Makes a store, which connects on first use.
@@ -120,5 +227,6 @@ pub fn open(source: StoreSource, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn St
         StoreSource::Shared(shared) => (shared.address.database().open)(&shared, guard),
         #[cfg(feature = "redis")]
         StoreSource::Redis(store) => redis::open(*store, guard),
+        StoreSource::Several(stores) => stores.open(guard),
     }
 }

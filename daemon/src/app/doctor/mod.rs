@@ -80,6 +80,7 @@ impl Examination {
             other_descriptors: 0,
             state: Seen::Nothing,
             store: Seen::Nothing,
+            databases: Vec::new(),
             registry: Seen::Nothing,
         };
         facts.host.process = facts.status().and_then(|status| process::look(status.pid));
@@ -87,7 +88,8 @@ impl Examination {
         if let Some(config) = facts.config() {
             let config = config.clone();
             facts.other_descriptors = other_descriptors(&config);
-            (facts.store, facts.registry) = remote::look(&config, &environment, limit);
+            let remote = remote::look(&config, &environment, limit);
+            (facts.store, facts.registry, facts.databases) = remote;
         }
         facts
     }

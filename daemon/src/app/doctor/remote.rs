@@ -1,4 +1,5 @@
-//! The store and the registry, each over a connection of its own, at the same time.
+//! The store and the registry, and each of several databases, over connections of their own, at the same
+//! time.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,8 +9,10 @@ use crate::app::{paths, runtime};
 use crate::config::Config;
 use crate::doctor::facts::Seen;
 use crate::environment::Environment;
+use crate::state::database::DatabaseIdentity;
 use crate::store::inspection::inspect as inspect_store;
-use crate::store::{IfMissing, StoreFacts, StoreLimits};
+use crate::store::several::Membership;
+use crate::store::{IfMissing, StoreFacts, StoreLimits, StoreLocation, StoreSource, open_members};
 use crate::worker::registry::inspection::{RegistryFacts, inspect as inspect_registry};
 #[cfg(feature = "database")]
 use crate::worker::registry::worker_node::{
@@ -18,23 +21,27 @@ use crate::worker::registry::worker_node::{
 };
 use crate::worker::registry::{self, RegistryError, WorkerSource};
 
-/// Looks at both, for `limit` each.
+/// What each of several databases says.
+type DatabaseFacts = Vec<(String, Result<String, String>)>;
+
+/// Looks at all, for `limit` each.
 pub(super) fn look(
     config: &Config,
     environment: &Environment,
     limit: Duration,
-) -> (Seen<StoreFacts>, Seen<RegistryFacts>) {
+) -> (Seen<StoreFacts>, Seen<RegistryFacts>, DatabaseFacts) {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(failure) => {
             let why = failure.message();
-            return (Seen::Not(why.to_owned()), Seen::Not(why.to_owned()));
+            return (Seen::Not(why.to_owned()), Seen::Not(why.to_owned()), Vec::new());
         }
     };
     let seen = runtime.block_on(async {
         tokio::join!(
             within(limit, store(config, environment, limit)),
-            within(limit, registry(config, environment))
+            within(limit, registry(config, environment)),
+            databases(config, environment, limit)
         )
     });
     // A name that is being resolved must not hold up the report.
@@ -66,6 +73,47 @@ async fn store(
     let limits = StoreLimits { timeout: limit, connections: 1 };
     let source = source(config, location, secrets, limits, (environment, IfMissing::Refuse));
     inspect_store(source).await.map_err(|why| format!("{described}: {why}"))
+}
+
+/// Several databases, each by itself. Nothing, if the store is another one.
+async fn databases(config: &Config, environment: &Environment, limit: Duration) -> DatabaseFacts {
+    let (Ok(location), Ok(secrets)) = (config.store_location(), paths::store_secrets(config))
+    else {
+        return Vec::new();
+    };
+    let division = match &location {
+        StoreLocation::Several(place) => place.division(),
+        _ => return Vec::new(),
+    };
+    let limits = StoreLimits { timeout: limit, connections: 1 };
+    let source = source(config, location, secrets, limits, (environment, IfMissing::Refuse));
+    let StoreSource::Several(source) = source else { return Vec::new() };
+    let stores = match open_members(&source) {
+        Ok(stores) => stores,
+        Err(why) => return vec![(source.place.to_string(), Err(why))],
+    };
+    let looks = stores.iter().map(|store| async move {
+        let seen = match tokio::time::timeout(limit, store.membership()).await {
+            Ok(Ok(Some(membership))) => judged(&membership, division),
+            Ok(Ok(None)) => Err("it has no share yet; run `leafd division make`".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {limit:?} (--timeout)")),
+        };
+        (store.describe(), seen)
+    });
+    futures_util::future::join_all(looks).await
+}
+
+/// The share of a database, if leafd may lease from it.
+fn judged(membership: &Membership, division: Option<DatabaseIdentity>) -> Result<String, String> {
+    match membership.share {
+        _ if Some(membership.name) != division => {
+            Err(format!("it belongs to the division {}, not to store.division", membership.name))
+        }
+        _ if membership.is_closed => Err("its share is closed; remove it from store.urls".into()),
+        Some(share) => Ok(share.to_string()),
+        None => Err("it has no share yet; run `leafd division make` again".to_owned()),
+    }
 }
 
 /// How far Baidu's table is.

@@ -33,6 +33,25 @@ pub(super) const EXAMPLES: Examples = &[
         ],
     ),
     (
+        "leafd division",
+        &[example("leafd division show", "See which database has which share of the IDs")],
+    ),
+    (
+        "leafd division make",
+        &[
+            example("leafd division make", "Give each database of store.urls its share"),
+            example("leafd division make --shares 16", "Leave room for sixteen databases in all"),
+        ],
+    ),
+    (
+        "leafd division show",
+        &[example("leafd division show", "See which database has which share of the IDs")],
+    ),
+    (
+        "leafd division close",
+        &[example("leafd division close 2", "Retire the database that has share 2")],
+    ),
+    (
         "leafd default-config",
         &[example("leafd default-config > leafd.toml", "Begin a configuration")],
     ),

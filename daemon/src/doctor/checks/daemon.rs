@@ -121,12 +121,12 @@ fn differences(config: &Config, status: &DaemonStatus) -> Vec<String> {
     }
     if let Some(here) = config.store_location().ok().and_then(|location| location.shown()) {
         if !status.segments.store.starts_with(&here) {
-            let is_redis = config.store.kind == StoreKind::Redis;
-            compare(
-                if is_redis { "redis.servers" } else { "store.url" },
-                &status.segments.store,
-                &here,
-            );
+            let key = match config.store.kind {
+                StoreKind::Redis => "redis.servers",
+                StoreKind::Several => "store.urls",
+                StoreKind::Sqlite | StoreKind::MySql | StoreKind::Postgres => "store.url",
+            };
+            compare(key, &status.segments.store, &here);
         }
     } else if !status.segments.store.starts_with("sqlite ") {
         compare("store.kind", &status.segments.store, "sqlite");

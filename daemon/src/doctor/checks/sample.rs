@@ -143,6 +143,7 @@ pub(super) fn healthy() -> Facts {
             replication: ReplicationFacts::Alone,
             waits_with: "synchronous_standby_names",
         }),
+        databases: Vec::new(),
         registry: Seen::Nothing,
     }
 }

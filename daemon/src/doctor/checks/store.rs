@@ -13,6 +13,7 @@ const NEARLY: u64 = 80;
 
 pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     reachable(facts, out);
+    databases(&facts.databases, out);
     let Seen::As(store) = &facts.store else { return };
     if !store.has_tags {
         return;
@@ -20,6 +21,26 @@ pub(super) fn judge(facts: &Facts, out: &mut Vec<Finding>) {
     rights(store, out);
     tables(store, out);
     columns(&store.columns, out);
+}
+
+/// Each of several databases. Any one that works is enough.
+fn databases(databases: &[(String, Result<String, String>)], out: &mut Vec<Finding>) {
+    let check = Check::Store;
+    let works = databases.iter().any(|(_, seen)| seen.is_ok());
+    for (described, seen) in databases {
+        out.push(match seen {
+            Ok(share) => Finding::ok(check, format!("{described} has {share}")),
+            Err(why) => {
+                let title = "one of the store's databases cannot be used";
+                let finding =
+                    if works { Finding::warn(check, title) } else { Finding::bad(check, title) };
+                finding.because(format!("{described}: {why}")).remedy(
+                    "See docs/operations/several.md: repair it, or retire it with `leafd division \
+                     close`.",
+                )
+            }
+        });
+    }
 }
 
 fn reachable(facts: &Facts, out: &mut Vec<Finding>) {
@@ -70,6 +91,8 @@ fn reachable(facts: &Facts, out: &mut Vec<Finding>) {
         }
         Seen::Nothing if fails.is_none() => match facts.has_shared_store() {
             Some(false) => out.push(Finding::ok(check, "the store is embedded")),
+            // Each one has a finding of its own.
+            _ if !facts.databases.is_empty() => {}
             _ => out.push(
                 Finding::unknown(check, "cannot look at the store")
                     .because("The configuration that names it cannot be read."),
@@ -191,6 +214,21 @@ mod tests {
     use crate::doctor::checks::sample::{healthy, of, running, store};
     use crate::doctor::{DaemonFacts, Level, examine};
     use crate::store::inspection::MissingRight;
+
+    #[test]
+    fn one_of_several_databases_that_fails_is_a_warning_as_long_as_another_works() {
+        let mut facts = healthy();
+        let found = |facts: &Facts| {
+            let found = examine(facts).into_iter().filter(|finding| finding.check == Check::Store);
+            found.map(|finding| finding.level).collect::<Vec<_>>()
+        };
+        let fails = ("b".to_owned(), Err("Connection refused".to_owned()));
+        facts.databases = vec![("a".to_owned(), Ok("share 1 of 8".to_owned())), fails.clone()];
+        let levels = found(&facts);
+        assert!(levels.contains(&Level::Warn) && !levels.contains(&Level::Bad), "{levels:?}");
+        facts.databases = vec![fails.clone(), fails];
+        assert!(found(&facts).contains(&Level::Bad));
+    }
 
     #[test]
     fn a_store_that_fails_is_bad_and_one_that_only_doctor_misses_unknown() {

@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::state::database::DatabaseIdentity;
 use crate::store::StoreLimits;
 use crate::store::guard::{DatabaseGuard, UnusableDatabase};
+use crate::store::several::MemberPlace;
 
 /// leafd pings a connection before it uses it if the connection was idle for longer than this.
 const FRESH: Duration = Duration::from_secs(1);
@@ -217,9 +218,41 @@ async fn say_goodbye(connections: Vec<impl sqlx::Connection>) {
     let _ = timeout(GOODBYE, all).await;
 }
 
+/// What tells a shared database from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdentifiedBy {
+    /// Its own identity, if it has one.
+    Itself,
+    /// The division of which it has a share.
+    Division(DatabaseIdentity),
+    /// Nothing yet: `leafd division` looks at it.
+    Nothing,
+}
+
+impl IdentifiedBy {
+    /// For one of several databases.
+    pub(super) fn of(place: Option<&MemberPlace>) -> Self {
+        place.map_or(Self::Nothing, |place| Self::Division(place.division))
+    }
+
+    /// Checks a new connection by the answer to the query for the name.
+    pub(super) async fn check(
+        self,
+        guard: &DatabaseGuard,
+        answer: Result<Option<String>, sqlx::Error>,
+        has_none: impl Fn(&dyn DatabaseError) -> bool,
+    ) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Itself => check_shared(guard, answer, has_none).await,
+            Self::Division(division) => check_member(guard, answer, division).await,
+            Self::Nothing => Ok(()),
+        }
+    }
+}
+
 /// Checks a new connection to a shared database. `answer` is what the query for the identity returned;
 /// `has_none` recognises the error of a database that has no identity.
-pub(super) async fn check_shared(
+async fn check_shared(
     guard: &DatabaseGuard,
     answer: Result<Option<String>, sqlx::Error>,
     has_none: impl Fn(&dyn DatabaseError) -> bool,
@@ -232,6 +265,28 @@ pub(super) async fn check_shared(
     let identity = text.map(|text| text.trim().parse::<DatabaseIdentity>()).transpose();
     let identity = identity.map_err(|error| sqlx::Error::Configuration(error.into()))?;
     Ok(guard.check(identity, None).await?)
+}
+
+/// As [`check_shared`], for one of several databases: the answer has to be the name of this division.
+async fn check_member(
+    guard: &DatabaseGuard,
+    answer: Result<Option<String>, sqlx::Error>,
+    division: DatabaseIdentity,
+) -> Result<(), sqlx::Error> {
+    let name = answer?.and_then(|text| text.trim().parse::<DatabaseIdentity>().ok());
+    if name == Some(division) {
+        return Ok(guard.check(name, None).await?);
+    }
+    let what = name.map_or_else(
+        || "is in no division: run `leafd division make`".to_owned(),
+        |name| {
+            format!(
+                "belongs to the division {name}, but store.division is {division}. Is its URL in \
+                 store.urls right?"
+            )
+        },
+    );
+    Err(sqlx::Error::Configuration(format!("this database {what}").into()))
 }
 
 impl From<UnusableDatabase> for sqlx::Error {

@@ -11,6 +11,9 @@ use crate::store::{Number, Row};
 /// The statements of a database. Rows are read as `biz_tag`, `max_id`, `step` and `description`, all
 /// as text.
 pub(super) struct Statements {
+    /// The tables' names, for messages.
+    pub(super) tags: &'static str,
+    pub(super) tombstones: &'static str,
     /// Values: a tag, a number. That many rows from this tag on, in byte order of the tags, by an index
     /// of the table.
     pub(super) page: &'static str,
@@ -39,6 +42,35 @@ pub(super) struct Statements {
     /// Changes no row, and fails if a lease would: without the right, without the table, or on a
     /// read-only server.
     pub(super) probe: &'static str,
+}
+
+/// Which tables a store works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tables {
+    /// `leaf_alloc`, as Java Leaf does.
+    Leaf,
+    /// Those of a database that has a share of the IDs.
+    Shares,
+}
+
+/// The statements of a database that has a share of the IDs (`store.kind = "several"`). Rows are read as
+/// those of tags.
+pub(super) struct ShareStatements {
+    /// The division's name; the share; the block; the number of shares, whether it is closed, and the
+    /// member's name.
+    pub(super) division: &'static str,
+    /// Values: the division's name, the member's name, the share, the number of shares, the block.
+    pub(super) insert_division: &'static str,
+    /// Values: the share.
+    pub(super) set_share: &'static str,
+    /// Closes the database itself.
+    pub(super) close: &'static str,
+    /// Every share that was given away: the member's name, the share, and whether it is closed.
+    pub(super) given: &'static str,
+    /// Values: the share, the member's name.
+    pub(super) give: &'static str,
+    /// Values: the share.
+    pub(super) close_given: &'static str,
 }
 
 /// The number of tags in the shorter of the two statements of [`Dialect::find`].
@@ -97,7 +129,11 @@ pub(super) enum Lack {
 
 /// What differs between databases.
 pub(super) trait Dialect: Connect {
-    const STATEMENTS: Statements;
+    /// The statements for these tables.
+    fn statements(tables: Tables) -> &'static Statements;
+
+    /// The statements about shares; none if this database cannot have one.
+    const SHARES: Option<ShareStatements> = None;
 
     /// Whether commits wait in a log beside the database for [`Self::checkpoint`].
     const CHECKPOINTS: bool = false;
@@ -126,7 +162,7 @@ pub(super) trait Dialect: Connect {
 
     /// The statement that looks for [`FIND_FEW`] or [`crate::store::FIND_AT_ONCE`] tags. With only two
     /// lengths, a connection keeps two prepared statements instead of hundreds.
-    fn find(few: bool) -> &'static str;
+    fn find(tables: Tables, few: bool) -> &'static str;
 
     /// Reads the rows of a statement.
     fn read(
@@ -151,22 +187,29 @@ pub(super) trait Dialect: Connect {
 }
 
 /// The statement that looks for this many tags.
-pub(super) fn find_statement<D: Dialect>(tags: usize) -> String {
+pub(super) fn find_statement<D: Dialect>(tables: Tables, tags: usize) -> String {
     let values: Vec<_> = (1..=tags).map(D::placeholder).collect();
-    format!("{}({})", D::STATEMENTS.find, values.join(", "))
+    format!("{}({})", D::statements(tables).find, values.join(", "))
 }
 
 /// The calls of a [`Dialect`] that are the same text for every database of `sqlx`. Written once as a
 /// macro, because the trait bounds of a generic function would be longer than the text.
 macro_rules! calls_by_sqlx {
     ($dialect:ty, $connection:ty, keep_statements: $keep:literal) => {
-        fn find(few: bool) -> &'static str {
+        fn find(tables: $crate::store::sql::dialect::Tables, few: bool) -> &'static str {
             use std::sync::LazyLock;
-            use $crate::store::sql::dialect::{FIND_FEW, find_statement};
-            static FEW: LazyLock<String> = LazyLock::new(|| find_statement::<$dialect>(FIND_FEW));
-            static MANY: LazyLock<String> =
-                LazyLock::new(|| find_statement::<$dialect>($crate::store::FIND_AT_ONCE));
-            if few { &FEW } else { &MANY }
+            use $crate::store::sql::dialect::{FIND_FEW, Tables, find_statement};
+            fn both(tables: Tables) -> [String; 2] {
+                [FIND_FEW, $crate::store::FIND_AT_ONCE]
+                    .map(|tags| find_statement::<$dialect>(tables, tags))
+            }
+            static LEAF: LazyLock<[String; 2]> = LazyLock::new(|| both(Tables::Leaf));
+            static SHARES: LazyLock<[String; 2]> = LazyLock::new(|| both(Tables::Shares));
+            let [of_few, of_many] = match tables {
+                Tables::Leaf => &*LEAF,
+                Tables::Shares => &*SHARES,
+            };
+            if few { of_few } else { of_many }
         }
 
         async fn execute(

@@ -37,11 +37,10 @@ impl<D: Dialect> Sql<D> {
 
     pub(super) fn not_set_up(&self, why: impl std::fmt::Display) -> StoreError {
         StoreError::NotSetUp(format!(
-            "{}: {why}. leafd keeps the highest end of each deleted tag in the table \
-             leafd_tombstone, so that a new tag of the same name repeats no ID. `leafd schema` \
-             prints the table. leafd needs SELECT, INSERT and UPDATE on it, and to delete tags \
-             DELETE on leaf_alloc",
-            self.described
+            "{}: {why}. leafd keeps the highest end of each deleted tag in the table {}, so that a \
+             new tag of the same name repeats no ID. `leafd schema` prints the table. leafd needs \
+             SELECT, INSERT and UPDATE on it, and to delete tags DELETE on {}",
+            self.described, self.statements.tombstones, self.statements.tags
         ))
     }
 

@@ -27,8 +27,12 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
         ask: LeaseAsk,
     ) -> Result<Leased, StoreError> {
+        let share = self.share_on(lent).await?;
         let row = self.locked(lent, tag).await?;
-        let leased = row.plan(ask)?;
+        let leased = match share {
+            Some(share) => share.plan(&row, ask)?,
+            None => row.plan(ask)?,
+        };
         self.set_max_id(lent, &row, leased.lease.range.end()).await?;
         Ok(leased)
     }
@@ -90,11 +94,12 @@ impl<D: Dialect> Sql<D> {
 
     /// What a lease does, on no row.
     async fn try_statements(&self, connection: &mut D::Connection) -> Result<(), StoreError> {
-        for statement in [&self.begin_writing, D::STATEMENTS.probe, "ROLLBACK"] {
+        for statement in [&self.begin_writing, self.statements.probe] {
             let outcome = D::execute(connection, statement).await;
             outcome.map_err(|error| self.failed(&error))?;
         }
-        Ok(())
+        self.share_on(connection).await?;
+        D::execute(connection, "ROLLBACK").await.map_err(|error| self.failed(&error))
     }
 
     pub(super) async fn prove_row(&self, tag: &BizTag) -> Result<(), StoreError> {
@@ -108,6 +113,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn rewrite_on(&self, lent: &mut Lent<D>, tag: &BizTag) -> Result<(), StoreError> {
+        self.share_on(lent).await?;
         let row = self.locked(lent, tag).await?;
         let max_id = row.max_id.required("max_id")?;
         let here = u64::try_from(max_id).map_err(|_| StoreError::NoSuchTag)?;

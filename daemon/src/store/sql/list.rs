@@ -12,7 +12,7 @@ impl<D: Dialect> Sql<D> {
         let mut lent = self.lend().await?;
         self.within(async {
             self.begin_reading(&mut lent).await?;
-            let row = self.one(&mut lent, D::STATEMENTS.one, tag).await;
+            let row = self.one(&mut lent, self.statements.one, tag).await;
             self.end(lent, row).await
         })
         .await
@@ -49,7 +49,7 @@ impl<D: Dialect> Sql<D> {
         let mut lent = self.lend().await?;
         self.within(async {
             self.begin_reading(&mut lent).await?;
-            let rows = D::read(&mut lent, D::find(few), &values).await;
+            let rows = D::read(&mut lent, D::find(self.tables, few), &values).await;
             let rows = rows.map_err(|error| match blame::<D>(&error) {
                 Blame::Value => StoreError::NoSuchTag,
                 Blame::Server | Blame::Call => self.failed(&error),
@@ -87,11 +87,11 @@ impl<D: Dialect> Sql<D> {
 
     /// The statement that reads a page in byte order: by the index if the index has that order.
     async fn page_statement(&self, lent: &mut Lent<D>) -> Result<&'static str, StoreError> {
-        let Some(order) = D::STATEMENTS.order else { return Ok(D::STATEMENTS.page) };
+        let Some(order) = &self.statements.order else { return Ok(self.statements.page) };
         let rows = D::read(lent, order.collation, &[]).await;
         let rows = rows.map_err(|error| self.failed(&error))?;
         let by_bytes = rows.first().is_some_and(|row| (order.is_by_bytes)(&row.tag));
-        Ok(if by_bytes { D::STATEMENTS.page } else { order.sorted_page })
+        Ok(if by_bytes { self.statements.page } else { order.sorted_page })
     }
 }
 

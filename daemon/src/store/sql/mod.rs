@@ -9,6 +9,7 @@ mod dialect;
 mod failure;
 mod lease;
 mod list;
+mod member;
 pub(super) mod mysql;
 pub(super) mod postgres;
 pub(super) mod schema;
@@ -21,9 +22,10 @@ use std::time::Duration;
 
 use self::checkpoints::Checkpoints;
 use self::connections::Connections;
-use self::dialect::Dialect;
+use self::dialect::{Dialect, Statements, Tables};
 use crate::ids::BizTag;
 use crate::store::guard::DatabaseGuard;
+use crate::store::several::{MemberPlace, MemberStore};
 use crate::store::{
     BoxFuture, CreatedTag, DeletedTag, LeaseAsk, Leased, NewTag, Row, SharedStore, Store,
     StoreError, StoreLimits,
@@ -46,6 +48,10 @@ struct Sql<D: Dialect> {
     keeps_connections: bool,
     connections: Connections<D>,
     checkpoints: Checkpoints,
+    tables: Tables,
+    statements: &'static Statements,
+    /// Set if this is one of several databases, each of which has a share of the IDs.
+    place: Option<MemberPlace>,
 }
 
 impl<D: Dialect> std::fmt::Debug for Sql<D> {
@@ -82,7 +88,16 @@ impl<D: Dialect> Sql<D> {
             keeps_connections,
             connections,
             checkpoints,
+            tables: Tables::Leaf,
+            statements: D::statements(Tables::Leaf),
+            place: None,
         })
+    }
+
+    /// The same with a share of the IDs, in tables of its own.
+    fn with_share(self, place: Option<MemberPlace>) -> Self {
+        let tables = Tables::Shares;
+        Self { tables, statements: D::statements(tables), place, ..self }
     }
 }
 
@@ -97,9 +112,25 @@ fn open_shared<D: Dialect>(shared: &SharedStore, dialect: D) -> Result<Arc<dyn S
     Ok(Arc::new(Sql::new(shared.address.to_string(), dialect, shared.limits, Some(IDLE))?))
 }
 
+/// One of several databases. Without a place, for `leafd division`.
+///
+/// # Errors
+/// When the pool cannot be built.
+///
+/// # Panics
+/// Outside of a runtime.
+fn open_member<D: Dialect>(
+    shared: &SharedStore,
+    dialect: D,
+    place: Option<MemberPlace>,
+) -> Result<Arc<dyn MemberStore>, String> {
+    let store = Sql::new(shared.address.to_string(), dialect, shared.limits, Some(IDLE))?;
+    Ok(Arc::new(store.with_share(place)))
+}
+
 impl<D: Dialect> Store for Sql<D> {
     fn describe(&self) -> String {
-        if !self.connections.guard().is_nameless() {
+        if self.tables == Tables::Shares || !self.connections.guard().is_nameless() {
             return self.described.clone();
         }
         format!(

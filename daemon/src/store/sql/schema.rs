@@ -98,6 +98,66 @@ CREATE TABLE IF NOT EXISTS leafd_worker (
 }
 pub(super) use worker_tables;
 
+/// The tables of a database that has a share of the IDs (`store.kind = "several"`). `leafd division` writes
+/// the last two.
+macro_rules! share_tables {
+    (tag: $tag:literal, digits: $digits:literal, now: $now:literal, options: $options:literal) => {
+        concat!(
+            "\
+CREATE TABLE IF NOT EXISTS leafd_share_tag (
+  biz_tag     ",
+            $tag,
+            " NOT NULL PRIMARY KEY,
+  max_id      bigint       NOT NULL DEFAULT 1,
+  step        bigint       NOT NULL,
+  description varchar(256)          DEFAULT NULL,
+  update_time timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP",
+            $now,
+            "
+)",
+            $options,
+            ";
+CREATE TABLE IF NOT EXISTS leafd_share_tombstone (
+  biz_tag     ",
+            $tag,
+            " NOT NULL PRIMARY KEY,
+  max_id      bigint       NOT NULL,
+  deleted     timestamp    NOT NULL DEFAULT CURRENT_TIMESTAMP",
+            $now,
+            "
+)",
+            $options,
+            ";
+CREATE TABLE IF NOT EXISTS leafd_division (
+  only_row    bigint       NOT NULL PRIMARY KEY CHECK (only_row = 1),
+  division    ",
+            $digits,
+            " NOT NULL,
+  member      ",
+            $digits,
+            " NOT NULL,
+  share       bigint       NOT NULL,
+  shares      bigint       NOT NULL,
+  block       bigint       NOT NULL,
+  closed      bigint       NOT NULL
+)",
+            $options,
+            ";
+CREATE TABLE IF NOT EXISTS leafd_share (
+  share       bigint       NOT NULL PRIMARY KEY,
+  member      ",
+            $digits,
+            " NOT NULL,
+  closed      bigint       NOT NULL
+)",
+            $options,
+            ";
+"
+        )
+    };
+}
+pub(super) use share_tables;
+
 /// The table of a shared database's identity, as one database writes it.
 pub(super) struct IdentityTable {
     /// The type of 32 hexadecimal digits.

@@ -70,6 +70,9 @@ impl<D: Dialect> Sql<D> {
         self.insert_on(lent, &values).await?;
         let tombstone = self.tombstone_on(lent, tag).await?;
         let first = plan_creation(new.first, tombstone.at(), new.step)?;
+        if let Some(share) = self.share_on(lent).await? {
+            share.plan_creation(new.first, first)?;
+        }
         if first > new.first {
             let row = Row {
                 tag: tag.as_str().to_owned(),
@@ -91,7 +94,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     async fn insert_on(&self, lent: &mut Lent<D>, values: &[Value<'_>]) -> Result<(), StoreError> {
-        match D::change(lent, D::STATEMENTS.insert, values).await {
+        match D::change(lent, self.statements.insert, values).await {
             Ok(_) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(StoreError::Exists),
             Err(error) => Err(self.failed(&error)),
@@ -105,7 +108,7 @@ impl<D: Dialect> Sql<D> {
             self.within(async {
                 self.begin_reading(&mut lent).await?;
                 let rows =
-                    D::read(&mut lent, D::STATEMENTS.one, &[Value::Text(tag.as_str())]).await;
+                    D::read(&mut lent, self.statements.one, &[Value::Text(tag.as_str())]).await;
                 self.end(lent, rows.map_err(|error| self.failed(&error))).await
             })
             .await
@@ -148,27 +151,29 @@ impl<D: Dialect> Sql<D> {
         let row = self.locked(lent, tag).await?;
         let known = self.tombstone_on(lent, tag).await?;
         if matches!(known, Tombstone::NotKept) {
-            return Err(self.not_set_up("the table leafd_tombstone is missing"));
+            return Err(self
+                .not_set_up(format_args!("the table {} is missing", self.statements.tombstones)));
         }
         let tombstone = plan_deletion(&row, known.at(), floor)?;
         let at = Value::Number(tombstone.cast_signed());
         let name = Value::Text(tag.as_str());
         let written = match known {
-            Tombstone::At(_) => D::change(lent, D::STATEMENTS.raise_tombstone, &[at, name]).await,
-            _ => D::change(lent, D::STATEMENTS.insert_tombstone, &[name, at]).await,
+            Tombstone::At(_) => D::change(lent, self.statements.raise_tombstone, &[at, name]).await,
+            _ => D::change(lent, self.statements.insert_tombstone, &[name, at]).await,
         };
         match written {
             Ok(1) => {}
             Ok(_) => return Err(self.not_set_up("the tombstone was not written")),
             Err(error) if is_duplicate(&error) => {
-                return Err(self.not_set_up(
-                    "leafd_tombstone has another tag that its collation treats as equal",
-                ));
+                return Err(self.not_set_up(format_args!(
+                    "{} has another tag that its collation treats as equal",
+                    self.statements.tombstones
+                )));
             }
             Err(error) => return Err(self.failed_or_not_set_up(&error)),
         }
         let read = Value::Number(row.max_id.get().unwrap_or_default());
-        let deleted = D::change(lent, D::STATEMENTS.delete, &[Value::Text(&row.tag), read]).await;
+        let deleted = D::change(lent, self.statements.delete, &[Value::Text(&row.tag), read]).await;
         if deleted.map_err(|error| self.failed_or_not_set_up(&error))? == 1 {
             return Ok(DeletedTag { row, tombstone });
         }
@@ -183,16 +188,17 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
     ) -> Result<Tombstone, StoreError> {
         D::execute(lent, SAVE).await.map_err(|error| self.failed(&error))?;
-        match D::read(lent, D::STATEMENTS.tombstone, &[Value::Text(tag.as_str())]).await {
+        match D::read(lent, self.statements.tombstone, &[Value::Text(tag.as_str())]).await {
             Ok(rows) => {
                 // As with tags, rows that only the collation treats as equal are other tags.
                 let Some(row) = rows.into_iter().find(|row| row.tag == tag.as_str()) else {
                     return Ok(Tombstone::None);
                 };
-                let max_id = row.max_id.required("leafd_tombstone.max_id")?;
-                u64::try_from(max_id).map(Tombstone::At).map_err(|_| {
-                    StoreError::BadRow(format!("leafd_tombstone.max_id is {max_id}; set it right"))
-                })
+                let column = format!("{}.max_id", self.statements.tombstones);
+                let max_id = row.max_id.required(&column)?;
+                u64::try_from(max_id)
+                    .map(Tombstone::At)
+                    .map_err(|_| StoreError::BadRow(format!("{column} is {max_id}; set it right")))
             }
             Err(error) => {
                 let known = match lack::<D>(&error) {
@@ -226,7 +232,7 @@ impl<D: Dialect> Sql<D> {
     ) -> Result<Row, StoreError> {
         let row = self.locked(lent, tag).await?;
         let values = [Value::Number(step.cast_signed()), Value::Text(&row.tag)];
-        let changed = D::change(lent, D::STATEMENTS.set_step, &values).await;
+        let changed = D::change(lent, self.statements.set_step, &values).await;
         changed.map(|_| row).map_err(|error| self.failed(&error))
     }
 

@@ -84,7 +84,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     pub(super) async fn locked(&self, lent: &mut Lent<D>, tag: &BizTag) -> Result<Row, StoreError> {
-        self.one(lent, D::STATEMENTS.locked, tag).await
+        self.one(lent, self.statements.locked, tag).await
     }
 
     /// Writes the `max_id` of a locked row if the row still holds the value that was read. Where the
@@ -99,7 +99,7 @@ impl<D: Dialect> Sql<D> {
         let read = row.max_id.get().unwrap_or_default();
         let values =
             [Value::Number(max_id.cast_signed()), Value::Text(&row.tag), Value::Number(read)];
-        let changed = D::change(lent, D::STATEMENTS.set_max_id, &values).await;
+        let changed = D::change(lent, self.statements.set_max_id, &values).await;
         if changed.map_err(|error| self.failed(&error))? == 1 {
             return Ok(());
         }

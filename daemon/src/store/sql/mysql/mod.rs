@@ -17,15 +17,20 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
-use super::connections::{Connect, check_shared};
-use super::dialect::{Blame, Dialect, Lack, Order, Statements, calls_by_sqlx};
-use super::open_shared;
+use super::connections::{Connect, IdentifiedBy};
+use super::dialect::{
+    Blame, Dialect, Lack, Order, ShareStatements, Statements, Tables, calls_by_sqlx,
+};
+use super::{open_member, open_shared};
 use crate::store::guard::DatabaseGuard;
+use crate::store::several::{MemberPlace, MemberStore};
 use crate::store::{SharedStore, Store};
 
 use inspection::inspect;
-pub use tables::MARIADB;
-pub(in crate::store) use tables::{MARIADB_SCHEMA, MYSQL_SCHEMA, WORKER_NODE_SCHEMA};
+pub use tables::{MARIADB, MARIADB_SEVERAL};
+pub(in crate::store) use tables::{
+    MARIADB_SCHEMA, MARIADB_SEVERAL_SCHEMA, MYSQL_SCHEMA, MYSQL_SEVERAL_SCHEMA, WORKER_NODE_SCHEMA,
+};
 pub(in crate::store) use url::MYSQL_DATABASE;
 
 /// Errors that concern every call: too many connections, in all or of this user; no access to the
@@ -54,6 +59,7 @@ struct MySql {
     options: MySqlConnectOptions,
     session: String,
     guard: Arc<DatabaseGuard>,
+    identified_by: IdentifiedBy,
 }
 
 /// A store in MySQL or MariaDB, which connects on first use.
@@ -64,6 +70,23 @@ struct MySql {
 /// # Panics
 /// Outside of a runtime.
 fn open(shared: &SharedStore, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String> {
+    open_shared(shared, dialect(shared, guard, IdentifiedBy::Itself)?)
+}
+
+/// As [`open`], for one of several databases.
+fn open_one_of_several(
+    shared: &SharedStore,
+    guard: Arc<DatabaseGuard>,
+    place: Option<MemberPlace>,
+) -> Result<Arc<dyn MemberStore>, String> {
+    open_member(shared, dialect(shared, guard, IdentifiedBy::of(place.as_ref()))?, place)
+}
+
+fn dialect(
+    shared: &SharedStore,
+    guard: Arc<DatabaseGuard>,
+    identified_by: IdentifiedBy,
+) -> Result<MySql, String> {
     let SharedStore { address, password, limits } = shared;
     let options = url::options(address, password.as_ref()).map_err(|error| error.to_string())?;
     // The server gives up waiting for a lock before leafd gives up the call, and says so.
@@ -77,7 +100,7 @@ fn open(shared: &SharedStore, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store
          SESSION lock_wait_timeout = {lock_wait}, SESSION wait_timeout = {silence}, \
          SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',STRICT_ALL_TABLES')"
     );
-    open_shared(shared, MySql { options, session, guard })
+    Ok(MySql { options, session, guard, identified_by })
 }
 
 impl Connect for MySql {
@@ -88,9 +111,13 @@ impl Connect for MySql {
         let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
         Self::execute(&mut connection, isolation).await?;
         Self::execute(&mut connection, &self.session).await?;
-        let identity = sqlx::query_scalar("SELECT identity FROM leafd_identity WHERE only_row = 1");
-        let identity = identity.fetch_optional(&mut connection).await;
-        check_shared(&self.guard, identity, |error| Self::lack(error).is_some()).await?;
+        let identity = sqlx::query_scalar(match self.identified_by {
+            IdentifiedBy::Itself => "SELECT identity FROM leafd_identity WHERE only_row = 1",
+            IdentifiedBy::Division(_) => "SELECT division FROM leafd_division WHERE only_row = 1",
+            IdentifiedBy::Nothing => return Ok(connection),
+        });
+        let answer = identity.fetch_optional(&mut connection).await;
+        self.identified_by.check(&self.guard, answer, |error| Self::lack(error).is_some()).await?;
         Ok(connection)
     }
 
@@ -105,44 +132,95 @@ fn is_by_bytes(collation: &str) -> bool {
     collation.is_empty() || (of_utf8 && collation.ends_with("_bin"))
 }
 
-/// Reads columns of bytes as text too.
-macro_rules! row {
-    ($which:literal) => {
-        concat!(
-            "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), CAST(step AS CHAR), ",
-            "CAST(description AS CHAR) FROM leaf_alloc",
-            $which
-        )
-    };
+/// The statements on two tables: of tags, and of tombstones. The first reads columns of bytes as text too.
+macro_rules! statements {
+    ($tags:literal, $tombstones:literal) => {{
+        macro_rules! row {
+            ($which:literal) => {
+                concat!(
+                    "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), CAST(step AS CHAR), ",
+                    "CAST(description AS CHAR) FROM ",
+                    $tags,
+                    $which
+                )
+            };
+        }
+        Statements {
+            tags: $tags,
+            tombstones: $tombstones,
+            page: row!(" WHERE biz_tag >= ? ORDER BY biz_tag LIMIT ?"),
+            order: Some(Order {
+                collation: concat!(
+                    "SELECT collation_name, NULL, NULL, NULL FROM information_schema.columns ",
+                    "WHERE table_schema = DATABASE() AND table_name = '",
+                    $tags,
+                    "' AND column_name = 'biz_tag'"
+                ),
+                is_by_bytes,
+                sorted_page: row!(
+                    " WHERE CAST(CONVERT(biz_tag USING utf8mb4) AS BINARY) >= CAST(? AS BINARY) \
+                     ORDER BY CAST(CONVERT(biz_tag USING utf8mb4) AS BINARY) LIMIT ?"
+                ),
+            }),
+            find: row!(" WHERE biz_tag IN "),
+            one: row!(" WHERE biz_tag = ?"),
+            locked: row!(" WHERE biz_tag = ? FOR UPDATE"),
+            set_max_id: concat!(
+                "UPDATE ",
+                $tags,
+                " SET max_id = ? WHERE biz_tag = ? AND max_id = ?"
+            ),
+            set_step: concat!("UPDATE ", $tags, " SET step = ? WHERE biz_tag = ?"),
+            insert: concat!(
+                "INSERT INTO ",
+                $tags,
+                " (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)"
+            ),
+            delete: concat!("DELETE FROM ", $tags, " WHERE biz_tag = ? AND max_id = ?"),
+            // Locks, because only a locking read sees what others have committed by now.
+            tombstone: concat!(
+                "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), NULL, NULL FROM ",
+                $tombstones,
+                " WHERE biz_tag = ? FOR UPDATE"
+            ),
+            insert_tombstone: concat!(
+                "INSERT INTO ",
+                $tombstones,
+                " (biz_tag, max_id) VALUES (?, ?)"
+            ),
+            raise_tombstone: concat!("UPDATE ", $tombstones, " SET max_id = ? WHERE biz_tag = ?"),
+            probe: concat!(
+                "UPDATE ",
+                $tags,
+                " SET max_id = max_id + step WHERE biz_tag = '' AND 1 = 0"
+            ),
+        }
+    }};
 }
 
 impl Dialect for MySql {
-    const STATEMENTS: Statements = Statements {
-        page: row!(" WHERE biz_tag >= ? ORDER BY biz_tag LIMIT ?"),
-        order: Some(Order {
-            collation: "SELECT collation_name, NULL, NULL, NULL FROM information_schema.columns \
-                        WHERE table_schema = DATABASE() AND table_name = 'leaf_alloc' \
-                        AND column_name = 'biz_tag'",
-            is_by_bytes,
-            sorted_page: row!(
-                " WHERE CAST(CONVERT(biz_tag USING utf8mb4) AS BINARY) >= CAST(? AS BINARY) \
-                 ORDER BY CAST(CONVERT(biz_tag USING utf8mb4) AS BINARY) LIMIT ?"
-            ),
-        }),
-        find: row!(" WHERE biz_tag IN "),
-        one: row!(" WHERE biz_tag = ?"),
-        locked: row!(" WHERE biz_tag = ? FOR UPDATE"),
-        set_max_id: "UPDATE leaf_alloc SET max_id = ? WHERE biz_tag = ? AND max_id = ?",
-        set_step: "UPDATE leaf_alloc SET step = ? WHERE biz_tag = ?",
-        insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
-        delete: "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?",
-        // Locks, because only a locking read sees what others have committed by now.
-        tombstone: "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), NULL, NULL \
-                    FROM leafd_tombstone WHERE biz_tag = ? FOR UPDATE",
-        insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES (?, ?)",
-        raise_tombstone: "UPDATE leafd_tombstone SET max_id = ? WHERE biz_tag = ?",
-        probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = '' AND 1 = 0",
-    };
+    fn statements(tables: Tables) -> &'static Statements {
+        static LEAF: Statements = statements!("leaf_alloc", "leafd_tombstone");
+        static SHARES: Statements = statements!("leafd_share_tag", "leafd_share_tombstone");
+        match tables {
+            Tables::Leaf => &LEAF,
+            Tables::Shares => &SHARES,
+        }
+    }
+
+    const SHARES: Option<ShareStatements> = Some(ShareStatements {
+        division: "SELECT CAST(division AS CHAR), CAST(share AS CHAR), CAST(block AS CHAR), \
+                   CONCAT(shares, ' ', closed, ' ', member) FROM leafd_division WHERE only_row = 1",
+        insert_division: "INSERT INTO leafd_division \
+                          (only_row, division, member, share, shares, block, closed) \
+                          VALUES (1, ?, ?, ?, ?, ?, 0)",
+        set_share: "UPDATE leafd_division SET share = ? WHERE only_row = 1 AND share = -1",
+        close: "UPDATE leafd_division SET closed = 1 WHERE only_row = 1",
+        given: "SELECT CAST(member AS CHAR), CAST(share AS CHAR), CAST(closed AS CHAR), NULL \
+                FROM leafd_share",
+        give: "INSERT INTO leafd_share (share, member, closed) VALUES (?, ?, 0)",
+        close_given: "UPDATE leafd_share SET closed = 1 WHERE share = ?",
+    });
 
     fn begin_writing(&self) -> String {
         "START TRANSACTION".into()

@@ -1,6 +1,6 @@
 //! Leaf's tables in MySQL and in MariaDB, which differ in the name of the binary collation.
 
-use crate::store::sql::schema::{IdentityTable, SchemaDialect, worker_tables};
+use crate::store::sql::schema::{IdentityTable, SchemaDialect, share_tables, worker_tables};
 
 macro_rules! tables {
     (collation: $collation:literal) => {
@@ -56,6 +56,34 @@ pub(in crate::store) const MARIADB_SCHEMA: SchemaDialect = SchemaDialect {
     title: "MariaDB, from 10.2 on",
     tables: MARIADB,
     ..MYSQL_SCHEMA
+};
+
+/// The tables of one of several databases in MariaDB.
+pub const MARIADB_SEVERAL: &str = share_tables!(
+    tag: "varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
+    digits: "char(32) CHARACTER SET ascii",
+    now: " ON UPDATE CURRENT_TIMESTAMP",
+    options: " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+);
+
+pub(in crate::store) const MYSQL_SEVERAL_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "mysql-several",
+    title: "MySQL, as one of several databases (store.kind = \"several\")",
+    tables: share_tables!(
+        tag: "varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin",
+        digits: "char(32) CHARACTER SET ascii",
+        now: " ON UPDATE CURRENT_TIMESTAMP",
+        options: " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    ),
+    identity: |_| String::new(),
+    workers: "",
+};
+
+pub(in crate::store) const MARIADB_SEVERAL_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "mariadb-several",
+    title: "MariaDB, as one of several databases (store.kind = \"several\")",
+    tables: MARIADB_SEVERAL,
+    ..MYSQL_SEVERAL_SCHEMA
 };
 
 /// The table of Baidu's uid-generator. It names no default for its times, which some servers demand.

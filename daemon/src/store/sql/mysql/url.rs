@@ -28,6 +28,7 @@ pub(in crate::store) static MYSQL_DATABASE: SharedDatabase = SharedDatabase {
     connect: |address, password| options(address, password).map(SharedOptions::MySql),
     session: |_| String::new(),
     open: super::open,
+    open_member: super::open_one_of_several,
     inspect: super::inspect,
 };
 

@@ -15,11 +15,12 @@ use sqlx::ConnectOptions as _;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-use super::connections::{Connect, check_shared};
-use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
-use super::schema::{IdentityTable, SchemaDialect, standard_tables, worker_tables};
-use super::{LONG_READ, open_shared};
+use super::connections::{Connect, IdentifiedBy};
+use super::dialect::{Blame, Dialect, Lack, ShareStatements, Statements, Tables, calls_by_sqlx};
+use super::schema::{IdentityTable, SchemaDialect, share_tables, standard_tables, worker_tables};
+use super::{LONG_READ, open_member, open_shared};
 use crate::store::guard::DatabaseGuard;
+use crate::store::several::{MemberPlace, MemberStore};
 use crate::store::{SharedStore, Store};
 
 use inspection::inspect;
@@ -47,6 +48,19 @@ pub(in crate::store) const POSTGRES_SCHEMA: SchemaDialect = SchemaDialect {
     ),
 };
 
+/// The tables of one of several databases in PostgreSQL.
+pub const POSTGRES_SEVERAL: &str = share_tables!(
+    tag: "varchar(128) COLLATE \"C\"", digits: "char(32)", now: "", options: ""
+);
+
+pub(in crate::store) const POSTGRES_SEVERAL_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "postgres-several",
+    title: "PostgreSQL, as one of several databases (store.kind = \"several\")",
+    tables: POSTGRES_SEVERAL,
+    identity: |_| String::new(),
+    workers: "",
+};
+
 /// Beginnings of SQLSTATEs that concern every call: connection, authorization, a database or schema
 /// that does not exist, resources, a server that is stopping, the system, a defect; and a read-only
 /// server, no right to the table, a table or column that does not exist.
@@ -57,6 +71,7 @@ struct Postgres {
     options: PgConnectOptions,
     timeout: Duration,
     guard: Arc<DatabaseGuard>,
+    identified_by: IdentifiedBy,
 }
 
 /// A store in PostgreSQL, which connects on first use.
@@ -67,9 +82,26 @@ struct Postgres {
 /// # Panics
 /// Outside of a runtime.
 fn open(shared: &SharedStore, guard: Arc<DatabaseGuard>) -> Result<Arc<dyn Store>, String> {
+    open_shared(shared, dialect(shared, guard, IdentifiedBy::Itself)?)
+}
+
+/// As [`open`], for one of several databases.
+fn open_one_of_several(
+    shared: &SharedStore,
+    guard: Arc<DatabaseGuard>,
+    place: Option<MemberPlace>,
+) -> Result<Arc<dyn MemberStore>, String> {
+    open_member(shared, dialect(shared, guard, IdentifiedBy::of(place.as_ref()))?, place)
+}
+
+fn dialect(
+    shared: &SharedStore,
+    guard: Arc<DatabaseGuard>,
+    identified_by: IdentifiedBy,
+) -> Result<Postgres, String> {
     let SharedStore { address, password, limits } = shared;
     let options = url::options(address, password.as_ref()).map_err(|error| error.to_string())?;
-    open_shared(shared, Postgres { options, timeout: limits.timeout, guard })
+    Ok(Postgres { options, timeout: limits.timeout, guard, identified_by })
 }
 
 impl Postgres {
@@ -95,10 +127,15 @@ impl Connect for Postgres {
 
     async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
         let mut connection = self.options.connect().await?;
-        let identity =
-            sqlx::query_scalar("SELECT identity::text FROM leafd_identity WHERE only_row = 1");
-        let identity = identity.persistent(false).fetch_optional(&mut connection).await;
-        check_shared(&self.guard, identity, |error| Self::lack(error).is_some()).await?;
+        let identity = sqlx::query_scalar(match self.identified_by {
+            IdentifiedBy::Itself => "SELECT identity::text FROM leafd_identity WHERE only_row = 1",
+            IdentifiedBy::Division(_) => {
+                "SELECT division::text FROM leafd_division WHERE only_row = 1"
+            }
+            IdentifiedBy::Nothing => return Ok(connection),
+        });
+        let answer = identity.persistent(false).fetch_optional(&mut connection).await;
+        self.identified_by.check(&self.guard, answer, |error| Self::lack(error).is_some()).await?;
         Ok(connection)
     }
 
@@ -107,39 +144,90 @@ impl Connect for Postgres {
     }
 }
 
-/// Reads one type and collation, whatever the table has.
-macro_rules! row {
-    ($which:literal) => {
-        concat!(
-            "SELECT biz_tag::text COLLATE \"C\", max_id::text, step::text, ",
-            "description::text COLLATE \"C\" FROM leaf_alloc",
-            $which
-        )
-    };
+/// The statements on two tables: of tags, and of tombstones. They read one type and collation, whatever
+/// the tables have.
+macro_rules! statements {
+    ($tags:literal, $tombstones:literal) => {{
+        macro_rules! row {
+            ($which:literal) => {
+                concat!(
+                    "SELECT biz_tag::text COLLATE \"C\", max_id::text, step::text, ",
+                    "description::text COLLATE \"C\" FROM ",
+                    $tags,
+                    $which
+                )
+            };
+        }
+        Statements {
+            tags: $tags,
+            tombstones: $tombstones,
+            // Uses the index where the column has this collation, and sorts where it has another.
+            page: row!(
+                " WHERE biz_tag COLLATE \"C\" >= $1 ORDER BY biz_tag COLLATE \"C\" LIMIT $2"
+            ),
+            order: None,
+            find: row!(" WHERE biz_tag IN "),
+            one: row!(" WHERE biz_tag = $1"),
+            locked: row!(" WHERE biz_tag = $1 FOR UPDATE"),
+            set_max_id: concat!(
+                "UPDATE ",
+                $tags,
+                " SET max_id = $1, update_time = CURRENT_TIMESTAMP ",
+                "WHERE biz_tag = $2 AND max_id = $3"
+            ),
+            set_step: concat!(
+                "UPDATE ",
+                $tags,
+                " SET step = $1::bigint, update_time = CURRENT_TIMESTAMP WHERE biz_tag = $2"
+            ),
+            insert: concat!(
+                "INSERT INTO ",
+                $tags,
+                " (biz_tag, max_id, step, description) VALUES ($1, $2, $3::bigint, $4)"
+            ),
+            delete: concat!("DELETE FROM ", $tags, " WHERE biz_tag = $1 AND max_id = $2"),
+            tombstone: concat!(
+                "SELECT biz_tag::text COLLATE \"C\", max_id::text, NULL::text, NULL::text FROM ",
+                $tombstones,
+                " WHERE biz_tag = $1"
+            ),
+            insert_tombstone: concat!(
+                "INSERT INTO ",
+                $tombstones,
+                " (biz_tag, max_id) VALUES ($1, $2)"
+            ),
+            raise_tombstone: concat!(
+                "UPDATE ",
+                $tombstones,
+                " SET max_id = $1, deleted = CURRENT_TIMESTAMP WHERE biz_tag = $2"
+            ),
+            probe: concat!("UPDATE ", $tags, " SET max_id = max_id + step WHERE false"),
+        }
+    }};
 }
 
 impl Dialect for Postgres {
-    const STATEMENTS: Statements = Statements {
-        // Uses the index where the column has this collation, and sorts where it has another.
-        page: row!(" WHERE biz_tag COLLATE \"C\" >= $1 ORDER BY biz_tag COLLATE \"C\" LIMIT $2"),
-        order: None,
-        find: row!(" WHERE biz_tag IN "),
-        one: row!(" WHERE biz_tag = $1"),
-        locked: row!(" WHERE biz_tag = $1 FOR UPDATE"),
-        set_max_id: "UPDATE leaf_alloc SET max_id = $1, update_time = CURRENT_TIMESTAMP \
-                     WHERE biz_tag = $2 AND max_id = $3",
-        set_step: "UPDATE leaf_alloc SET step = $1::bigint, update_time = CURRENT_TIMESTAMP \
-                   WHERE biz_tag = $2",
-        insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) \
-                 VALUES ($1, $2, $3::bigint, $4)",
-        delete: "DELETE FROM leaf_alloc WHERE biz_tag = $1 AND max_id = $2",
-        tombstone: "SELECT biz_tag::text COLLATE \"C\", max_id::text, NULL::text, NULL::text \
-                    FROM leafd_tombstone WHERE biz_tag = $1",
-        insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES ($1, $2)",
-        raise_tombstone: "UPDATE leafd_tombstone SET max_id = $1, deleted = CURRENT_TIMESTAMP \
-                          WHERE biz_tag = $2",
-        probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE false",
-    };
+    fn statements(tables: Tables) -> &'static Statements {
+        static LEAF: Statements = statements!("leaf_alloc", "leafd_tombstone");
+        static SHARES: Statements = statements!("leafd_share_tag", "leafd_share_tombstone");
+        match tables {
+            Tables::Leaf => &LEAF,
+            Tables::Shares => &SHARES,
+        }
+    }
+
+    const SHARES: Option<ShareStatements> = Some(ShareStatements {
+        division: "SELECT division::text, share::text, block::text, \
+                   concat(shares, ' ', closed, ' ', member) FROM leafd_division WHERE only_row = 1",
+        insert_division: "INSERT INTO leafd_division \
+                          (only_row, division, member, share, shares, block, closed) \
+                          VALUES (1, $1, $2, $3, $4, $5, 0)",
+        set_share: "UPDATE leafd_division SET share = $1 WHERE only_row = 1 AND share = -1",
+        close: "UPDATE leafd_division SET closed = 1 WHERE only_row = 1",
+        given: "SELECT member::text, share::text, closed::text, NULL::text FROM leafd_share",
+        give: "INSERT INTO leafd_share (share, member, closed) VALUES ($1, $2, 0)",
+        close_given: "UPDATE leafd_share SET closed = 1 WHERE share = $1",
+    });
 
     /// A committed lease is on disk, even if the server's default is not to wait for the disk. leafd
     /// does not ask for READ WRITE: if transactions are read-only by default, that fences an old

@@ -33,6 +33,7 @@ pub(in crate::store) static POSTGRES_DATABASE: SharedDatabase = SharedDatabase {
     connect: |address, password| options(address, password).map(SharedOptions::Postgres),
     session,
     open: super::open,
+    open_member: super::open_one_of_several,
     inspect: super::inspect,
 };
 

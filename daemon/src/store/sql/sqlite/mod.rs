@@ -14,7 +14,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use self::file::{has_tables, is_original, make, mark_of, options, written_identity};
 use super::Sql;
 use super::connections::Connect;
-use super::dialect::{Blame, Dialect, Lack, Statements, calls_by_sqlx};
+use super::dialect::{Blame, Dialect, Lack, Statements, Tables, calls_by_sqlx};
 use crate::state::database::{DatabaseIdentity, NoIdentity};
 use crate::state::mark::FileMark;
 use crate::store::guard::{DatabaseGuard, UnusableDatabase};
@@ -166,27 +166,34 @@ macro_rules! row {
     };
 }
 
+static STATEMENTS: Statements = Statements {
+    tags: "leaf_alloc",
+    tombstones: "leafd_tombstone",
+    page: row!(" WHERE biz_tag >= ? ORDER BY biz_tag LIMIT ?"),
+    order: None,
+    find: row!(" WHERE biz_tag IN "),
+    one: row!(" WHERE biz_tag = ?"),
+    // The transaction has the lock of the whole file.
+    locked: row!(" WHERE biz_tag = ?"),
+    set_max_id: "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP \
+                 WHERE biz_tag = ? AND max_id = ?",
+    set_step: "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP \
+               WHERE biz_tag = ?",
+    insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+    delete: "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?",
+    tombstone: "SELECT biz_tag, CAST(max_id AS TEXT), NULL, NULL \
+                FROM leafd_tombstone WHERE biz_tag = ?",
+    insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES (?, ?)",
+    raise_tombstone: "UPDATE leafd_tombstone SET max_id = ?, \
+                      deleted = CURRENT_TIMESTAMP WHERE biz_tag = ?",
+    probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE 1 = 0",
+};
+
 impl Dialect for Sqlite {
-    const STATEMENTS: Statements = Statements {
-        page: row!(" WHERE biz_tag >= ? ORDER BY biz_tag LIMIT ?"),
-        order: None,
-        find: row!(" WHERE biz_tag IN "),
-        one: row!(" WHERE biz_tag = ?"),
-        // The transaction has the lock of the whole file.
-        locked: row!(" WHERE biz_tag = ?"),
-        set_max_id: "UPDATE leaf_alloc SET max_id = ?, update_time = CURRENT_TIMESTAMP \
-                     WHERE biz_tag = ? AND max_id = ?",
-        set_step: "UPDATE leaf_alloc SET step = ?, update_time = CURRENT_TIMESTAMP \
-                   WHERE biz_tag = ?",
-        insert: "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
-        delete: "DELETE FROM leaf_alloc WHERE biz_tag = ? AND max_id = ?",
-        tombstone: "SELECT biz_tag, CAST(max_id AS TEXT), NULL, NULL \
-                    FROM leafd_tombstone WHERE biz_tag = ?",
-        insert_tombstone: "INSERT INTO leafd_tombstone (biz_tag, max_id) VALUES (?, ?)",
-        raise_tombstone: "UPDATE leafd_tombstone SET max_id = ?, \
-                          deleted = CURRENT_TIMESTAMP WHERE biz_tag = ?",
-        probe: "UPDATE leaf_alloc SET max_id = max_id + step WHERE 1 = 0",
-    };
+    /// A file of this host alone has no share of anything.
+    fn statements(_: Tables) -> &'static Statements {
+        &STATEMENTS
+    }
 
     const CHECKPOINTS: bool = true;
 
