@@ -57,6 +57,7 @@ LONGEST = {
     "worker_peers": 3,
     "doctor_registry": 4,
     "redis": 3,
+    "several": 3,
     "harness_zookeeper": 2,
     "database_identity": 2,
     "database_outage": 2,
@@ -70,6 +71,7 @@ THREADS = 2
 # With --quick: the unit tests, and in these programs the tests whose names contain this, one for each
 # capability.
 QUICK = {
+    "several": "a_copy_of_a_database",
     "access": "a_user_given_by_name_or_number",
     "audit": "postgres::an_audit_finds",
     "audit_trail": "the_audit_says_who",

@@ -53,6 +53,7 @@ pub mod redis;
 pub mod registry;
 pub mod scrape;
 pub mod service_manager;
+pub mod several;
 pub mod snowflakes;
 pub mod store_lock;
 pub mod store_server;

@@ -1,11 +1,13 @@
-//! A server from which several hosts lease: MariaDB, PostgreSQL or Redis, for tests of what all of them
-//! promise. What is SQL's alone is in [`Database`], and what is Redis's alone in [`Redis`].
+//! A server from which several hosts lease: MariaDB, PostgreSQL, Redis, or a server with two databases of
+//! which each has a share of the IDs, for tests of what all of them promise. What is SQL's alone is in
+//! [`Database`], what is Redis's alone in [`Redis`], and what is of several databases in [`Several`].
 
 use std::path::Path;
 
 use crate::database::{Database, Kind};
 use crate::log::Log;
 use crate::redis::Redis;
+use crate::several::Several;
 
 /// The kind of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub enum StoreServerKind {
     Sql(Kind),
     /// Redis.
     Redis,
+    /// Two databases with a share of the IDs each, on one server, so that they fail together.
+    Several,
 }
 
 impl StoreServerKind {
@@ -24,12 +28,32 @@ impl StoreServerKind {
     pub const POSTGRES: Self = Self::Sql(Kind::Postgres);
 
     /// All kinds, for tests that loop over them.
-    pub const ALL: [Self; 3] = [Self::MARIADB, Self::POSTGRES, Self::Redis];
+    pub const ALL: [Self; 4] = [Self::MARIADB, Self::POSTGRES, Self::Redis, Self::Several];
 }
 
 /// Runs functions that take a [`StoreServerKind`] as tests on every kind of server.
 #[macro_export]
 macro_rules! on_every_store_server {
+    ($($name:ident,)*) => {
+        mod mariadb {
+            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::MARIADB); })*
+        }
+        mod postgres {
+            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::POSTGRES); })*
+        }
+        mod redis {
+            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::Redis); })*
+        }
+        mod several {
+            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::Several); })*
+        }
+    };
+}
+
+/// As [`on_every_store_server!`], where a database is another one if it says so. Several databases have a
+/// division instead, which the configuration names.
+#[macro_export]
+macro_rules! on_every_store_with_identity {
     ($($name:ident,)*) => {
         mod mariadb {
             $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::MARIADB); })*
@@ -51,6 +75,8 @@ pub enum StoreServer {
     Sql(Database),
     /// Redis.
     Redis(Redis),
+    /// Two databases with a share of the IDs each.
+    Several(Several),
 }
 
 impl StoreServer {
@@ -60,6 +86,9 @@ impl StoreServer {
         match kind {
             StoreServerKind::Sql(kind) => Self::Sql(Database::start(kind)),
             StoreServerKind::Redis => Self::Redis(Redis::start()),
+            StoreServerKind::Several => {
+                Self::Several(Several::on_one_server(Database::start(Kind::MariaDb)))
+            }
         }
     }
 
@@ -69,6 +98,9 @@ impl StoreServer {
         match kind {
             StoreServerKind::Sql(kind) => Self::Sql(Database::shared(kind).fresh()),
             StoreServerKind::Redis => Self::Redis(Redis::shared().fresh()),
+            StoreServerKind::Several => {
+                Self::Several(Several::on_one_server(Database::shared(Kind::MariaDb).fresh()))
+            }
         }
     }
 
@@ -96,6 +128,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => StoreServerKind::Sql(database.kind()),
             Self::Redis(_) => StoreServerKind::Redis,
+            Self::Several(_) => StoreServerKind::Several,
         }
     }
 
@@ -105,6 +138,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database,
             Self::Redis(_) => panic!("Redis has no SQL"),
+            Self::Several(_) => panic!("there are several databases"),
         }
     }
 
@@ -115,6 +149,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.settings(&database.url_at(port)),
             Self::Redis(redis) => redis.settings_at(port),
+            Self::Several(several) => several.settings(|_| port),
         }
     }
 
@@ -124,6 +159,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.port(),
             Self::Redis(redis) => redis.port(),
+            Self::Several(several) => several.database(0).port(),
         }
     }
 
@@ -133,6 +169,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.folder(),
             Self::Redis(redis) => redis.folder(),
+            Self::Several(several) => several.database(0).folder(),
         }
     }
 
@@ -142,13 +179,16 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.log(),
             Self::Redis(redis) => redis.log(),
+            Self::Several(several) => several.database(0).log(),
         }
     }
 
     /// Creates the tables that `leafd schema` prints. Redis needs none.
     pub fn create_table(&self) {
-        if let Self::Sql(database) = self {
-            database.create_table();
+        match self {
+            Self::Sql(database) => database.create_table(),
+            Self::Redis(_) => {}
+            Self::Several(several) => several.create_tables(),
         }
     }
 
@@ -157,6 +197,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.insert_tag(tag, max_id, step),
             Self::Redis(redis) => redis.insert_tag(tag, max_id, step),
+            Self::Several(several) => several.insert_tag(tag, max_id, step),
         }
     }
 
@@ -170,6 +211,11 @@ impl StoreServer {
                     .sql(&format!("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES {rows}"));
             }
             Self::Redis(redis) => tags.iter().for_each(|tag| redis.insert_tag(tag, 1, step)),
+            Self::Several(several) => several.on_all(|database| {
+                let row = |tag: &String| format!("({}, 1, {step})", database.quote(tag));
+                let rows = tags.iter().map(row).collect::<Vec<_>>().join(", ");
+                format!("INSERT INTO leafd_share_tag (biz_tag, max_id, step) VALUES {rows}")
+            }),
         }
     }
 
@@ -179,6 +225,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.max_id(tag),
             Self::Redis(redis) => redis.max_id(tag),
+            Self::Several(several) => several.max_id(tag),
         }
     }
 
@@ -193,6 +240,10 @@ impl StoreServer {
             Self::Redis(redis) => {
                 redis.run(&["SET", &crate::redis::key(tag), &(max_id - 1).to_string()]);
             }
+            Self::Several(several) => several.on_all(|database| {
+                let tag = database.quote(tag);
+                format!("UPDATE leafd_share_tag SET max_id = {max_id} WHERE biz_tag = {tag}")
+            }),
         }
     }
 
@@ -209,7 +260,7 @@ impl StoreServer {
     #[must_use]
     pub const fn lowest_max_id(&self) -> i64 {
         match self {
-            Self::Sql(_) => 0,
+            Self::Sql(_) | Self::Several(_) => 0,
             Self::Redis(_) => 1,
         }
     }
@@ -224,6 +275,10 @@ impl StoreServer {
             Self::Redis(redis) => {
                 redis.run(&["DEL", &crate::redis::key(tag)]);
             }
+            Self::Several(several) => several.on_all(|database| {
+                let tag = database.quote(tag);
+                format!("DELETE FROM leafd_share_tag WHERE biz_tag = {tag}")
+            }),
         }
     }
 
@@ -244,6 +299,9 @@ impl StoreServer {
             Self::Redis(redis) => {
                 redis.run(&["SET", "leafd:identity", identity]);
             }
+            Self::Several(several) => {
+                several.on_all(|_| format!("UPDATE leafd_division SET division = '{identity}'"))
+            }
         }
     }
 
@@ -259,6 +317,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.freeze(),
             Self::Redis(redis) => redis.freeze(),
+            Self::Several(several) => several.database(0).freeze(),
         }
     }
 
@@ -267,6 +326,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.thaw(),
             Self::Redis(redis) => redis.thaw(),
+            Self::Several(several) => several.database(0).thaw(),
         }
     }
 
@@ -275,6 +335,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.kill(),
             Self::Redis(redis) => redis.kill(),
+            Self::Several(several) => several.database(0).kill(),
         }
     }
 
@@ -283,6 +344,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.stop(),
             Self::Redis(redis) => redis.stop(),
+            Self::Several(several) => several.database(0).stop(),
         }
     }
 
@@ -291,6 +353,7 @@ impl StoreServer {
         match self {
             Self::Sql(database) => database.start_again(),
             Self::Redis(redis) => redis.start_again(),
+            Self::Several(several) => several.database(0).start_again(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The four stores, for tests of what all of them promise. A test opens a store as the daemons of
+//! All stores, for tests of what all of them promise. A test opens a store as the daemons of
 //! several hosts do, and changes its rows as an operator does. It is written once and runs on every
 //! store.
 
@@ -17,7 +17,7 @@ use leafd::state::mark::Inodes;
 use leafd::store::LeaseAsk;
 use leafd::store::{
     DatabaseGuard, EmbeddedStore, IfMissing, Leased, RedisPlace, RedisStore, ServerKind,
-    SharedStore, Store, StoreLimits, StoreSource, open, schema,
+    SeveralPlace, SeveralStores, SharedStore, Store, StoreLimits, StoreSource, open, schema,
 };
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
@@ -25,6 +25,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::PATIENCE;
 use crate::database::{Database, Kind, Rows, Session};
 use crate::redis::{Redis, key};
+use crate::several::Several;
 use crate::store_server::{StoreServer, StoreServerKind};
 
 /// A daemon's first limits, but with a longer timeout for busy machines.
@@ -58,6 +59,11 @@ macro_rules! on_every_store {
             #[test]
             fn redis() {
                 super::$promise(&TestStore::redis());
+            }
+
+            #[test]
+            fn several() {
+                super::$promise(&TestStore::several());
             }
         }
     )+};
@@ -236,6 +242,12 @@ impl TestStore {
         Self::on(Redis::shared().fresh())
     }
 
+    /// Two new databases with shares on the MariaDB server that all tests share.
+    #[must_use]
+    pub fn several() -> Self {
+        Self::on(StoreServer::fresh(StoreServerKind::Several))
+    }
+
     /// A store in a given database.
     #[must_use]
     pub fn on(server: impl Into<StoreServer>) -> Self {
@@ -257,6 +269,28 @@ impl TestStore {
         matches!(self.kind(), Some(StoreServerKind::Redis))
     }
 
+    /// Whether there are several databases.
+    #[must_use]
+    pub const fn is_several(&self) -> bool {
+        matches!(self.kind(), Some(StoreServerKind::Several))
+    }
+
+    /// The highest end of a lease: 2^63 - 1, or that of the last block of the first share, or of both.
+    #[must_use]
+    pub const fn last_end(&self, of_first_share: bool) -> i64 {
+        match (self.is_several(), of_first_share) {
+            (false, _) => i64::MAX,
+            (true, true) => 9_223_372_036_849_000_000,
+            (true, false) => 9_223_372_036_850_000_000,
+        }
+    }
+
+    /// The table of tags.
+    #[must_use]
+    pub const fn table(&self) -> &'static str {
+        if self.is_several() { "leafd_share_tag" } else { "leaf_alloc" }
+    }
+
     /// The server of a shared store.
     #[must_use]
     pub fn server(&self) -> &StoreServer {
@@ -266,10 +300,13 @@ impl TestStore {
         }
     }
 
-    /// The SQL database of a shared store.
+    /// The SQL database of a shared store, or the first one.
     #[must_use]
     pub fn database(&self) -> &Database {
-        self.server().sql()
+        match &self.0 {
+            Place::Server(StoreServer::Several(several)) => several.database(0),
+            _ => self.server().sql(),
+        }
     }
 
     /// The Redis database of a shared store.
@@ -302,7 +339,7 @@ impl TestStore {
     pub fn by_kind<T>(&self, sqlite: T, mariadb: T, postgres: T) -> T {
         match self.kind() {
             None => sqlite,
-            Some(StoreServerKind::MARIADB) => mariadb,
+            Some(StoreServerKind::MARIADB | StoreServerKind::Several) => mariadb,
             Some(StoreServerKind::POSTGRES) => postgres,
             Some(StoreServerKind::Redis) => panic!("Redis has no SQL"),
         }
@@ -326,6 +363,7 @@ impl TestStore {
                 open_at(self.speaks(), &database.url(), true, limits)
             }
             Place::Server(StoreServer::Redis(redis)) => open_redis(redis, limits),
+            Place::Server(StoreServer::Several(several)) => open_several(several, limits),
         }
     }
 
@@ -340,9 +378,19 @@ impl TestStore {
         }
     }
 
+    /// A session with all rights in each database.
+    fn sessions_of_all(&self) -> Vec<Session> {
+        match &self.0 {
+            Place::Server(StoreServer::Several(several)) => {
+                several.databases().iter().map(Database::session).collect()
+            }
+            _ => vec![self.session()],
+        }
+    }
+
     /// Executes a statement as an operator.
     pub fn sql(&self, statement: &str) {
-        self.session().execute(statement);
+        self.sessions_of_all().iter_mut().for_each(|session| session.execute(statement));
     }
 
     /// Executes a statement as an operator, and returns its rows.
@@ -353,6 +401,9 @@ impl TestStore {
 
     /// Creates the tables that `leafd schema` prints. Redis needs none.
     pub fn create_table(&self) {
+        if let Place::Server(StoreServer::Several(several)) = &self.0 {
+            return several.create_tables();
+        }
         if self.is_redis() {
             return;
         }
@@ -378,7 +429,9 @@ impl TestStore {
     pub fn quote(&self, text: &str) -> String {
         let text = text.replace('\'', "''");
         match self.kind() {
-            Some(StoreServerKind::MARIADB) => format!("'{}'", text.replace('\\', "\\\\")),
+            Some(StoreServerKind::MARIADB | StoreServerKind::Several) => {
+                format!("'{}'", text.replace('\\', "\\\\"))
+            }
             _ => format!("'{text}'"),
         }
     }
@@ -390,8 +443,9 @@ impl TestStore {
             return redis.insert(tag, &counter(max_id), step);
         }
         let tag = self.quote(tag);
+        let table = self.table();
         self.sql(&format!(
-            "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ({tag}, {max_id}, {step})"
+            "INSERT INTO {table} (biz_tag, max_id, step) VALUES ({tag}, {max_id}, {step})"
         ));
     }
 
@@ -401,8 +455,9 @@ impl TestStore {
             return redis.insert(tag, &counter(max_id), step);
         }
         let tag = self.quote(tag);
+        let table = self.table();
         self.sql(&format!(
-            "UPDATE leaf_alloc SET max_id = {max_id}, step = {step} WHERE biz_tag = {tag}"
+            "UPDATE {table} SET max_id = {max_id}, step = {step} WHERE biz_tag = {tag}"
         ));
     }
 
@@ -413,7 +468,8 @@ impl TestStore {
             return;
         }
         let tag = self.quote(tag);
-        self.sql(&format!("UPDATE leaf_alloc SET max_id = {max_id} WHERE biz_tag = {tag}"));
+        let table = self.table();
+        self.sql(&format!("UPDATE {table} SET max_id = {max_id} WHERE biz_tag = {tag}"));
     }
 
     /// Deletes a row past leafd.
@@ -423,7 +479,8 @@ impl TestStore {
             return;
         }
         let tag = self.quote(tag);
-        self.sql(&format!("DELETE FROM leaf_alloc WHERE biz_tag = {tag}"));
+        let table = self.table();
+        self.sql(&format!("DELETE FROM {table} WHERE biz_tag = {tag}"));
     }
 
     /// How leafd's messages show a value of `max_id`: Redis has the highest ID that was given.
@@ -439,7 +496,8 @@ impl TestStore {
             return redis.counter(tag).is_some();
         }
         let quoted = self.quote(tag);
-        let rows = self.query(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = {quoted}"));
+        let table = self.table();
+        let rows = self.query(&format!("SELECT max_id FROM {table} WHERE biz_tag = {quoted}"));
         !rows.is_empty()
     }
 
@@ -455,8 +513,9 @@ impl TestStore {
             return vec![max_id, redis.own("steps", tag), redis.own("descriptions", tag)];
         }
         let quoted = self.quote(tag);
+        let table = self.table();
         let rows = self.query(&format!(
-            "SELECT max_id, step, description FROM leaf_alloc WHERE biz_tag = {quoted}"
+            "SELECT max_id, step, description FROM {table} WHERE biz_tag = {quoted}"
         ));
         let [row] = rows.try_into().unwrap_or_else(|rows| panic!("{tag:?}: {rows:?}"));
         row
@@ -465,6 +524,9 @@ impl TestStore {
     /// The end of what is leased of a tag.
     #[must_use]
     pub fn max_id(&self, tag: &str) -> u64 {
+        if let Place::Server(StoreServer::Several(several)) = &self.0 {
+            return several.max_id(tag).unsigned_abs();
+        }
         let row = self.row(tag);
         let value = row[0].as_deref().and_then(|value| value.parse().ok());
         value.unwrap_or_else(|| panic!("{tag:?}: {row:?}"))
@@ -475,6 +537,22 @@ impl TestStore {
 fn counter(max_id: &str) -> String {
     let max_id: i64 = max_id.parse().unwrap_or_else(|_| panic!("not a number: {max_id}"));
     max_id.saturating_sub(1).to_string()
+}
+
+/// Opens several databases, each at a URL with the password.
+fn open_several(several: &Several, limits: StoreLimits) -> Arc<dyn Store> {
+    let addresses = several.databases().iter().map(|database| {
+        let server = match database.kind() {
+            Kind::MariaDb => ServerKind::MySql,
+            Kind::Postgres => ServerKind::Postgres,
+        };
+        server.address(&database.url(), true).expect("an address")
+    });
+    let place = SeveralPlace::new(addresses.collect(), &several.division()).expect("a division");
+    let environment = Environment::system();
+    let stores = SeveralStores { place, password: None, limits, environment };
+    let _within = RUNTIME.enter();
+    open(StoreSource::Several(Box::new(stores)), DatabaseGuard::unrecorded()).expect("a store")
 }
 
 /// Opens a store in Redis, with the default key and margin.

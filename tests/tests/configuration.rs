@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 123] = [
+const WRONG: [(&str, &str, &str); 126] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -56,6 +56,9 @@ const WRONG: [(&str, &str, &str); 123] = [
     ("state.machine-id", "\"a\\u0007b\"", "a\\u{7}b"),
     ("store.kind", "\"oracle\"", "oracle"),
     ("store.url", "\"mysql://leaf@db/leaf\"", "store.kind is sqlite"),
+    ("store.urls", "[\"mysql://leaf@db/leaf\"]", "only store.kind several uses it"),
+    ("store.urls", "[7]", "is not"),
+    ("store.division", "\"7\"", "only store.kind several uses it"),
     ("store.password", "\"x\"", "store.kind is sqlite"),
     ("store.tls-verify", "\"perhaps\"", "perhaps"),
     ("store.timeout", "\"5 parsecs\"", "5 parsecs"),

@@ -7,7 +7,7 @@ use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::{Caller, wait_until};
 use leafd_tests::daemon::Home;
 use leafd_tests::store_server::StoreServerKind;
-use leafd_tests::{Daemon, StoreServer, UniqueIds, on_every_store_server};
+use leafd_tests::{Daemon, Database, StoreServer, UniqueIds, on_every_store_server};
 
 /// The deadline of requests that may be refused.
 const SHORT: Duration = Duration::from_millis(700);
@@ -37,26 +37,29 @@ enum Back {
 
 impl Back {
     /// One statement or transaction.
+    fn set_rows(self, database: &Database, table: &str) {
+        let statements = match self {
+            Self::To(max_id) => vec![format!("UPDATE {table} SET max_id = {max_id}")],
+            Self::ToLowest => vec![format!("UPDATE {table} SET max_id = 0")],
+            Self::Half => vec![format!("UPDATE {table} SET max_id = max_id / 2, step = 7")],
+            Self::ByOne => vec![format!("UPDATE {table} SET max_id = max_id - 1")],
+            Self::Recreated => vec![
+                format!("DELETE FROM {table}"),
+                format!("INSERT INTO {table} (biz_tag, max_id, step) VALUES ('orders', 1, 100)"),
+            ],
+        };
+        let mut session = database.session();
+        session.execute("BEGIN");
+        statements.iter().for_each(|statement| session.execute(statement));
+        session.execute("COMMIT");
+    }
+
     fn set(self, server: &StoreServer) {
         match server {
-            StoreServer::Sql(database) => {
-                let statements = match self {
-                    Self::To(max_id) => vec![format!("UPDATE leaf_alloc SET max_id = {max_id}")],
-                    Self::ToLowest => vec!["UPDATE leaf_alloc SET max_id = 0".to_owned()],
-                    Self::Half => {
-                        vec!["UPDATE leaf_alloc SET max_id = max_id / 2, step = 7".to_owned()]
-                    }
-                    Self::ByOne => vec!["UPDATE leaf_alloc SET max_id = max_id - 1".to_owned()],
-                    Self::Recreated => vec![
-                        "DELETE FROM leaf_alloc".to_owned(),
-                        "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)"
-                            .to_owned(),
-                    ],
-                };
-                let mut session = database.session();
-                session.execute("BEGIN");
-                statements.iter().for_each(|statement| session.execute(statement));
-                session.execute("COMMIT");
+            StoreServer::Sql(database) => self.set_rows(database, "leaf_alloc"),
+            StoreServer::Several(several) => {
+                let databases = several.databases().iter();
+                databases.for_each(|database| self.set_rows(database, "leafd_share_tag"));
             }
             StoreServer::Redis(redis) => {
                 let key = leafd_tests::redis::key("orders");

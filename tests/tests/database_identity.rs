@@ -12,10 +12,10 @@ use leafd_tests::database::Kind;
 use leafd_tests::fixture::{Fixture, LaidOut};
 use leafd_tests::store_server::StoreServerKind;
 use leafd_tests::{
-    Daemon, Database, StoreServer, UniqueIds, on_every_database, on_every_store_server,
+    Daemon, Database, StoreServer, UniqueIds, on_every_database, on_every_store_with_identity,
 };
 
-on_every_store_server! {
+on_every_store_with_identity! {
     another_database_at_the_same_url_gives_no_id_that_was_leased_from_the_first,
     a_database_that_is_replaced_while_leafd_runs_gives_no_lease,
 }

@@ -133,3 +133,8 @@ fn a_fleet_on_postgres_gives_no_id_twice_whatever_is_killed() {
 fn a_fleet_on_redis_gives_no_id_twice_whatever_is_killed() {
     a_fleet_gives_no_id_twice(StoreServerKind::Redis);
 }
+
+#[test]
+fn a_fleet_on_several_databases_gives_no_id_twice_whatever_is_killed() {
+    a_fleet_gives_no_id_twice(StoreServerKind::Several);
+}

@@ -79,7 +79,7 @@ fn everything_served_is_on_the_list_with_its_type_and_labels_in_both_formats() {
         let family = family.unwrap_or_else(|| panic!("{name} is not on the list"));
         assert_eq!(labels, family.labels.iter().copied().collect(), "{name}");
     }
-    // What needs a registry, a longer history or a waiting tag is missing here, and nothing else.
+    // What needs a registry, several databases, a longer history or a waiting tag is missing here, and nothing else.
     let served = text.types();
     let missing: BTreeSet<_> =
         known.keys().map(String::as_str).filter(|name| !served.contains_key(name)).collect();
@@ -88,6 +88,7 @@ fn everything_served_is_on_the_list_with_its_type_and_labels_in_both_formats() {
         "leafd_worker_fence_remaining_seconds",
         "leafd_worker_fence_after_seconds",
         "leafd_registry_up",
+        "leafd_store_databases",
         "leafd_clock_offset_seconds",
         "leafd_clock_peers",
         "leafd_loans",

@@ -34,7 +34,8 @@ fn a_probe_of_a_store_that_works_changes_nothing(bench: &TestStore) {
         bench.insert(name, max_id, step);
     }
     if !bench.is_redis() {
-        bench.sql("UPDATE leaf_alloc SET update_time = '2001-02-03 04:05:06'");
+        let table = bench.table();
+        bench.sql(&format!("UPDATE {table} SET update_time = '2001-02-03 04:05:06'"));
     }
     let before = everything(bench);
     for _ in 0..3 {
@@ -49,9 +50,11 @@ fn everything(bench: &TestStore) -> Vec<Vec<Option<String>>> {
     if bench.is_redis() {
         return ["orders", "bad"].map(|name| bench.row(name)).into();
     }
-    let rows = "SELECT biz_tag, max_id, step, description, update_time = '2001-02-03 04:05:06' \
-                FROM leaf_alloc ORDER BY biz_tag";
-    bench.query(rows)
+    let table = bench.table();
+    bench.query(&format!(
+        "SELECT biz_tag, max_id, step, description, update_time = '2001-02-03 04:05:06' \
+         FROM {table} ORDER BY biz_tag"
+    ))
 }
 
 /// Asserts that a probe and a lease fail alike, on a handle with open connections and on a new one.

@@ -34,7 +34,7 @@ impl TestStore {
     /// Ends one of leafd's connections at the server.
     pub fn end_session(&self, session: &str) {
         match self.server() {
-            StoreServer::Sql(_) => drop(self.query(&self.by_kind(
+            StoreServer::Sql(_) | StoreServer::Several(_) => drop(self.query(&self.by_kind(
                 String::new(),
                 format!("KILL {session}"),
                 format!("SELECT pg_terminate_backend({session})"),
