@@ -2,7 +2,7 @@
 //! Prints leafd's settings for it as JSON, first without and then with the proxy. Runs until the end of
 //! its input.
 //!
-//! `slow_database mariadb|postgres|redis DELAY_MS TAGS STEP`
+//! `slow_database mariadb|postgres|redis|several DELAY_MS TAGS STEP`
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,13 +26,14 @@ fn environment(server: &StoreServer, port: u16) -> String {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [kind, delay_ms, tags, step] = arguments.as_slice() else {
-        panic!("usage: slow_database mariadb|postgres|redis DELAY_MS TAGS STEP");
+        panic!("usage: slow_database mariadb|postgres|redis|several DELAY_MS TAGS STEP");
     };
     let kind = match kind.as_str() {
         "mariadb" => StoreServerKind::MARIADB,
         "postgres" => StoreServerKind::POSTGRES,
         "redis" => StoreServerKind::Redis,
-        other => panic!("{other:?} is not mariadb, postgres or redis"),
+        "several" => StoreServerKind::Several,
+        other => panic!("{other:?} is not mariadb, postgres, redis or several"),
     };
     // The programs beside this one: those that are measured.
     let own = std::env::current_exe().expect("an own path");
