@@ -52,7 +52,8 @@ const fn request(command: &DivisionCommand) -> DivisionRequest {
     match *command {
         DivisionCommand::Make { shares, block } => DivisionRequest::Make { shares, block },
         DivisionCommand::Show => DivisionRequest::Show,
-        DivisionCommand::Close { share } => DivisionRequest::Close { share },
+        DivisionCommand::Close { share } => DivisionRequest::SetClosed { share, closed: true },
+        DivisionCommand::Open { share } => DivisionRequest::SetClosed { share, closed: false },
     }
 }
 

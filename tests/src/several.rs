@@ -1,15 +1,16 @@
 //! Several databases with a share of the IDs each (`store.kind = "several"`), on one server or on servers
 //! of their own. `leafd division make` gives them their shares, as an operator does it.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::binaries::{program, without_settings};
 use crate::database::{Database, Kind, Rows};
 
 /// The tables, and what the manual grants on them.
 const TABLES: [&str; 4] =
-    ["leafd_share_tag", "leafd_share_tombstone", "leafd_division", "leafd_share"];
+    ["leafd_share_tag", "leafd_share_tombstone", "leafd_division", "leafd_share_grant"];
 
 /// The databases in the order of `store.urls`.
 #[derive(Debug)]
@@ -151,16 +152,30 @@ pub fn create_tables(database: &Database) {
     database.sql("GRANT DELETE ON leafd_share_tag TO leaf");
 }
 
-/// Runs `leafd division` with these settings and arguments.
-#[must_use]
-pub fn divide(urls: &str, division: &str, arguments: &[&str]) -> Output {
+fn division_command(urls: &str, division: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program("leafd"));
     without_settings(&mut command);
     for (key, value) in settings_of(urls, division) {
         command.env(format!("LEAFD_{key}"), value);
     }
-    command.env("LEAFD_STORE_TIMEOUT", "10s");
-    command.arg("division").args(arguments).output().expect("leafd starts")
+    command.env("LEAFD_STORE_TIMEOUT", "10s").arg("division").args(arguments);
+    command
+}
+
+/// Runs `leafd division` with these settings and arguments.
+#[must_use]
+pub fn divide(urls: &str, division: &str, arguments: &[&str]) -> Output {
+    division_command(urls, division, arguments).output().expect("leafd starts")
+}
+
+/// Runs `leafd division make`, and kills it after a while.
+pub fn divide_until(urls: &str, division: &str, after: Duration) {
+    let mut command = division_command(urls, division, &["make"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("leafd starts");
+    std::thread::sleep(after);
+    child.kill().expect("it is this process's child");
+    child.wait().expect("it has ended");
 }
 
 /// The name of the division that `leafd division make` printed.

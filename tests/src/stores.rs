@@ -280,8 +280,8 @@ impl TestStore {
     pub const fn last_end(&self, of_first_share: bool) -> i64 {
         match (self.is_several(), of_first_share) {
             (false, _) => i64::MAX,
-            (true, true) => 9_223_372_036_849_000_000,
-            (true, false) => 9_223_372_036_850_000_000,
+            (true, true) => 9_223_372_036_801_000_000,
+            (true, false) => 9_223_372_036_849_000_000,
         }
     }
 

@@ -14,7 +14,9 @@ use leafd_tests::fleet::Fleet;
 use leafd_tests::load::Load;
 use leafd_tests::long::short_or_long;
 use leafd_tests::scrape::{address, scrape};
-use leafd_tests::several::{Several, create_tables, divide, max_id, name_in, settings_of, urls};
+use leafd_tests::several::{
+    Several, create_tables, divide, divide_until, max_id, name_in, settings_of, urls,
+};
 use leafd_tests::{PATIENCE, StoreServer, UniqueIds};
 
 /// IDs in a block, unless a test says otherwise.
@@ -36,9 +38,14 @@ fn with(home: Home, settings: &[(&str, String)]) -> Home {
     settings.iter().fold(home, |home, (key, value)| home.with(key, value))
 }
 
-/// The share of an ID, from 0 on, in a division of eight.
+/// The shares of the first and the second database of a division, from 0 on: the second gets a quarter of
+/// the first one's 64.
+const FIRST: u64 = 0;
+const SECOND: u64 = 48;
+
+/// The share of an ID, from 0 on.
 const fn share_of(id: u64) -> u64 {
-    id / BLOCK % 8
+    id / BLOCK % 64
 }
 
 fn text(output: &Output) -> String {
@@ -162,7 +169,7 @@ fn ids_go_on_rising_when_another_database_takes_over_and_when_the_first_is_back(
         }
         shares.push(share_of(last));
     }
-    assert_eq!(shares, [0, 1, 0, 1]);
+    assert_eq!(shares, [FIRST, SECOND, FIRST, SECOND]);
     several.database(0).start_again();
     // A restart of leafd forgets nothing.
     daemon.kill();
@@ -239,7 +246,7 @@ fn hosts_with_different_lists_are_refused_what_does_not_belong_together() {
     is_refused(&divide(&mixed, &ours.division(), &["make"]), "belongs to the division");
     let home = with(Home::new(folder.path()), &settings_of(&mixed, &ours.division()));
     let daemon = home.start();
-    assert_eq!(share_of(daemon.client().next("orders").unwrap()), 0);
+    assert_eq!(share_of(daemon.client().next("orders").unwrap()), FIRST);
     home.log().wait_for("belongs to the division");
     daemon.stop();
     // Alone, it gives this host nothing.
@@ -256,7 +263,7 @@ fn hosts_with_different_lists_are_refused_what_does_not_belong_together() {
     let folder = tempfile::tempdir().unwrap();
     let part = urls([ours.database(1).url()]);
     let daemon = with(Home::new(folder.path()), &settings_of(&part, &ours.division())).start();
-    assert_eq!(share_of(daemon.client().next("orders").unwrap()), 1);
+    assert_eq!(share_of(daemon.client().next("orders").unwrap()), SECOND);
     daemon.stop();
 }
 
@@ -270,7 +277,7 @@ fn a_copy_of_a_database_in_the_list_is_refused() {
     // A dump of the first, restored elsewhere.
     let copy = server.fresh();
     create_tables(&copy);
-    for table in ["leafd_share_tag", "leafd_division", "leafd_share"] {
+    for table in ["leafd_share_tag", "leafd_division", "leafd_share_grant"] {
         let from = several.database(0).name();
         copy.sql(&format!("INSERT INTO {table} SELECT * FROM {from}.{table}"));
     }
@@ -298,12 +305,10 @@ fn a_database_is_added_and_another_one_retired_under_load_as_the_manual_says() {
     let options = home.options().timeout(Duration::from_secs(55));
     let load = Load::start(&options, &seen, &["orders", "orders"], 50);
 
-    // Not without the databases that are there.
-    let part = urls([several.database(0).url(), third.url()]);
-    is_refused(&divide(&part, &several.division(), &["make"]), "leafd division close 2");
     let all = urls([several.database(0).url(), several.database(1).url(), third.url()]);
     let made = divide(&all, &several.division(), &["make"]);
-    assert!(text(&made).contains("share 3 of 8"), "{}", text(&made));
+    // A quarter of the 48 shares that the first one has left.
+    assert!(text(&made).contains("share 37 of 64"), "{}", text(&made));
     assert_eq!(name_in(&text(&made)), Some(several.division()));
     // The new one begins above the others, and knows the tags.
     assert!(max_id(&third, "orders") > several.max_id_in(0, "orders"));
@@ -321,9 +326,9 @@ fn a_database_is_added_and_another_one_retired_under_load_as_the_manual_says() {
     let store = || blocking(&home).status().unwrap().segments.store;
     wait_until(&home, "all work", || !store().contains("fail"));
 
-    // The first one retires: it may be lost for good, or still be there.
+    // The first one retires.
     let closed = divide(&all, &several.division(), &["close", "1"]);
-    assert!(text(&closed).contains("share 1 is closed in 3 databases"), "{}", text(&closed));
+    assert!(text(&closed).contains("share 1 is closed"), "{}", text(&closed));
     home.log().wait_for("its share is closed");
     let at = several.max_id_in(0, "orders");
     let before = leases();
@@ -331,23 +336,22 @@ fn a_database_is_added_and_another_one_retired_under_load_as_the_manual_says() {
     assert_eq!(several.max_id_in(0, "orders"), at, "nobody leases from a closed share");
     is_refused(&divide(&all, &several.division(), &["make"]), "is closed");
     let rest = urls([several.database(1).url(), third.url()]);
-    let made = divide(&rest, &several.division(), &["make"]);
-    assert!(made.status.success(), "{}", text(&made));
     daemon.stop();
     let daemon = with(home.clone(), &settings_of(&rest, &several.division())).start();
     assert_eq!(load.finish(), 0, "calls failed\n{}", home.log());
     println!("{} IDs while databases came and went", seen.total());
-    // A share is never given again: the next one is the fourth.
+    // Its shares are nobody's: the next one gets a part of the second one's.
     let fourth = several.database(1).fresh();
     create_tables(&fourth);
     let more = urls([several.database(1).url(), third.url(), fourth.url()]);
     let made = divide(&more, &several.division(), &["make"]);
-    assert!(text(&made).contains("share 4 of 8"), "{}", text(&made));
-    // The last open one cannot be closed.
-    for (share, is_last) in [("2", false), ("3", false), ("4", true)] {
-        let closed = divide(&more, &several.division(), &["close", share]);
-        assert_eq!(closed.status.success(), !is_last, "{}", text(&closed));
-    }
+    assert!(text(&made).contains("share 61 of 64"), "{}", text(&made));
+    // What was closed can be opened, since nobody else can have it.
+    let opened = divide(&all, &several.division(), &["open", "1"]);
+    assert!(text(&opened).contains("share 1 is open"), "{}", text(&opened));
+    let shown = divide(&all, &several.division(), &["show"]);
+    assert!(text(&shown).contains("share 1 of 64, 35 more to give away"), "{}", text(&shown));
+    is_refused(&divide(&all, &several.division(), &["close", "2"]), "no database that answers");
     daemon.stop();
 }
 
@@ -355,62 +359,72 @@ fn blocking(home: &Home) -> leaf_client::blocking::Client {
     leaf_client::blocking::Client::new(home.options())
 }
 
+/// The range of shares of a database; none while it has none.
+fn range_of(database: &Database) -> Option<(i64, i64)> {
+    let rows = database.query("SELECT share, share_end FROM leafd_division");
+    let number = |text: &Option<String>| text.as_ref()?.parse().ok();
+    let row = rows.first()?;
+    Some((number(&row[0])?, number(&row[1])?)).filter(|(first, _): &(i64, i64)| *first >= 0)
+}
+
+/// No two of these databases have a share in common.
+fn share_nothing(databases: &[&Database]) {
+    let ranges: Vec<_> = databases.iter().filter_map(|database| range_of(database)).collect();
+    for (index, one) in ranges.iter().enumerate() {
+        let meets = |other: &(i64, i64)| one.0 < other.1 && other.0 < one.1;
+        assert!(!ranges[..index].iter().any(meets), "{ranges:?}");
+    }
+}
+
 #[test]
-fn two_operators_at_once_and_an_interruption_give_no_share_twice() {
+fn operators_at_once_with_other_lists_and_kills_at_any_moment_give_no_share_twice() {
     let server = Database::start(Kind::Postgres);
-    let several = Several::of(vec![server.fresh(), server.fresh()]);
-    several.create_tables();
-    for _ in 0..3 {
-        let newcomers: Vec<Database> = (0..2).map(|_| server.fresh()).collect();
-        newcomers.iter().for_each(create_tables);
-        let old: Vec<String> = several.databases().iter().map(Database::url).collect();
+    let old = Several::of(vec![server.fresh(), server.fresh()]);
+    old.create_tables();
+    for round in 0..4_u64 {
+        let new: Vec<Database> = (0..2).map(|_| server.fresh()).collect();
+        new.iter().for_each(create_tables);
+        let (old_urls, new_urls): (Vec<String>, Vec<String>) = (
+            old.databases().iter().map(Database::url).collect(),
+            new.iter().map(Database::url).collect(),
+        );
+        let both = urls(old_urls.iter().chain(new_urls.iter().rev()).cloned());
+        let backwards = urls(new_urls.iter().chain(old_urls.iter().rev()).cloned());
+        let part = urls([old_urls[1].clone(), new_urls[0].clone()]);
+        let alone = urls(new_urls.iter().cloned());
+        let division = old.division();
         std::thread::scope(|scope| {
-            for (index, newcomer) in newcomers.iter().enumerate() {
-                let mut list = old.clone();
-                if index == 1 {
-                    list.reverse();
-                }
-                list.push(newcomer.url());
-                let division = several.division();
-                scope.spawn(move || divide(&urls(list), &division, &["make"]));
+            for (index, list) in (0..).zip([&both, &backwards, &part]) {
+                let kill_after = Duration::from_millis(20 * (round + index) % 130);
+                let division = &division;
+                scope.spawn(move || divide_until(list, division, kill_after));
             }
         });
-        // Whatever came of it, each is finished by another run of the whole list, and no share is double.
-        let list = urls(old.iter().cloned().chain(newcomers.iter().map(Database::url)));
-        let finished = divide(&list, &several.division(), &["make"]);
-        assert!(finished.status.success(), "{}", text(&finished));
-        let mut shares: Vec<_> = several
-            .databases()
-            .iter()
-            .chain(&newcomers)
-            .map(|database| database.query("SELECT share FROM leafd_division")[0][0].clone())
-            .collect();
-        shares.sort();
-        let count = shares.len();
-        shares.dedup();
-        assert_eq!(shares.len(), count, "{shares:?}");
-        for share in 0..8 {
-            // The next round begins anew: these are gone for good.
-            for database in several.databases() {
-                database
-                    .sql(&format!("DELETE FROM leafd_share WHERE share = {share} AND share > 1"));
-            }
+        // Two that have only begun to join know nothing of the division.
+        if new.iter().all(|database| range_of(database).is_none()) {
+            is_refused(&divide(&alone, &division, &["make"]), "has a share of it");
         }
+        let known: Vec<&Database> = old.databases().iter().chain(&new).collect();
+        share_nothing(&known);
+        // Whatever came of it, another run of the whole list finishes it.
+        let finished = divide(&both, &division, &["make"]);
+        assert!(finished.status.success(), "{}", text(&finished));
+        assert!(known.iter().all(|database| range_of(database).is_some()));
+        share_nothing(&known);
     }
-    // Interrupted after the newcomer had joined, and after half of the others had noted its share.
-    let newcomer = server.fresh();
-    create_tables(&newcomer);
-    let name = several.division();
-    newcomer.sql(&format!(
-        "INSERT INTO leafd_division VALUES (1, '{name}', '000000000000000000000000000000aa', -1, 8, \
-         1000000, 0)"
-    ));
-    several
-        .database(0)
-        .sql("INSERT INTO leafd_share VALUES (5, '000000000000000000000000000000aa', 0)");
-    let list = urls([several.database(0).url(), several.database(1).url(), newcomer.url()]);
-    let made = divide(&list, &name, &["make"]);
-    assert!(text(&made).contains("share 6 of 8"), "{}", text(&made));
+}
+
+#[test]
+fn a_database_restored_from_before_it_gave_shares_away_is_noticed() {
+    let server = Database::start(Kind::MariaDb);
+    let several = Several::of(vec![server.fresh(), server.fresh()]);
+    several.create_tables();
+    several.database(0).sql("UPDATE leafd_division SET share_end = 64");
+    several.database(0).sql("DELETE FROM leafd_share_grant");
+    let list = several.urls(Database::port);
+    for command in ["make", "show"] {
+        is_refused(&divide(&list, &several.division(), &[command]), "shares in common");
+    }
 }
 
 #[test]

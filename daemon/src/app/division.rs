@@ -9,7 +9,7 @@ use crate::config::{Config, Loaded, Problem};
 use crate::environment::Environment;
 use crate::state::database::DatabaseIdentity;
 use crate::store::several::division::{
-    DivisionPlan, MemberView, close_share, complete_rows, give_share, plan, view,
+    DivisionPlan, MemberView, add, complete_rows, found, plan, view,
 };
 use crate::store::several::{BLOCK, Division, MemberStore, Membership, SHARES};
 use crate::store::{
@@ -28,10 +28,12 @@ pub enum DivisionRequest {
     },
     /// Show what every database says.
     Show,
-    /// Close a share, which users count from 1 on.
-    Close {
+    /// Close a share for leases, or open it again. Users count shares from 1 on.
+    SetClosed {
         /// The share.
         share: u64,
+        /// Whether to close it.
+        closed: bool,
     },
 }
 
@@ -66,7 +68,9 @@ pub fn division(path: Option<&Path>, request: DivisionRequest) -> Result<(), Fai
                 make(&stores, &place, shares, block, &environment).await
             }
             DivisionRequest::Show => show(&stores, &place).await,
-            DivisionRequest::Close { share } => close(&stores, share).await,
+            DivisionRequest::SetClosed { share, closed } => {
+                set_closed(&stores, &place, share, closed).await
+            }
         };
         for store in &stores {
             store.close().await;
@@ -111,98 +115,79 @@ async fn make(
     block: u64,
     environment: &Environment,
 ) -> Result<(), Failure> {
-    let views = views(stores).await?;
     let random = || {
         DatabaseIdentity::random(environment)
             .map_err(|error| Failure::system("no random bytes", &error))
     };
-    let plan = plan(&views, place.division()).map_err(Failure::config)?;
-    let (name, division, newcomers) = match plan {
-        DivisionPlan::New => {
-            let division = Division::new(shares, block).ok_or_else(|| {
-                Failure::config(format!(
-                    "--shares {shares} --block {block}: a division has {} to {} shares, and blocks \
-                     of {} to {} IDs",
-                    SHARES.start(),
-                    SHARES.end(),
-                    BLOCK.start(),
-                    BLOCK.end()
-                ))
-            })?;
-            if stores.len() as u64 > division.shares {
-                return Err(Failure::config(format!(
-                    "--shares {shares}: store.urls has {} databases",
-                    stores.len()
-                )));
-            }
-            (random()?, division, (0..stores.len()).collect())
-        }
-        DivisionPlan::Add { name, division, newcomers } => (name, division, newcomers),
+    let mut seen = views(stores).await?;
+    if plan(&seen, place.division()).map_err(Failure::config)? == DivisionPlan::New {
+        let division = Division::new(shares, block).ok_or_else(|| {
+            Failure::config(format!(
+                "--shares {shares} --block {block}: a division has {} to {} shares, and blocks of {} \
+                 to {} IDs",
+                SHARES.start(),
+                SHARES.end(),
+                BLOCK.start(),
+                BLOCK.end()
+            ))
+        })?;
+        // The one that leafd prefers, so that its IDs begin at 1.
+        let founder =
+            stores.first().ok_or_else(|| Failure::config("store.urls is empty".to_owned()))?;
+        let (name, member) = (random()?, random()?);
+        let membership = Membership { name, member, range: None, division, is_closed: false };
+        found(&**founder, membership).await.map_err(|error| failed(&error))?;
+        print(&format!("{}: share 1 of {shares}\n", founder.describe()))?;
+        seen = views(stores).await?;
+    }
+    let DivisionPlan::Add { name, division, newcomers } =
+        plan(&seen, place.division()).map_err(Failure::config)?
+    else {
+        return Err(Failure::not_now("another leafd division runs; run this again"));
     };
-    let mut memberships: Vec<Option<Membership>> =
-        views.iter().map(|view| view.membership).collect();
-    for index in &newcomers {
-        let (Some(store), Some(known)) = (stores.get(*index), memberships.get_mut(*index)) else {
-            continue;
-        };
-        if known.is_none() {
-            let (member, share, is_closed) = (random()?, None, false);
-            let membership = Membership { name, member, share, division, is_closed };
-            store.join(membership).await.map_err(|error| failed(&error))?;
-            *known = Some(membership);
-        }
-    }
-    // Two operators at once meet at the first database, before either has written anything.
-    let mut order: Vec<(DatabaseIdentity, &dyn MemberStore)> = stores
+    let mut members: Vec<&dyn MemberStore> = stores
         .iter()
-        .zip(&memberships)
-        .filter_map(|(store, membership)| Some((membership.as_ref()?.member, &**store)))
+        .enumerate()
+        .filter(|(index, _)| !newcomers.contains(index))
+        .map(|(_, store)| &**store)
         .collect();
-    order.sort_by_key(|(member, _)| *member);
-    let order: Vec<&dyn MemberStore> = order.into_iter().map(|(_, store)| store).collect();
-    for index in newcomers {
-        let (Some(store), Some(Some(membership))) = (stores.get(index), memberships.get(index))
-        else {
-            continue;
-        };
-        let given = give_share(&order, &**store, *membership).await;
-        let share = given.map_err(|error| failed(&error))?;
+    for store in newcomers.iter().filter_map(|index| stores.get(*index)) {
+        let membership =
+            Membership { name, member: random()?, range: None, division, is_closed: false };
+        let added = add(&members, &**store, membership).await;
+        let share = added.map_err(|error| match error {
+            StoreError::BadRow(why) => Failure::config(why),
+            error => failed(&error),
+        })?;
         print(&format!("{}: {share}\n", store.describe()))?;
+        members.push(&**store);
     }
-    let made = complete_rows(&order, division).await.map_err(|error| failed(&error))?;
-    if made > 0 {
-        print(&format!("{made} rows of tags made where they were missing\n"))?;
+    // Two URLs of one database show now at the latest.
+    plan(&views(stores).await?, Some(name)).map_err(Failure::config)?;
+    let completed = complete_rows(&members, division).await.map_err(|error| failed(&error))?;
+    if completed.made > 0 {
+        print(&format!("{} rows of tags made where they were missing\n", completed.made))?;
+    }
+    if !completed.without_room.is_empty() {
+        print(&format!(
+            "warning: these tags are so near the highest ID that not every database has room for \
+             them: {}\n",
+            completed.without_room.join(", ")
+        ))?;
     }
     print(&format!("the division has {division}; set store.division = \"{name}\"\n"))
 }
 
 async fn show(stores: &[Arc<dyn MemberStore>], place: &SeveralPlace) -> Result<(), Failure> {
     let mut failure = None;
+    let mut seen = Vec::new();
     for (index, store) in stores.iter().enumerate() {
         let (number, described) = (index + 1, store.describe());
         let line = match view(&**store).await {
-            Ok(MemberView { membership: None, .. }) => {
-                "no share yet; run `leafd division make`".to_owned()
-            }
-            Ok(MemberView { membership: Some(it), given, .. }) => {
-                let share = it.share.map_or_else(
-                    || "no share yet, `leafd division make` was interrupted".to_owned(),
-                    |share| share.to_string(),
-                );
-                let closed = if it.is_closed { ", closed" } else { "" };
-                let other = match place.division() {
-                    Some(name) if name != it.name => " (not the one of store.division)",
-                    _ => "",
-                };
-                let mut shares: Vec<_> = given.iter().map(|it| it.share).collect();
-                shares.sort_unstable();
-                shares.dedup();
-                let block = it.division.block;
-                format!(
-                    "{share}{closed}, blocks of {block} IDs, {} shares given away, division {}{other}",
-                    shares.len(),
-                    it.name
-                )
+            Ok(view) => {
+                let line = shown(view.membership.as_ref(), place.division());
+                seen.push(view);
+                line
             }
             Err(error) => {
                 failure.get_or_insert_with(|| failed(&error));
@@ -211,38 +196,60 @@ async fn show(stores: &[Arc<dyn MemberStore>], place: &SeveralPlace) -> Result<(
         };
         print(&format!("{number}. {described}: {line}\n"))?;
     }
+    // What does not belong together, or has been given twice.
+    plan(&seen, place.division()).map_err(Failure::config)?;
     failure.map_or(Ok(()), Err)
 }
 
-async fn close(stores: &[Arc<dyn MemberStore>], share: u64) -> Result<(), Failure> {
-    let number = share.checked_sub(1).ok_or_else(|| {
-        Failure::config("there is no share 0; `leafd division show` shows the shares".to_owned())
+fn shown(membership: Option<&Membership>, configured: Option<DatabaseIdentity>) -> String {
+    let Some(it) = membership else {
+        return "no share yet; run `leafd division make`".to_owned();
+    };
+    let (Some(share), Some(range)) = (it.share(), it.range) else {
+        return "no share yet, `leafd division make` was interrupted; run it again".to_owned();
+    };
+    let left = range.end - range.first - 1;
+    let closed = if it.is_closed { ", closed" } else { "" };
+    let other = match configured {
+        Some(name) if name != it.name => " (not the one of store.division)",
+        _ => "",
+    };
+    format!(
+        "{share}{closed}, {left} more to give away, blocks of {} IDs, division {}{other}",
+        it.division.block, it.name
+    )
+}
+
+async fn set_closed(
+    stores: &[Arc<dyn MemberStore>],
+    place: &SeveralPlace,
+    share: u64,
+    closed: bool,
+) -> Result<(), Failure> {
+    let name = place.division().ok_or_else(|| {
+        Failure::config("store.division is missing, so it is not clear whose share this is")
     })?;
-    let mut open = 0;
-    let mut order: Vec<&dyn MemberStore> = Vec::new();
+    let mut found = None;
     for store in stores {
-        // The database of this share may be gone; that is what closing is for.
-        let Ok(MemberView { membership: Some(it), .. }) = view(&**store).await else {
-            order.push(&**store);
-            continue;
-        };
-        let is_other = it.share.is_some_and(|own| own.number() != number);
-        open += u64::from(is_other && !it.is_closed);
-        order.push(&**store);
+        // One that does not answer cannot be closed, and need not be.
+        let Ok(MemberView { membership: Some(it), .. }) = view(&**store).await else { continue };
+        let number = it.share().map(|share| share.number() + 1);
+        if it.name == name && number == Some(share) {
+            found = Some((store, it));
+        }
     }
-    if open == 0 {
+    let Some((store, membership)) = found else {
         return Err(Failure::config(format!(
-            "share {share} is the last open one that answers; add another database first"
+            "no database that answers has share {share} of this division (`leafd division show`). If \
+             it is gone, there is nothing to close: remove its URL from store.urls on every host"
         )));
-    }
-    let noted = close_share(&order, number).await.map_err(|error| failed(&error))?;
-    if noted == 0 {
-        return Err(Failure::config(format!(
-            "share {share} was given to nobody; `leafd division show` shows the shares"
-        )));
-    }
-    print(&format!(
-        "share {share} is closed in {noted} databases; remove its URL from store.urls on every host, \
-         and restart leafd there\n"
-    ))
+    };
+    store.set_closed(membership.member, closed).await.map_err(|error| failed(&error))?;
+    print(&match closed {
+        true => format!(
+            "share {share} is closed; remove {} from store.urls on every host, and restart leafd there\n",
+            store.describe()
+        ),
+        false => format!("share {share} is open\n"),
+    })
 }

@@ -49,8 +49,8 @@ pub enum LeafdCommand {
     },
     /// Give each of several databases its share of the IDs (store.kind = "several")
     ///
-    /// A share is given once, and never to another database: IDs of two databases cannot meet, whatever
-    /// is interrupted. Each command can be repeated.
+    /// A share is one database's, for ever: IDs of two databases cannot meet, whatever is interrupted.
+    /// Each command can be repeated.
     #[command(subcommand)]
     Division(DivisionCommand),
     /// Print the default configuration with every key explained
@@ -111,8 +111,8 @@ pub enum DivisionCommand {
     /// Without any share yet, this makes a new division, whose name then has to be in store.division
     /// on every host. All databases have to answer, and their tables have to be there (leafd schema).
     Make {
-        /// Divide into N shares, which is how many databases a new division can ever have; 2 to 1024
-        #[arg(long, value_name = "N", default_value_t = 8)]
+        /// Divide into N shares, of which each database ever added needs at least one; 2 to 1024
+        #[arg(long, value_name = "N", default_value_t = 64)]
         shares: u64,
         /// Give out blocks of N IDs in a new division; 1000 to 10^12. No lease is larger
         #[arg(long, value_name = "N", default_value_t = 1_000_000)]
@@ -120,8 +120,13 @@ pub enum DivisionCommand {
     },
     /// Show the share of each database of store.urls
     Show,
-    /// Close a share for good, before its database is removed, or after it was lost
+    /// Close a share, so that no leafd leases from its database, before that is removed
     Close {
+        /// The share, as leafd division show prints it
+        share: u64,
+    },
+    /// Open a closed share again
+    Open {
         /// The share, as leafd division show prints it
         share: u64,
     },

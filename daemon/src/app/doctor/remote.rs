@@ -106,7 +106,7 @@ async fn databases(config: &Config, environment: &Environment, limit: Duration) 
 
 /// The share of a database, if leafd may lease from it.
 fn judged(membership: &Membership, division: Option<DatabaseIdentity>) -> Result<String, String> {
-    match membership.share {
+    match membership.share() {
         _ if Some(membership.name) != division => {
             Err(format!("it belongs to the division {}, not to store.division", membership.name))
         }

@@ -40,7 +40,7 @@ pub(super) const EXAMPLES: Examples = &[
         "leafd division make",
         &[
             example("leafd division make", "Give each database of store.urls its share"),
-            example("leafd division make --shares 16", "Leave room for sixteen databases in all"),
+            example("leafd division make --shares 16", "Divide the IDs into sixteen shares"),
         ],
     ),
     (
@@ -51,6 +51,7 @@ pub(super) const EXAMPLES: Examples = &[
         "leafd division close",
         &[example("leafd division close 2", "Retire the database that has share 2")],
     ),
+    ("leafd division open", &[example("leafd division open 2", "Lease from it again")]),
     (
         "leafd default-config",
         &[example("leafd default-config > leafd.toml", "Begin a configuration")],

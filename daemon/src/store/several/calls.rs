@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Several, common, lock};
-use crate::ids::BizTag;
+use crate::ids::{BizTag, MAX_END};
 use crate::store::{CreatedTag, DeletedTag, NewTag, Row, StoreError};
 
 /// One outcome for each database that was asked, with its place in the list.
@@ -58,7 +58,8 @@ impl Several {
         after: &str,
         limit: usize,
     ) -> Result<Vec<Row>, StoreError> {
-        let pages = self.answers(self.each(false, |store| store.page(after, limit)).await)?;
+        let pages =
+            self.answers(self.each(false, false, |store| store.page(after, limit)).await)?;
         // What a database has beyond its page comes after the whole page, so the first rows of all pages
         // are the first of all databases.
         let mut rows = merged_rows(pages.into_iter().map(|(_, page)| page));
@@ -72,7 +73,7 @@ impl Several {
             let marks = lock(&self.marks);
             tags.iter().filter_map(|tag| Some((tag.clone(), marks.get(tag)?.clone()))).collect()
         };
-        let pages = self.answers(self.each(false, |store| store.find(tags)).await)?;
+        let pages = self.answers(self.each(false, false, |store| store.find(tags)).await)?;
         for (index, rows) in &pages {
             for row in rows {
                 let Ok(tag) = BizTag::new(&row.tag) else { continue };
@@ -105,7 +106,7 @@ impl Several {
                 );
             }
             Ok(None) => {}
-            Err(error) => self.note(index, Some(&error)),
+            Err(error) => self.note(index, Some(&error), false),
         }
     }
 
@@ -130,7 +131,7 @@ impl Several {
     }
 
     pub(super) async fn merged_row(&self, tag: &BizTag) -> Result<Row, StoreError> {
-        let outcomes = self.each(false, |store| store.show(tag)).await;
+        let outcomes = self.each(false, false, |store| store.show(tag)).await;
         let asked = outcomes.len();
         let mut failures = Vec::new();
         let mut rows = Vec::new();
@@ -160,14 +161,15 @@ impl Several {
     /// The row of a tag in every database, none where it is missing.
     async fn rows_everywhere(&self, tag: &BizTag) -> Result<Vec<Option<Row>>, StoreError> {
         let mut rows = Vec::with_capacity(self.stores.len());
-        for (_, outcome) in self.each(true, |store| store.show(tag)).await {
+        for (_, outcome) in self.each(true, false, |store| store.show(tag)).await {
             rows.push(match outcome {
                 Ok(row) => Some(row),
                 Err(StoreError::NoSuchTag) => None,
                 Err(StoreError::Down(why)) => {
                     return Err(StoreError::Busy(format!(
                         "making, deleting and changing tags needs all databases of the store: {why}. \
-                         If one is gone for good, close its share (`leafd division close`)"
+                         If one is gone for good, remove it from store.urls on every host, and restart \
+                         leafd there"
                     )));
                 }
                 Err(error) => return Err(error),
@@ -182,9 +184,9 @@ impl Several {
         new: NewTag<'_>,
     ) -> Result<CreatedTag, StoreError> {
         let rows = self.rows_everywhere(tag).await?;
-        // Of two hosts that make one tag, the first database says which of them did. An earlier call may
-        // have made some of the rows; the others begin where those are.
-        let exists = rows.first().is_some_and(Option::is_some);
+        // An earlier call may have made some of the rows; the others begin where those are. The tag exists
+        // then, and does not begin where this call wants it to.
+        let exists = rows.iter().any(Option::is_some);
         let there = merged(rows.iter().flatten().cloned());
         let from = there.as_ref().map_or(0, |row| row.max_id.natural());
         let step = there.as_ref().map_or(0, |row| row.step.natural());
@@ -203,14 +205,14 @@ impl Several {
                     created.first = created.first.max(made.first);
                     created.knows_deleted &= made.knows_deleted;
                 }
-                // Another host was faster, and makes the others too.
-                Err(StoreError::Exists) if index == 0 => return Err(StoreError::Exists),
-                Err(StoreError::Exists) => {}
+                // Another host was faster, and its row may begin elsewhere. It makes the others too.
+                Err(StoreError::Exists) => return Err(StoreError::Exists),
                 Err(error) => {
-                    self.note(index, Some(&error));
+                    self.note(index, Some(&error), false);
                     return Err(match error {
                         StoreError::Down(why) => StoreError::Busy(format!(
-                            "the tag is not in all databases of the store; make it again: {why}"
+                            "the tag is not in all databases of the store; make it again, which \
+                             completes it and then says that it exists: {why}"
                         )),
                         error => error,
                     });
@@ -223,6 +225,7 @@ impl Several {
         // The first lease comes from the first database that works.
         let share = self.order().first().and_then(|index| self.shares.of(*index));
         let first = share.and_then(|share| share.from(created.first.max(1)));
+        let first = first.filter(|(first, _)| *first < MAX_END);
         created.first = first.map_or(created.first, |(first, _)| first);
         Ok(created)
     }
@@ -247,12 +250,17 @@ impl Several {
                 }
                 Err(StoreError::NoSuchTag) => {}
                 Err(error) => {
-                    self.note(index, Some(&error));
+                    self.note(index, Some(&error), false);
+                    let half = match deleted {
+                        Some(_) => {
+                            "the tag is deleted from some databases of the store, not from \
+                                    all; delete it again: "
+                        }
+                        None => "",
+                    };
                     return Err(match error {
-                        StoreError::Down(why) => StoreError::Busy(format!(
-                            "the tag is not deleted from all databases of the store; delete it \
-                             again: {why}"
-                        )),
+                        StoreError::Down(why) => StoreError::Busy(format!("{half}{why}")),
+                        StoreError::NotSetUp(why) => StoreError::NotSetUp(format!("{half}{why}")),
                         error => error,
                     });
                 }
@@ -274,7 +282,7 @@ impl Several {
                 continue;
             }
             let outcome = store.set_step(tag, step).await;
-            self.note(index, outcome.as_ref().err());
+            self.note(index, outcome.as_ref().err(), false);
             before.push(outcome?);
         }
         merged(before).ok_or(StoreError::NoSuchTag)

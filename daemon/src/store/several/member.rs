@@ -2,43 +2,35 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::share::{Membership, Share};
+use super::share::{Membership, Share, ShareRange};
 use crate::state::database::DatabaseIdentity;
 use crate::store::{BoxFuture, Store, StoreError};
-
-/// A share that was given away: a row of `leafd_share`. Each database knows all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given {
-    /// As [`Share::number`].
-    pub(crate) share: u64,
-    /// Whose it is.
-    pub(crate) member: DatabaseIdentity,
-    /// Nobody leases from it any more.
-    pub(crate) is_closed: bool,
-}
 
 /// A database that can have a share.
 pub(crate) trait MemberStore: Store {
     /// Its place in a division; none if it has none yet.
     fn membership(&self) -> BoxFuture<'_, Result<Option<Membership>, StoreError>>;
 
-    /// The shares that it knows to be given away.
-    fn given(&self) -> BoxFuture<'_, Result<Vec<Given>, StoreError>>;
-
-    /// Makes it a member that has no share yet. `Exists` if it is one already.
+    /// Makes it a member that has no share yet, in place of an earlier attempt. `Exists` if it has one.
     fn join(&self, membership: Membership) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Notes that a share was given away. `Exists` if it was given away before.
-    fn give(&self, given: Given) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Gives a part of its own shares to another member, in one transaction, which also notes to whom. The
+    /// same member gets the same part again. `None` if nothing is left.
+    fn grant(&self, to: DatabaseIdentity) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>>;
 
-    /// Gives it a share, unless it has one.
-    fn set_share(&self, share: Share) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Gives it shares. `Exists` if it has some, or if another `leafd division` has made it join anew.
+    fn set_share(
+        &self,
+        member: DatabaseIdentity,
+        range: ShareRange,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Notes that a share is closed.
-    fn close_given(&self, share: u64) -> BoxFuture<'_, Result<(), StoreError>>;
-
-    /// Closes its own share: from now on, nobody leases from it.
-    fn close_own(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Closes it for leases, or opens it again.
+    fn set_closed(
+        &self,
+        member: DatabaseIdentity,
+        closed: bool,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 /// What a database of the list has to be.
@@ -71,11 +63,11 @@ impl MemberPlace {
             ));
         }
         if membership.is_closed {
-            return Err("its share is closed (`leafd division close`); remove its URL from \
-                        store.urls"
+            return Err("its share is closed (`leafd division close`, which `open` takes \
+                        back); remove its URL from store.urls"
                 .to_owned());
         }
-        let share = membership.share.ok_or_else(|| {
+        let share = membership.share().ok_or_else(|| {
             "it has no share yet: `leafd division make` was interrupted; run it again".to_owned()
         })?;
         self.shares.claim(self.index, share)?;
@@ -84,47 +76,53 @@ impl MemberPlace {
 }
 
 /// Which database of the list has which share, as far as they have said. Two of them with one share are
-/// one database under two addresses, or a database and its copy.
+/// one database under two addresses, or a database and its copy: the first one keeps it, until its address
+/// leads to another share.
 #[derive(Debug, Default)]
-pub(crate) struct ListedShares(Mutex<Vec<(usize, Share)>>);
+pub(crate) struct ListedShares(Mutex<Vec<Said>>);
+
+/// What a URL's database said last.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    index: usize,
+    share: Share,
+    /// It may be used.
+    holds: bool,
+}
 
 impl ListedShares {
     fn claim(&self, index: usize, share: Share) -> Result<(), String> {
-        let mut shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if shares.contains(&(index, share)) {
-            return Ok(());
-        }
-        let other = shares
-            .iter()
-            .find(|(other, theirs)| *other != index && theirs.number() == share.number());
-        if let Some((other, _)) = other {
-            return Err(format!(
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = || all.iter().filter(|said| said.index != index && said.holds);
+        let twin = others().find(|said| said.share.number() == share.number());
+        let differs = others().find(|said| said.share.division != share.division);
+        let outcome = if let Some(twin) = twin {
+            Err(format!(
                 "it has {share}, which the URL number {} of store.urls has too: both lead to one \
-                 database, or one is a copy of the other; remove one of them",
-                other + 1
-            ));
-        }
-        let differs = |(other, theirs): &&(usize, Share)| {
-            *other != index && theirs.division != share.division
-        };
-        if let Some((other, theirs)) = shares.iter().find(differs) {
-            return Err(format!(
+                 database, or one is a copy of the other; remove one of them. If that one leads \
+                 nowhere any more, restart leafd",
+                twin.index + 1
+            ))
+        } else if let Some(differs) = differs {
+            Err(format!(
                 "it has {}, but the URL number {} of store.urls has {}; nothing but a hand can have \
                  changed that. Do not lease from either before you know what was given",
                 share.division,
-                other + 1,
-                theirs.division
-            ));
-        }
-        shares.retain(|(known, _)| *known != index);
-        shares.push((index, share));
-        Ok(())
+                differs.index + 1,
+                differs.share.division
+            ))
+        } else {
+            Ok(())
+        };
+        all.retain(|said| said.index != index);
+        all.push(Said { index, share, holds: outcome.is_ok() });
+        outcome
     }
 
-    /// The share of the database with this place in the list, if it has said it.
+    /// The share of the database with this place in the list, if it has said it and may be used.
     pub(crate) fn of(&self, index: usize) -> Option<Share> {
-        let shares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shares.iter().find(|(known, _)| *known == index).map(|(_, share)| *share)
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|said| said.index == index && said.holds).map(|said| said.share)
     }
 }
 
@@ -138,7 +136,7 @@ mod tests {
         Membership {
             name: DatabaseIdentity::of_number(name),
             member: DatabaseIdentity::of_number(100 + u128::from(number)),
-            share: Share::new(division, number),
+            range: Some(ShareRange { first: number, end: number + 1 }),
             division,
             is_closed: false,
         }
@@ -147,7 +145,7 @@ mod tests {
     /// As the fifth share, with other blocks.
     fn of_blocks(block: u64) -> Membership {
         let division = Division::new(8, block).unwrap();
-        Membership { share: Share::new(division, 4), division, ..membership(1, 4) }
+        Membership { division, ..membership(1, 4) }
     }
 
     #[test]
@@ -164,7 +162,7 @@ mod tests {
             (None, "leafd division make"),
             (Some(membership(2, 4)), "store.urls right"),
             (Some(Membership { is_closed: true, ..membership(1, 4) }), "closed"),
-            (Some(Membership { share: None, ..membership(1, 4) }), "interrupted"),
+            (Some(Membership { range: None, ..membership(1, 4) }), "interrupted"),
             (Some(membership(1, 3)), "URL number 1"),
             (Some(of_blocks(2000)), "nothing but a hand"),
         ] {
@@ -173,5 +171,24 @@ mod tests {
         }
         assert_eq!(place(1).accept(Some(membership(1, 4))).unwrap().number(), 4);
         assert_eq!(shares.of(0).map(Share::number), Some(3));
+    }
+
+    #[test]
+    fn two_addresses_that_change_places_are_used_again_and_a_copy_never_is() {
+        let division = Division::new(8, 1000).unwrap();
+        let [one, other] = [0, 1].map(|number| Share::new(division, number).unwrap());
+        let shares = ListedShares::default();
+        shares.claim(0, one).unwrap();
+        shares.claim(1, other).unwrap();
+        // The first one leads to the second's database before the second leads to the first's.
+        assert!(shares.claim(0, other).is_err());
+        assert_eq!(shares.of(0), None);
+        shares.claim(1, one).unwrap();
+        shares.claim(0, other).unwrap();
+        assert_eq!((shares.of(0), shares.of(1)), (Some(other), Some(one)));
+        for _ in 0..3 {
+            assert!(shares.claim(2, one).is_err());
+            shares.claim(1, one).unwrap();
+        }
     }
 }

@@ -16,10 +16,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub(crate) use member::{Given, ListedShares, MemberPlace, MemberStore};
-pub(crate) use share::{BLOCK, Division, Membership, SHARES, Share};
+pub(crate) use member::{ListedShares, MemberPlace, MemberStore};
+pub(crate) use share::{BLOCK, Division, Membership, SHARES, Share, ShareRange};
 
 use self::members::Members;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::time::Instant;
+
 use super::{
     BoxFuture, CreatedTag, DatabaseCount, DatabaseGuard, DeletedTag, LeaseAsk, Leased, NewTag, Row,
     Store, StoreError,
@@ -37,8 +40,8 @@ pub(super) struct Several {
     shares: Arc<ListedShares>,
     guard: Arc<DatabaseGuard>,
     environment: Environment,
-    /// The bound of a whole call; the databases of the list share it.
-    patience: Duration,
+    /// How long one part of a call to one database may take.
+    timeout: Duration,
     members: Mutex<Members>,
     /// Where each tag's row stood in each database, at least. A row below that has lost leases.
     marks: Mutex<HashMap<BizTag, Vec<u64>>>,
@@ -68,8 +71,7 @@ pub(super) fn open(stores: Vec<Arc<dyn MemberStore>>, parts: SeveralParts) -> Ar
         shares,
         guard,
         environment,
-        // As every store promises.
-        patience: timeout * 5 / 2,
+        timeout,
         marks: Mutex::default(),
         told_missing: Mutex::default(),
     });
@@ -118,13 +120,14 @@ impl Several {
         if let Some(store) = self.stores.get(index) {
             let works = self.members().works(index);
             let outcome = if works { store.look().await } else { store.probe().await };
-            self.note(index, outcome.as_ref().err());
+            self.note(index, outcome.as_ref().err(), true);
         }
         self.members().looked(index);
     }
 
-    /// What the outcome of a call says about its database.
-    fn note(&self, index: usize, error: Option<&StoreError>) {
+    /// What the outcome of a call says about its database. Only a call that `proves` that leases would
+    /// work ends a failure.
+    fn note(&self, index: usize, error: Option<&StoreError>, proves: bool) {
         let now = self.now();
         if let Some(StoreError::Down(why)) = error {
             if self.members().failed(index, now, why) {
@@ -134,7 +137,7 @@ impl Several {
                     "one of the store's databases fails; leases come from the others: {why}"
                 );
             }
-        } else if self.members().worked(index, now) {
+        } else if (proves || self.members().works(index)) && self.members().worked(index, now) {
             tracing::info!(
                 database = index + 1,
                 of = self.stores.len(),
@@ -157,41 +160,81 @@ impl Several {
         }
     }
 
-    /// Makes a call on one database after the other until one succeeds. The databases that are left share
-    /// the time that is left.
+    /// Makes a call on one database after the other until one succeeds. If one does not answer for a
+    /// while, the next one is asked beside it, so that neither a database that hangs nor many distant
+    /// ones make the call fail.
     async fn first<'a, T>(
         &'a self,
         call: impl Fn(usize, &'a dyn MemberStore) -> BoxFuture<'a, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let began = self.environment.now();
-        let order = self.order();
-        let mut failures = Vec::with_capacity(order.len());
-        for (tried, index) in order.iter().copied().enumerate() {
-            let Some(store) = self.stores.get(index) else { continue };
-            let left = self.patience.saturating_sub(self.environment.since(began));
-            let share = left / u32::try_from(order.len() - tried).unwrap_or(u32::MAX);
-            let outcome = self.twice(index, || call(index, &**store));
-            let outcome = match tokio::time::timeout(share, outcome).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(StoreError::Down(format!(
-                    "{}: no answer within {} ms (store.timeout)",
-                    store.describe(),
-                    share.as_millis()
-                ))),
-            };
-            self.note(index, outcome.as_ref().err());
-            match outcome {
-                Ok(value) => return Ok(value),
-                Err(error) => failures.push(error),
+        // As every store promises.
+        let patience = self.timeout * 5 / 2;
+        let mut waiting = self.order().into_iter();
+        let count = u32::try_from(self.stores.len()).unwrap_or(u32::MAX).max(1);
+        let pause = self.timeout.min(patience / count);
+        let mut asked: Vec<(usize, Instant)> = Vec::new();
+        let mut calls = FuturesUnordered::new();
+        let mut failures = Vec::new();
+        let mut next_at = began;
+        loop {
+            if (calls.is_empty() || self.environment.now() >= next_at)
+                && let Some(index) = waiting.next()
+                && let Some(store) = self.stores.get(index)
+            {
+                asked.push((index, self.environment.now()));
+                let call = &call;
+                calls.push(
+                    async move { (index, self.twice(index, || call(index, &**store)).await) },
+                );
+                next_at = self.environment.now() + pause;
+                continue;
+            }
+            if calls.is_empty() {
+                return Err(common(failures));
+            }
+            let may_ask = waiting.len() > 0;
+            tokio::select! {
+                Some((index, outcome)) = calls.next() => {
+                    asked.retain(|(known, _)| *known != index);
+                    self.note(index, outcome.as_ref().err(), true);
+                    match outcome {
+                        Ok(value) => {
+                            self.note_silent(&asked, self.timeout);
+                            return Ok(value);
+                        }
+                        Err(error) => failures.push(error),
+                    }
+                }
+                () = tokio::time::sleep_until(next_at), if may_ask => {}
+                () = tokio::time::sleep_until(began + patience) => {
+                    failures.extend(self.note_silent(&asked, Duration::ZERO));
+                    return Err(common(failures));
+                }
             }
         }
-        Err(common(failures))
+    }
+
+    /// The databases that were asked and have not answered for this long do not work.
+    fn note_silent(&self, asked: &[(usize, Instant)], for_: Duration) -> Vec<StoreError> {
+        let mut failures = Vec::new();
+        for (index, since) in asked {
+            let silent = self.environment.since(*since);
+            let Some(store) = self.stores.get(*index).filter(|_| silent >= for_) else { continue };
+            let ms = silent.as_millis();
+            let why = format!("{}: no answer within {ms} ms (store.timeout)", store.describe());
+            let error = StoreError::Down(why);
+            self.note(*index, Some(&error), true);
+            failures.push(error);
+        }
+        failures
     }
 
     /// Makes a call on all databases at once, on those that fail only with `all`.
     async fn each<'a, T>(
         &'a self,
         all: bool,
+        proves: bool,
         call: impl Fn(&'a dyn MemberStore) -> BoxFuture<'a, Result<T, StoreError>>,
     ) -> Vec<(usize, Result<T, StoreError>)> {
         let wanted = {
@@ -209,7 +252,7 @@ impl Several {
             .map(|(index, store)| async move { (index, self.twice(index, || call(store)).await) });
         let outcomes = futures_util::future::join_all(calls).await;
         for (index, outcome) in &outcomes {
-            self.note(*index, outcome.as_ref().err());
+            self.note(*index, outcome.as_ref().err(), proves);
         }
         outcomes
     }
@@ -325,7 +368,7 @@ impl Store for Several {
     }
 
     fn look(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { self.any_of(self.each(false, |store| store.look()).await) })
+        Box::pin(async { self.any_of(self.each(false, true, |store| store.look()).await) })
     }
 
     fn prove<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -333,7 +376,7 @@ impl Store for Several {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { self.any_of(self.each(true, |store| store.probe()).await) })
+        Box::pin(async { self.any_of(self.each(true, true, |store| store.probe()).await) })
     }
 
     fn page<'a>(

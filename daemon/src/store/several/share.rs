@@ -127,6 +127,32 @@ impl fmt::Display for Share {
     }
 }
 
+/// Shares from `first` up to `end`, of which a database uses the first and may give away the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ShareRange {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+}
+
+impl ShareRange {
+    /// What a database gives to another one: the last quarter of its range, at least one share, and never
+    /// its own. A quarter, so that neither many additions nor the loss of a database use up all shares.
+    pub(crate) const fn split(self) -> Option<(Self, Self)> {
+        let count = self.end.saturating_sub(self.first);
+        if count < 2 {
+            return None;
+        }
+        let quarter = count / 4;
+        let middle = self.end - if quarter == 0 { 1 } else { quarter };
+        let kept = Self { first: self.first, end: middle };
+        Some((kept, Self { first: middle, end: self.end }))
+    }
+
+    pub(crate) const fn meets(self, other: Self) -> bool {
+        self.first < other.end && other.first < self.end
+    }
+}
+
 /// What a database says of its place in a division: the row of `leafd_division`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Membership {
@@ -135,13 +161,18 @@ pub(crate) struct Membership {
     /// Which database this is, among those of the division.
     pub(crate) member: DatabaseIdentity,
     /// `None` while the database is being added.
-    pub(crate) share: Option<Share>,
+    pub(crate) range: Option<ShareRange>,
     pub(crate) division: Division,
     /// Nobody leases from it any more.
     pub(crate) is_closed: bool,
 }
 
 impl Membership {
+    /// The share from which the database gives IDs.
+    pub(crate) fn share(&self) -> Option<Share> {
+        Share::new(self.division, self.range?.first)
+    }
+
     /// Reads the row: the division's name, the share (-1: none yet), the block, and the rest.
     ///
     /// # Errors
@@ -153,12 +184,18 @@ impl Membership {
             let shares = rest.next()?.parse().ok()?;
             let closed: u8 = rest.next()?.parse().ok()?;
             let member = DatabaseIdentity::from_str(rest.next()?).ok()?;
+            let end = rest.next()?;
             let division = Division::new(shares, u64::try_from(row.step.get()?).ok()?)?;
-            let share = match row.max_id.get()? {
+            let range = match row.max_id.get()? {
                 -1 => None,
-                number => Some(Share::new(division, u64::try_from(number).ok()?)?),
+                first => {
+                    let range =
+                        ShareRange { first: u64::try_from(first).ok()?, end: end.parse().ok()? };
+                    Some(range).filter(|range| range.first < range.end && range.end <= shares)?;
+                    Some(range)
+                }
             };
-            Some(Self { name, member, share, division, is_closed: closed != 0 })
+            Some(Self { name, member, range, division, is_closed: closed != 0 })
         };
         parse().ok_or_else(|| {
             "the row of leafd_division makes no sense; only `leafd division` may write it"
@@ -240,21 +277,25 @@ mod tests {
             step: Number::new(Some(block.into())),
             description: rest.into(),
         };
-        let read = Membership::of_row(&row(name, "1", "1000", &format!("8 0 {name}"))).unwrap();
-        assert_eq!(read.share.map(Share::number), Some(1));
+        let rest = |shares: &str, closed: u8, end: &str| format!("{shares} {closed} {name} {end}");
+        let read = Membership::of_row(&row(name, "1", "1000", &rest("8", 0, "3"))).unwrap();
+        assert_eq!(read.share().map(Share::number), Some(1));
+        assert_eq!(read.range, Some(ShareRange { first: 1, end: 3 }));
         assert!(!read.is_closed);
-        let joining = Membership::of_row(&row(name, "-1", "1000", &format!("8 1 {name}"))).unwrap();
-        assert_eq!((joining.share, joining.is_closed), (None, true));
-        for (name, share, block, shares) in [
-            ("x", "1", "1000", "8"),
-            (name, "8", "1000", "8"),
-            (name, "-2", "1000", "8"),
-            (name, "1", "10", "8"),
-            (name, "1", "1000", "1"),
-            (name, "1", "", "8"),
+        let joining = Membership::of_row(&row(name, "-1", "1000", &rest("8", 1, "-1"))).unwrap();
+        assert_eq!((joining.range, joining.is_closed), (None, true));
+        for (name, share, block, shares, end) in [
+            ("x", "1", "1000", "8", "2"),
+            (name, "8", "1000", "8", "9"),
+            (name, "-2", "1000", "8", "1"),
+            (name, "1", "10", "8", "2"),
+            (name, "1", "1000", "1", "2"),
+            (name, "1", "", "8", "2"),
+            (name, "1", "1000", "8", "1"),
+            (name, "1", "1000", "8", "9"),
+            (name, "1", "1000", "8", ""),
         ] {
-            let row =
-                row(name, share, block, &format!("{shares} 0 0123456789abcdef0123456789abcdef"));
+            let row = row(name, share, block, &rest(shares, 0, end));
             assert!(Membership::of_row(&row).is_err(), "{row:?}");
         }
     }
@@ -292,6 +333,28 @@ mod tests {
                 prop_assert!(!given.iter().any(meets));
                 given.push(range);
                 *here = i64::try_from(range.end()).unwrap();
+            }
+        }
+
+        #[test]
+        fn ranges_of_shares_never_meet_whoever_gives_to_whom_and_nobody_gives_its_own(
+            shares in 2..200_u64, givers in proptest::collection::vec(any::<usize>(), 0..300),
+        ) {
+            let mut ranges = vec![ShareRange { first: 0, end: shares }];
+            for giver in givers {
+                let giver = giver % ranges.len();
+                let before = ranges[giver];
+                let Some((kept, given)) = before.split() else {
+                    prop_assert_eq!(before.end - before.first, 1);
+                    continue;
+                };
+                prop_assert_eq!((kept.first, kept.end, given.end), (before.first, given.first, before.end));
+                prop_assert!(kept.first < kept.end && given.first < given.end);
+                ranges[giver] = kept;
+                ranges.push(given);
+            }
+            for (index, range) in ranges.iter().enumerate() {
+                prop_assert!(!ranges[..index].iter().any(|other| other.meets(*range)));
             }
         }
     }

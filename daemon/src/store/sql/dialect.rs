@@ -56,21 +56,24 @@ pub(super) enum Tables {
 /// The statements of a database that has a share of the IDs (`store.kind = "several"`). Rows are read as
 /// those of tags.
 pub(super) struct ShareStatements {
-    /// The division's name; the share; the block; the number of shares, whether it is closed, and the
-    /// member's name.
+    /// The division's name; the share; the block; and the number of shares, whether it is closed, the
+    /// member's name, and the end of its range of shares.
     pub(super) division: &'static str,
-    /// Values: the division's name, the member's name, the share, the number of shares, the block.
-    pub(super) insert_division: &'static str,
-    /// Values: the share.
+    /// Values: the division's name, the member's name, the number of shares, the block. The row of a
+    /// database that has no share yet.
+    pub(super) join: &'static str,
+    /// The same values, where such a row is there already.
+    pub(super) join_anew: &'static str,
+    /// Values: the share, the end of the range, the member's name. Only while it has none.
     pub(super) set_share: &'static str,
-    /// Closes the database itself.
-    pub(super) close: &'static str,
-    /// Every share that was given away: the member's name, the share, and whether it is closed.
-    pub(super) given: &'static str,
-    /// Values: the share, the member's name.
-    pub(super) give: &'static str,
-    /// Values: the share.
-    pub(super) close_given: &'static str,
+    /// Values: 1 to close, 0 to open; the member's name.
+    pub(super) set_closed: &'static str,
+    /// Values: the member's name. What was given to it: its name, the share, the end of the range.
+    pub(super) grant_of: &'static str,
+    /// Values: the new end of the range of shares, the end that was read.
+    pub(super) take: &'static str,
+    /// Values: the member's name, the share, the end of the range.
+    pub(super) grant: &'static str,
 }
 
 /// The number of tags in the shorter of the two statements of [`Dialect::find`].

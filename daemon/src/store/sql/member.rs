@@ -2,11 +2,12 @@
 //! and what `leafd division` writes.
 
 use super::Sql;
+use super::connections::Lent;
 use super::dialect::{Dialect, ShareStatements, Value};
 use super::failure::{is_duplicate, lack};
 use crate::state::database::DatabaseIdentity;
-use crate::store::several::{Given, MemberStore, Membership, Share};
-use crate::store::{BoxFuture, Row, StoreError};
+use crate::store::several::{MemberStore, Membership, Share, ShareRange};
+use crate::store::{BoxFuture, Number, Row, StoreError};
 
 impl<D: Dialect> Sql<D> {
     /// The share that this transaction may lease from; none if the store has all IDs.
@@ -83,19 +84,49 @@ impl<D: Dialect> Sql<D> {
         .await
     }
 
-    async fn given_rows(&self) -> Result<Vec<Given>, StoreError> {
-        let read = |row: &Row| {
-            Some(Given {
-                member: row.tag.trim().parse::<DatabaseIdentity>().ok()?,
-                share: row.max_id.get()?.try_into().ok()?,
-                is_closed: row.step.get()? != 0,
-            })
-        };
-        let rows = self.reads(self.of_shares()?.given).await?;
-        let given: Option<Vec<_>> = rows.iter().map(read).collect();
-        given.ok_or_else(|| {
-            self.refused("a row of leafd_share makes no sense; only `leafd division` may write it")
-        })
+    /// Gives shares away: in this transaction they stop being this database's.
+    async fn grant_on(
+        &self,
+        lent: &mut Lent<D>,
+        to: DatabaseIdentity,
+    ) -> Result<Option<ShareRange>, StoreError> {
+        let of = self.of_shares()?;
+        let to = to.to_string();
+        let known = D::read(lent, of.grant_of, &[Value::Text(&to)]).await;
+        let known = known.map_err(|error| self.shares_failed(&error))?;
+        if let Some(row) = known.first() {
+            let end = |number: &Number| number.get().and_then(|it| u64::try_from(it).ok());
+            let range = end(&row.max_id).zip(end(&row.step));
+            let (first, end) =
+                range.ok_or_else(|| self.refused("a row of leafd_share_grant makes no sense"))?;
+            return Ok(Some(ShareRange { first, end }));
+        }
+        let rows = self.read_shares(lent, of.division).await?;
+        let range = self.membership_of(&rows)?.and_then(|membership| membership.range);
+        let Some((kept, given)) = range.and_then(ShareRange::split) else { return Ok(None) };
+        let values = [number(kept.end), number(given.end)];
+        let taken = D::change(lent, of.take, &values).await;
+        if taken.map_err(|error| self.shares_failed(&error))? != 1 {
+            return Err(StoreError::Exists);
+        }
+        let values = [Value::Text(&to), number(given.first), number(given.end)];
+        match D::change(lent, of.grant, &values).await {
+            Ok(_) => Ok(Some(given)),
+            Err(error) if is_duplicate(&error) => Err(StoreError::Exists),
+            Err(error) => Err(self.shares_failed(&error)),
+        }
+    }
+
+    /// Changes a row that has to be there.
+    async fn changes_one(
+        &self,
+        statement: &'static str,
+        values: &[Value<'_>],
+    ) -> Result<(), StoreError> {
+        match self.changes(statement, values).await? {
+            1 => Ok(()),
+            _ => Err(StoreError::Exists),
+        }
     }
 }
 
@@ -112,10 +143,6 @@ impl<D: Dialect> MemberStore for Sql<D> {
         })
     }
 
-    fn given(&self) -> BoxFuture<'_, Result<Vec<Given>, StoreError>> {
-        Box::pin(self.given_rows())
-    }
-
     fn join(&self, membership: Membership) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let Membership { name, member, division, .. } = membership;
@@ -123,39 +150,50 @@ impl<D: Dialect> MemberStore for Sql<D> {
             let values = [
                 Value::Text(&name),
                 Value::Text(&member),
-                Value::Number(-1),
                 number(division.shares),
                 number(division.block),
             ];
-            self.changes(self.of_shares()?.insert_division, &values).await.map(drop)
-        })
-    }
-
-    fn give(&self, given: Given) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let member = given.member.to_string();
-            let values = [number(given.share), Value::Text(&member)];
-            self.changes(self.of_shares()?.give, &values).await.map(drop)
-        })
-    }
-
-    fn set_share(&self, share: Share) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let values = [number(share.number())];
-            match self.changes(self.of_shares()?.set_share, &values).await? {
-                1 => Ok(()),
-                _ => Err(self.refused("it has a share already")),
+            let of = self.of_shares()?;
+            match self.changes(of.join, &values).await {
+                Err(StoreError::Exists) => self.changes_one(of.join_anew, &values).await,
+                outcome => outcome.map(drop),
             }
         })
     }
 
-    fn close_given(&self, share: u64) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn grant(&self, to: DatabaseIdentity) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>> {
         Box::pin(async move {
-            self.changes(self.of_shares()?.close_given, &[number(share)]).await.map(drop)
+            let mut lent = self.lend().await?;
+            self.within(async {
+                self.begin(&mut lent).await?;
+                let granted = self.grant_on(&mut lent, to).await;
+                self.end(lent, granted).await
+            })
+            .await
         })
     }
 
-    fn close_own(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { self.changes(self.of_shares()?.close, &[]).await.map(drop) })
+    fn set_share(
+        &self,
+        member: DatabaseIdentity,
+        range: ShareRange,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let member = member.to_string();
+            let values = [number(range.first), number(range.end), Value::Text(&member)];
+            self.changes_one(self.of_shares()?.set_share, &values).await
+        })
+    }
+
+    fn set_closed(
+        &self,
+        member: DatabaseIdentity,
+        closed: bool,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let member = member.to_string();
+            let values = [Value::Number(i64::from(closed)), Value::Text(&member)];
+            self.changes(self.of_shares()?.set_closed, &values).await.map(drop)
+        })
     }
 }

@@ -137,18 +137,19 @@ CREATE TABLE IF NOT EXISTS leafd_division (
             $digits,
             " NOT NULL,
   share       bigint       NOT NULL,
+  share_end   bigint       NOT NULL,
   shares      bigint       NOT NULL,
   block       bigint       NOT NULL,
   closed      bigint       NOT NULL
 )",
             $options,
             ";
-CREATE TABLE IF NOT EXISTS leafd_share (
-  share       bigint       NOT NULL PRIMARY KEY,
+CREATE TABLE IF NOT EXISTS leafd_share_grant (
   member      ",
             $digits,
-            " NOT NULL,
-  closed      bigint       NOT NULL
+            " NOT NULL PRIMARY KEY,
+  share       bigint       NOT NULL,
+  share_end   bigint       NOT NULL
 )",
             $options,
             ";

@@ -210,16 +210,20 @@ impl Dialect for MySql {
 
     const SHARES: Option<ShareStatements> = Some(ShareStatements {
         division: "SELECT CAST(division AS CHAR), CAST(share AS CHAR), CAST(block AS CHAR), \
-                   CONCAT(shares, ' ', closed, ' ', member) FROM leafd_division WHERE only_row = 1",
-        insert_division: "INSERT INTO leafd_division \
-                          (only_row, division, member, share, shares, block, closed) \
-                          VALUES (1, ?, ?, ?, ?, ?, 0)",
-        set_share: "UPDATE leafd_division SET share = ? WHERE only_row = 1 AND share = -1",
-        close: "UPDATE leafd_division SET closed = 1 WHERE only_row = 1",
-        given: "SELECT CAST(member AS CHAR), CAST(share AS CHAR), CAST(closed AS CHAR), NULL \
-                FROM leafd_share",
-        give: "INSERT INTO leafd_share (share, member, closed) VALUES (?, ?, 0)",
-        close_given: "UPDATE leafd_share SET closed = 1 WHERE share = ?",
+                   CONCAT(shares, ' ', closed, ' ', member, ' ', share_end) \
+                   FROM leafd_division WHERE only_row = 1",
+        join: "INSERT INTO leafd_division \
+               (only_row, division, member, shares, block, share, share_end, closed) \
+               VALUES (1, ?, ?, ?, ?, -1, -1, 0)",
+        join_anew: "UPDATE leafd_division SET division = ?, member = ?, shares = ?, block = ?, \
+                    closed = 0 WHERE only_row = 1 AND share = -1",
+        set_share: "UPDATE leafd_division SET share = ?, share_end = ? \
+                    WHERE only_row = 1 AND share = -1 AND member = ?",
+        set_closed: "UPDATE leafd_division SET closed = ? WHERE only_row = 1 AND member = ?",
+        grant_of: "SELECT CAST(member AS CHAR), CAST(share AS CHAR), CAST(share_end AS CHAR), NULL \
+                   FROM leafd_share_grant WHERE member = ?",
+        take: "UPDATE leafd_division SET share_end = ? WHERE only_row = 1 AND share_end = ?",
+        grant: "INSERT INTO leafd_share_grant (member, share, share_end) VALUES (?, ?, ?)",
     });
 
     fn begin_writing(&self) -> String {

@@ -218,15 +218,20 @@ impl Dialect for Postgres {
 
     const SHARES: Option<ShareStatements> = Some(ShareStatements {
         division: "SELECT division::text, share::text, block::text, \
-                   concat(shares, ' ', closed, ' ', member) FROM leafd_division WHERE only_row = 1",
-        insert_division: "INSERT INTO leafd_division \
-                          (only_row, division, member, share, shares, block, closed) \
-                          VALUES (1, $1, $2, $3, $4, $5, 0)",
-        set_share: "UPDATE leafd_division SET share = $1 WHERE only_row = 1 AND share = -1",
-        close: "UPDATE leafd_division SET closed = 1 WHERE only_row = 1",
-        given: "SELECT member::text, share::text, closed::text, NULL::text FROM leafd_share",
-        give: "INSERT INTO leafd_share (share, member, closed) VALUES ($1, $2, 0)",
-        close_given: "UPDATE leafd_share SET closed = 1 WHERE share = $1",
+                   concat(shares, ' ', closed, ' ', member, ' ', share_end) \
+                   FROM leafd_division WHERE only_row = 1",
+        join: "INSERT INTO leafd_division \
+               (only_row, division, member, shares, block, share, share_end, closed) \
+               VALUES (1, $1, $2, $3, $4, -1, -1, 0)",
+        join_anew: "UPDATE leafd_division SET division = $1, member = $2, shares = $3, block = $4, \
+                    closed = 0 WHERE only_row = 1 AND share = -1",
+        set_share: "UPDATE leafd_division SET share = $1, share_end = $2 \
+                    WHERE only_row = 1 AND share = -1 AND member = $3",
+        set_closed: "UPDATE leafd_division SET closed = $1 WHERE only_row = 1 AND member = $2",
+        grant_of: "SELECT member::text, share::text, share_end::text, NULL::text \
+                   FROM leafd_share_grant WHERE member = $1",
+        take: "UPDATE leafd_division SET share_end = $1 WHERE only_row = 1 AND share_end = $2",
+        grant: "INSERT INTO leafd_share_grant (member, share, share_end) VALUES ($1, $2, $3)",
     });
 
     /// A committed lease is on disk, even if the server's default is not to wait for the disk. leafd
