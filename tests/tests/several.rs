@@ -306,12 +306,13 @@ fn a_database_is_added_and_another_one_retired_under_load_as_the_manual_says() {
     let load = Load::start(&options, &seen, &["orders", "orders"], 50);
 
     let all = urls([several.database(0).url(), several.database(1).url(), third.url()]);
+    let at = several.max_id("orders");
     let made = divide(&all, &several.division(), &["make"]);
     // A quarter of the 48 shares that the first one has left.
     assert!(text(&made).contains("share 37 of 64"), "{}", text(&made));
     assert_eq!(name_in(&text(&made)), Some(several.division()));
     // The new one begins above the others, and knows the tags.
-    assert!(max_id(&third, "orders") > several.max_id_in(0, "orders"));
+    assert!(max_id(&third, "orders") > at);
     let again = divide(&all, &several.division(), &["make"]);
     assert!(again.status.success() && !text(&again).contains("share 3"), "{}", text(&again));
 
@@ -349,6 +350,12 @@ fn a_database_is_added_and_another_one_retired_under_load_as_the_manual_says() {
     // What was closed can be opened, since nobody else can have it.
     let opened = divide(&all, &several.division(), &["open", "1"]);
     assert!(text(&opened).contains("share 1 is open"), "{}", text(&opened));
+    let all_four =
+        urls([several.database(0).url(), several.database(1).url(), third.url(), fourth.url()]);
+    let made = divide(&all_four, &several.division(), &["make"]);
+    assert!(made.status.success(), "{}", text(&made));
+    // It missed what happened to the tags meanwhile.
+    assert!(several.max_id_in(0, "orders") >= several.max_id_in(1, "orders"));
     let shown = divide(&all, &several.division(), &["show"]);
     assert!(text(&shown).contains("share 1 of 64, 35 more to give away"), "{}", text(&shown));
     is_refused(&divide(&all, &several.division(), &["close", "2"]), "no database that answers");
@@ -412,6 +419,68 @@ fn operators_at_once_with_other_lists_and_kills_at_any_moment_give_no_share_twic
         assert!(known.iter().all(|database| range_of(database).is_some()));
         share_nothing(&known);
     }
+}
+
+#[test]
+fn shares_are_not_given_to_a_division_that_the_giver_has_left_meanwhile() {
+    for kind in Kind::ALL {
+        let server = Database::start(kind);
+        let several = Several::of(vec![server.fresh(), server.fresh()]);
+        several.create_tables();
+        let newcomer = server.fresh();
+        create_tables(&newcomer);
+        let giver = several.database(0);
+        let mut session = giver.session();
+        session.execute("BEGIN");
+        session.execute("UPDATE leafd_division SET closed = 0, block = block + 1");
+        let list = urls([giver.url(), several.database(1).url(), newcomer.url()]);
+        let division = several.division();
+        std::thread::scope(|scope| {
+            let make = scope.spawn(|| divide(&list, &division, &["make"]));
+            let joined = || !newcomer.query("SELECT member FROM leafd_division").is_empty();
+            leafd_tests::stores::wait_until("it has joined", joined);
+            // As if somebody had made the tables anew, and a division of this database alone.
+            session.execute(
+                "UPDATE leafd_division SET block = block - 1, share_end = 64, \
+                 division = '00000000000000000000000000000002', \
+                 member = '00000000000000000000000000000003'",
+            );
+            session.execute("COMMIT");
+            let made = make.join().unwrap();
+            assert!(!made.status.success(), "{}", text(&made));
+        });
+        assert_eq!(range_of(giver), Some((0, 64)), "it has given nothing away");
+        assert_eq!(range_of(&newcomer), None);
+    }
+}
+
+#[test]
+fn a_deleted_tag_begins_above_its_end_in_a_database_that_was_added_later_too() {
+    let server = Database::start(Kind::MariaDb);
+    let several = Several::of(vec![server.fresh(), server.fresh()]);
+    several.create_tables();
+    let start = |list: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let home = with(Home::new(folder.path()), &settings_of(list, &several.division()));
+        (home.start(), folder)
+    };
+    let (daemon, _folder) = start(&several.urls(Database::port));
+    let mut client = daemon.client();
+    client.tag_create("orders", 100, 3_000_000_000, "").unwrap();
+    client.next("orders").unwrap();
+    client.tag_delete("orders").unwrap();
+    daemon.stop();
+    let third = server.fresh();
+    create_tables(&third);
+    let all = urls([several.database(0).url(), several.database(1).url(), third.url()]);
+    assert!(divide(&all, &several.division(), &["make"]).status.success());
+    // A host that has never seen the tag makes it again.
+    let (daemon, _folder) = start(&all);
+    daemon.client().tag_create("orders", 100, 1, "").unwrap();
+    for database in several.databases().iter().chain([&third]) {
+        assert!(max_id(database, "orders") > 3_000_000_000);
+    }
+    daemon.stop();
 }
 
 #[test]

@@ -40,6 +40,9 @@ pub enum DivisionRequest {
 /// Connections to each database.
 const CONNECTIONS: usize = 2;
 
+/// How often what looks wrong is read again.
+const READINGS: u32 = 3;
+
 /// `leafd division`.
 ///
 /// # Errors
@@ -108,6 +111,22 @@ async fn views(stores: &[Arc<dyn MemberStore>]) -> Result<Vec<MemberView>, Failu
     Ok(views)
 }
 
+/// Judges what the databases say. They are read one after the other, while another `leafd division` may
+/// run: what looks wrong is read again.
+async fn planned(
+    stores: &[Arc<dyn MemberStore>],
+    configured: Option<DatabaseIdentity>,
+) -> Result<DivisionPlan, Failure> {
+    let mut left = READINGS;
+    loop {
+        match plan(&views(stores).await?, configured) {
+            Ok(plan) => return Ok(plan),
+            Err(why) if left == 0 => return Err(Failure::config(why)),
+            Err(_) => left -= 1,
+        }
+    }
+}
+
 async fn make(
     stores: &[Arc<dyn MemberStore>],
     place: &SeveralPlace,
@@ -119,8 +138,8 @@ async fn make(
         DatabaseIdentity::random(environment)
             .map_err(|error| Failure::system("no random bytes", &error))
     };
-    let mut seen = views(stores).await?;
-    if plan(&seen, place.division()).map_err(Failure::config)? == DivisionPlan::New {
+    let mut plan = planned(stores, place.division()).await?;
+    if plan == DivisionPlan::New {
         let division = Division::new(shares, block).ok_or_else(|| {
             Failure::config(format!(
                 "--shares {shares} --block {block}: a division has {} to {} shares, and blocks of {} \
@@ -138,11 +157,9 @@ async fn make(
         let membership = Membership { name, member, range: None, division, is_closed: false };
         found(&**founder, membership).await.map_err(|error| failed(&error))?;
         print(&format!("{}: share 1 of {shares}\n", founder.describe()))?;
-        seen = views(stores).await?;
+        plan = planned(stores, place.division()).await?;
     }
-    let DivisionPlan::Add { name, division, newcomers } =
-        plan(&seen, place.division()).map_err(Failure::config)?
-    else {
+    let DivisionPlan::Add { name, division, newcomers } = plan else {
         return Err(Failure::not_now("another leafd division runs; run this again"));
     };
     let mut members: Vec<&dyn MemberStore> = stores
@@ -163,7 +180,7 @@ async fn make(
         members.push(&**store);
     }
     // Two URLs of one database show now at the latest.
-    plan(&views(stores).await?, Some(name)).map_err(Failure::config)?;
+    planned(stores, Some(name)).await?;
     let completed = complete_rows(&members, division).await.map_err(|error| failed(&error))?;
     if completed.made > 0 {
         print(&format!("{} rows of tags made where they were missing\n", completed.made))?;
@@ -180,15 +197,10 @@ async fn make(
 
 async fn show(stores: &[Arc<dyn MemberStore>], place: &SeveralPlace) -> Result<(), Failure> {
     let mut failure = None;
-    let mut seen = Vec::new();
     for (index, store) in stores.iter().enumerate() {
         let (number, described) = (index + 1, store.describe());
         let line = match view(&**store).await {
-            Ok(view) => {
-                let line = shown(view.membership.as_ref(), place.division());
-                seen.push(view);
-                line
-            }
+            Ok(view) => shown(view.membership.as_ref(), place.division()),
             Err(error) => {
                 failure.get_or_insert_with(|| failed(&error));
                 format!("fails: {error}")
@@ -196,9 +208,11 @@ async fn show(stores: &[Arc<dyn MemberStore>], place: &SeveralPlace) -> Result<(
         };
         print(&format!("{number}. {described}: {line}\n"))?;
     }
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     // What does not belong together, or has been given twice.
-    plan(&seen, place.division()).map_err(Failure::config)?;
-    failure.map_or(Ok(()), Err)
+    planned(stores, place.division()).await.map(drop)
 }
 
 fn shown(membership: Option<&Membership>, configured: Option<DatabaseIdentity>) -> String {
@@ -206,7 +220,7 @@ fn shown(membership: Option<&Membership>, configured: Option<DatabaseIdentity>) 
         return "no share yet; run `leafd division make`".to_owned();
     };
     let (Some(share), Some(range)) = (it.share(), it.range) else {
-        return "no share yet, `leafd division make` was interrupted; run it again".to_owned();
+        return "no share yet; run `leafd division make`, which goes on".to_owned();
     };
     let left = range.end - range.first - 1;
     let closed = if it.is_closed { ", closed" } else { "" };
@@ -229,27 +243,30 @@ async fn set_closed(
     let name = place.division().ok_or_else(|| {
         Failure::config("store.division is missing, so it is not clear whose share this is")
     })?;
-    let mut found = None;
+    let mut found = false;
     for store in stores {
         // One that does not answer cannot be closed, and need not be.
         let Ok(MemberView { membership: Some(it), .. }) = view(&**store).await else { continue };
         let number = it.share().map(|share| share.number() + 1);
-        if it.name == name && number == Some(share) {
-            found = Some((store, it));
+        if it.name != name || number != Some(share) {
+            continue;
         }
+        found = true;
+        store.set_closed(it.member, closed).await.map_err(|error| failed(&error))?;
+        print(&match closed {
+            true => format!(
+                "share {share} is closed; remove {} from store.urls on every host, and restart leafd \
+                 there\n",
+                store.describe()
+            ),
+            false => format!("share {share} is open; run `leafd division make`\n"),
+        })?;
     }
-    let Some((store, membership)) = found else {
-        return Err(Failure::config(format!(
-            "no database that answers has share {share} of this division (`leafd division show`). If \
-             it is gone, there is nothing to close: remove its URL from store.urls on every host"
-        )));
-    };
-    store.set_closed(membership.member, closed).await.map_err(|error| failed(&error))?;
-    print(&match closed {
-        true => format!(
-            "share {share} is closed; remove {} from store.urls on every host, and restart leafd there\n",
-            store.describe()
-        ),
-        false => format!("share {share} is open\n"),
-    })
+    if found {
+        return Ok(());
+    }
+    Err(Failure::config(format!(
+        "no database that answers has share {share} of this division (`leafd division show`). If it is \
+         gone, there is nothing to close: remove its URL from store.urls on every host"
+    )))
 }

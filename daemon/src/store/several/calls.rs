@@ -19,6 +19,17 @@ fn merged(rows: impl IntoIterator<Item = Row>) -> Option<Row> {
     })
 }
 
+/// A database failed without which tags cannot be changed.
+fn needs_all(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Down(why) => StoreError::Busy(format!(
+            "making, deleting and changing tags needs all databases of the store: {why}. If one is gone \
+             for good, remove it from store.urls on every host, and restart leafd there"
+        )),
+        error => error,
+    }
+}
+
 /// The rows of several databases, in byte order of their tags.
 fn merged_rows(pages: impl IntoIterator<Item = Vec<Row>>) -> Vec<Row> {
     let mut by_tag: BTreeMap<String, Vec<Row>> = BTreeMap::new();
@@ -165,14 +176,7 @@ impl Several {
             rows.push(match outcome {
                 Ok(row) => Some(row),
                 Err(StoreError::NoSuchTag) => None,
-                Err(StoreError::Down(why)) => {
-                    return Err(StoreError::Busy(format!(
-                        "making, deleting and changing tags needs all databases of the store: {why}. \
-                         If one is gone for good, remove it from store.urls on every host, and restart \
-                         leafd there"
-                    )));
-                }
-                Err(error) => return Err(error),
+                Err(error) => return Err(needs_all(error)),
             });
         }
         Ok(rows)
@@ -187,8 +191,13 @@ impl Several {
         // An earlier call may have made some of the rows; the others begin where those are. The tag exists
         // then, and does not begin where this call wants it to.
         let exists = rows.iter().any(Option::is_some);
+        let wanted = new.first;
         let there = merged(rows.iter().flatten().cloned());
-        let from = there.as_ref().map_or(0, |row| row.max_id.natural());
+        let mut from = there.as_ref().map_or(0, |row| row.max_id.natural());
+        // Where a deleted tag ended in one database, no other one may begin below.
+        for (_, tombstone) in self.each(true, false, |store| store.tombstone(tag)).await {
+            from = from.max(tombstone.map_err(needs_all)?.unwrap_or(0));
+        }
         let step = there.as_ref().map_or(0, |row| row.step.natural());
         let new = NewTag {
             first: new.first.max(from),
@@ -210,10 +219,15 @@ impl Several {
                 Err(error) => {
                     self.note(index, Some(&error), false);
                     return Err(match error {
-                        StoreError::Down(why) => StoreError::Busy(format!(
-                            "the tag is not in all databases of the store; make it again, which \
-                             completes it and then says that it exists: {why}"
+                        StoreError::Down(why) | StoreError::Busy(why) => StoreError::Busy(format!(
+                            "the tag may be in some databases of the store, and is not in all; make it \
+                             again, which completes it and then says that it exists: {why}"
                         )),
+                        StoreError::BadRow(why) if new.first > wanted && !exists => {
+                            StoreError::BadRow(format!(
+                                "{why}; a tag of this name was deleted there"
+                            ))
+                        }
                         error => error,
                     });
                 }
@@ -266,8 +280,20 @@ impl Several {
                 }
             }
         }
+        let deleted = deleted.ok_or(StoreError::NoSuchTag)?;
+        // A new tag of this name begins above it in every database, even if the others are gone by then.
+        for (index, store) in self.stores() {
+            let buried = store.bury(tag, deleted.tombstone).await;
+            self.note(index, buried.as_ref().err(), false);
+            buried.map_err(|error| match error {
+                StoreError::Down(why) | StoreError::Busy(why) => StoreError::Busy(format!(
+                    "the tag is deleted, but not all databases of the store know where it ended: {why}"
+                )),
+                error => error,
+            })?;
+        }
         lock(&self.marks).remove(tag);
-        deleted.ok_or(StoreError::NoSuchTag)
+        Ok(deleted)
     }
 
     pub(super) async fn set_step_everywhere(

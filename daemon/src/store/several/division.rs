@@ -127,23 +127,25 @@ pub(crate) async fn add(
     membership: Membership,
 ) -> Result<Share, StoreError> {
     let Membership { name, division, .. } = membership;
-    let begun = newcomer.membership().await?;
-    let begun = begun.filter(|it| it.name == name && it.division == division && it.range.is_none());
-    let member = match begun {
-        Some(begun) => begun.member,
-        None => {
-            newcomer.join(membership).await?;
-            membership.member
+    let member = match newcomer.join(membership).await {
+        Ok(()) => membership.member,
+        // An earlier attempt goes on, or another operator's.
+        Err(StoreError::Exists) => {
+            let begun = newcomer.membership().await?;
+            let begun = begun.filter(|it| it.name == name && it.range.is_none());
+            begun.ok_or(StoreError::Exists)?.member
         }
+        Err(error) => return Err(error),
     };
     let mut givers = Vec::with_capacity(members.len());
     for store in members {
-        let range = store.membership().await?.and_then(|it| it.range);
+        let giver = store.membership().await?.filter(|giver| giver.name == name);
+        let range = giver.and_then(|giver| giver.range);
         givers.extend(range.map(|range| (range.end - range.first, *store)));
     }
     givers.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     for (_, giver) in givers {
-        let Some(range) = giver.grant(member).await? else { continue };
+        let Some(range) = giver.grant(name, member).await? else { continue };
         newcomer.set_share(member, range).await?;
         return Share::new(division, range.first)
             .ok_or_else(|| StoreError::BadRow("the division has no such share".to_owned()));
@@ -162,8 +164,8 @@ pub(crate) struct Completed {
     pub(crate) without_room: Vec<String>,
 }
 
-/// Makes the rows that a database lacks and others have. They begin a round above the furthest row, since
-/// a row that is missing may have been lost.
+/// Makes the rows that a database lacks and others have, and moves those forward that are behind. New ones
+/// begin a round above the furthest row, since a row that is missing may have been lost.
 ///
 /// # Errors
 /// When a database fails; the same call goes on from there.
@@ -201,10 +203,13 @@ async fn complete_row(
 ) -> Result<u64, StoreError> {
     let Ok(tag) = BizTag::new(&row.tag) else { return Ok(0) };
     let tag = &tag;
-    let (mut furthest, mut lacking) = (0, Vec::new());
+    let (mut furthest, mut lacking, mut there) = (0, Vec::new(), Vec::new());
     for store in stores {
         match store.show(tag).await {
-            Ok(row) => furthest = row.max_id.natural().max(furthest),
+            Ok(row) => {
+                furthest = row.max_id.natural().max(furthest);
+                there.push((row.max_id.natural(), *store));
+            }
             Err(StoreError::NoSuchTag) => lacking.push(*store),
             Err(error) => return Err(error),
         }
@@ -212,6 +217,10 @@ async fn complete_row(
     let first = furthest.saturating_add(division.round()).max(1);
     let step = row.step.natural().max(1);
     let new = NewTag::new(first, step, &row.description);
+    // One that was closed while the tag was made anew elsewhere must not begin below it.
+    for (_, store) in there.into_iter().filter(|(here, _)| *here < furthest) {
+        store.raise(tag, furthest).await?;
+    }
     let mut made = 0;
     for store in lacking {
         match store.create(tag, new).await {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::share::{Membership, Share, ShareRange};
+use crate::ids::BizTag;
 use crate::state::database::DatabaseIdentity;
 use crate::store::{BoxFuture, Store, StoreError};
 
@@ -11,12 +12,17 @@ pub(crate) trait MemberStore: Store {
     /// Its place in a division; none if it has none yet.
     fn membership(&self) -> BoxFuture<'_, Result<Option<Membership>, StoreError>>;
 
-    /// Makes it a member that has no share yet, in place of an earlier attempt. `Exists` if it has one.
+    /// Makes it a member that has no share yet, in place of an attempt for another division. `Exists` if it
+    /// has one, or has joined this division.
     fn join(&self, membership: Membership) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Gives a part of its own shares to another member, in one transaction, which also notes to whom. The
-    /// same member gets the same part again. `None` if nothing is left.
-    fn grant(&self, to: DatabaseIdentity) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>>;
+    /// same member gets the same part again. `None` if nothing is left, `Down` if it is not of this division.
+    fn grant(
+        &self,
+        of_division: DatabaseIdentity,
+        to: DatabaseIdentity,
+    ) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>>;
 
     /// Gives it shares. `Exists` if it has some, or if another `leafd division` has made it join anew.
     fn set_share(
@@ -31,6 +37,12 @@ pub(crate) trait MemberStore: Store {
         member: DatabaseIdentity,
         closed: bool,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Where a deleted tag of this name ended.
+    fn tombstone<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Option<u64>, StoreError>>;
+
+    /// Writes that a deleted tag of this name, which has no row here, ended there or further.
+    fn bury<'a>(&'a self, tag: &'a BizTag, at: u64) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
 /// What a database of the list has to be.

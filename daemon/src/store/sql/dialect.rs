@@ -62,7 +62,7 @@ pub(super) struct ShareStatements {
     /// Values: the division's name, the member's name, the number of shares, the block. The row of a
     /// database that has no share yet.
     pub(super) join: &'static str,
-    /// The same values, where such a row is there already.
+    /// The same values and the division's name once more, where such a row of another division is there.
     pub(super) join_anew: &'static str,
     /// Values: the share, the end of the range, the member's name. Only while it has none.
     pub(super) set_share: &'static str,
@@ -70,7 +70,8 @@ pub(super) struct ShareStatements {
     pub(super) set_closed: &'static str,
     /// Values: the member's name. What was given to it: its name, the share, the end of the range.
     pub(super) grant_of: &'static str,
-    /// Values: the new end of the range of shares, the end that was read.
+    /// Values: the new end of the range of shares; and what was read: the end, the division's name, the
+    /// member's name.
     pub(super) take: &'static str,
     /// Values: the member's name, the share, the end of the range.
     pub(super) grant: &'static str,

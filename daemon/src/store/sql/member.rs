@@ -5,6 +5,7 @@ use super::Sql;
 use super::connections::Lent;
 use super::dialect::{Dialect, ShareStatements, Value};
 use super::failure::{is_duplicate, lack};
+use crate::ids::BizTag;
 use crate::state::database::DatabaseIdentity;
 use crate::store::several::{MemberStore, Membership, Share, ShareRange};
 use crate::store::{BoxFuture, Number, Row, StoreError};
@@ -88,9 +89,13 @@ impl<D: Dialect> Sql<D> {
     async fn grant_on(
         &self,
         lent: &mut Lent<D>,
+        of_division: DatabaseIdentity,
         to: DatabaseIdentity,
     ) -> Result<Option<ShareRange>, StoreError> {
         let of = self.of_shares()?;
+        let rows = self.read_shares(lent, of.division).await?;
+        let giver = self.membership_of(&rows)?.filter(|giver| giver.name == of_division);
+        let giver = giver.ok_or_else(|| self.refused("it belongs to another division by now"))?;
         let to = to.to_string();
         let known = D::read(lent, of.grant_of, &[Value::Text(&to)]).await;
         let known = known.map_err(|error| self.shares_failed(&error))?;
@@ -101,10 +106,12 @@ impl<D: Dialect> Sql<D> {
                 range.ok_or_else(|| self.refused("a row of leafd_share_grant makes no sense"))?;
             return Ok(Some(ShareRange { first, end }));
         }
-        let rows = self.read_shares(lent, of.division).await?;
-        let range = self.membership_of(&rows)?.and_then(|membership| membership.range);
-        let Some((kept, given)) = range.and_then(ShareRange::split) else { return Ok(None) };
-        let values = [number(kept.end), number(given.end)];
+        let Some((kept, given)) = giver.range.and_then(ShareRange::split) else {
+            return Ok(None);
+        };
+        let (name, member) = (giver.name.to_string(), giver.member.to_string());
+        let values =
+            [number(kept.end), number(given.end), Value::Text(&name), Value::Text(&member)];
         let taken = D::change(lent, of.take, &values).await;
         if taken.map_err(|error| self.shares_failed(&error))? != 1 {
             return Err(StoreError::Exists);
@@ -155,18 +162,25 @@ impl<D: Dialect> MemberStore for Sql<D> {
             ];
             let of = self.of_shares()?;
             match self.changes(of.join, &values).await {
-                Err(StoreError::Exists) => self.changes_one(of.join_anew, &values).await,
+                Err(StoreError::Exists) => {
+                    let [a, b, c, d] = values;
+                    self.changes_one(of.join_anew, &[a, b, c, d, Value::Text(&name)]).await
+                }
                 outcome => outcome.map(drop),
             }
         })
     }
 
-    fn grant(&self, to: DatabaseIdentity) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>> {
+    fn grant(
+        &self,
+        of_division: DatabaseIdentity,
+        to: DatabaseIdentity,
+    ) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>> {
         Box::pin(async move {
             let mut lent = self.lend().await?;
             self.within(async {
                 self.begin(&mut lent).await?;
-                let granted = self.grant_on(&mut lent, to).await;
+                let granted = self.grant_on(&mut lent, of_division, to).await;
                 self.end(lent, granted).await
             })
             .await
@@ -193,7 +207,16 @@ impl<D: Dialect> MemberStore for Sql<D> {
         Box::pin(async move {
             let member = member.to_string();
             let values = [Value::Number(i64::from(closed)), Value::Text(&member)];
+            // MySQL counts only rows that change.
             self.changes(self.of_shares()?.set_closed, &values).await.map(drop)
         })
+    }
+
+    fn tombstone<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<Option<u64>, StoreError>> {
+        Box::pin(self.tombstone_of(tag))
+    }
+
+    fn bury<'a>(&'a self, tag: &'a BizTag, at: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(self.bury_tag(tag, at))
     }
 }

@@ -155,6 +155,52 @@ impl<D: Dialect> Sql<D> {
                 .not_set_up(format_args!("the table {} is missing", self.statements.tombstones)));
         }
         let tombstone = plan_deletion(&row, known.at(), floor)?;
+        self.write_tombstone(lent, tag, &known, tombstone).await?;
+        let read = Value::Number(row.max_id.get().unwrap_or_default());
+        let deleted = D::change(lent, self.statements.delete, &[Value::Text(&row.tag), read]).await;
+        if deleted.map_err(|error| self.failed_or_not_set_up(&error))? == 1 {
+            return Ok(DeletedTag { row, tombstone });
+        }
+        Err(self.changed_while_locked(&row))
+    }
+
+    /// The tombstone of a tag that may have no row.
+    pub(super) async fn tombstone_of(&self, tag: &BizTag) -> Result<Option<u64>, StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.tombstone_on(&mut lent, tag).await.map(|known| known.at());
+            self.end(lent, outcome).await
+        })
+        .await
+    }
+
+    /// Writes a tombstone for a tag without a row, or raises the one that is there.
+    pub(super) async fn bury_tag(&self, tag: &BizTag, at: u64) -> Result<(), StoreError> {
+        let mut lent = self.lend().await?;
+        self.within(async {
+            self.begin(&mut lent).await?;
+            let outcome = self.bury_on(&mut lent, tag, at).await;
+            self.end(lent, outcome).await
+        })
+        .await
+    }
+
+    async fn bury_on(&self, lent: &mut Lent<D>, tag: &BizTag, at: u64) -> Result<(), StoreError> {
+        let known = self.tombstone_on(lent, tag).await?;
+        if known.at().is_some_and(|known| known >= at) {
+            return Ok(());
+        }
+        self.write_tombstone(lent, tag, &known, at).await
+    }
+
+    async fn write_tombstone(
+        &self,
+        lent: &mut Lent<D>,
+        tag: &BizTag,
+        known: &Tombstone,
+        tombstone: u64,
+    ) -> Result<(), StoreError> {
         let at = Value::Number(tombstone.cast_signed());
         let name = Value::Text(tag.as_str());
         let written = match known {
@@ -162,22 +208,14 @@ impl<D: Dialect> Sql<D> {
             _ => D::change(lent, self.statements.insert_tombstone, &[name, at]).await,
         };
         match written {
-            Ok(1) => {}
-            Ok(_) => return Err(self.not_set_up("the tombstone was not written")),
-            Err(error) if is_duplicate(&error) => {
-                return Err(self.not_set_up(format_args!(
-                    "{} has another tag that its collation treats as equal",
-                    self.statements.tombstones
-                )));
-            }
-            Err(error) => return Err(self.failed_or_not_set_up(&error)),
+            Ok(1) => Ok(()),
+            Ok(_) => Err(self.not_set_up("the tombstone was not written")),
+            Err(error) if is_duplicate(&error) => Err(self.not_set_up(format_args!(
+                "{} has another tag that its collation treats as equal",
+                self.statements.tombstones
+            ))),
+            Err(error) => Err(self.failed_or_not_set_up(&error)),
         }
-        let read = Value::Number(row.max_id.get().unwrap_or_default());
-        let deleted = D::change(lent, self.statements.delete, &[Value::Text(&row.tag), read]).await;
-        if deleted.map_err(|error| self.failed_or_not_set_up(&error))? == 1 {
-            return Ok(DeletedTag { row, tombstone });
-        }
-        Err(self.changed_while_locked(&row))
     }
 
     /// The tombstone of a tag. The caller holds the lock of the tag's row, so nobody else writes a

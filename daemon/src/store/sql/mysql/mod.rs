@@ -216,13 +216,14 @@ impl Dialect for MySql {
                (only_row, division, member, shares, block, share, share_end, closed) \
                VALUES (1, ?, ?, ?, ?, -1, -1, 0)",
         join_anew: "UPDATE leafd_division SET division = ?, member = ?, shares = ?, block = ?, \
-                    closed = 0 WHERE only_row = 1 AND share = -1",
+                    closed = 0 WHERE only_row = 1 AND share = -1 AND division <> ?",
         set_share: "UPDATE leafd_division SET share = ?, share_end = ? \
                     WHERE only_row = 1 AND share = -1 AND member = ?",
         set_closed: "UPDATE leafd_division SET closed = ? WHERE only_row = 1 AND member = ?",
         grant_of: "SELECT CAST(member AS CHAR), CAST(share AS CHAR), CAST(share_end AS CHAR), NULL \
                    FROM leafd_share_grant WHERE member = ?",
-        take: "UPDATE leafd_division SET share_end = ? WHERE only_row = 1 AND share_end = ?",
+        take: "UPDATE leafd_division SET share_end = ? \
+               WHERE only_row = 1 AND share_end = ? AND division = ? AND member = ?",
         grant: "INSERT INTO leafd_share_grant (member, share, share_end) VALUES (?, ?, ?)",
     });
 

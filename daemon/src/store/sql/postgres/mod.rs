@@ -224,13 +224,14 @@ impl Dialect for Postgres {
                (only_row, division, member, shares, block, share, share_end, closed) \
                VALUES (1, $1, $2, $3, $4, -1, -1, 0)",
         join_anew: "UPDATE leafd_division SET division = $1, member = $2, shares = $3, block = $4, \
-                    closed = 0 WHERE only_row = 1 AND share = -1",
+                    closed = 0 WHERE only_row = 1 AND share = -1 AND division <> $5",
         set_share: "UPDATE leafd_division SET share = $1, share_end = $2 \
                     WHERE only_row = 1 AND share = -1 AND member = $3",
         set_closed: "UPDATE leafd_division SET closed = $1 WHERE only_row = 1 AND member = $2",
         grant_of: "SELECT member::text, share::text, share_end::text, NULL::text \
                    FROM leafd_share_grant WHERE member = $1",
-        take: "UPDATE leafd_division SET share_end = $1 WHERE only_row = 1 AND share_end = $2",
+        take: "UPDATE leafd_division SET share_end = $1 \
+               WHERE only_row = 1 AND share_end = $2 AND division = $3 AND member = $4",
         grant: "INSERT INTO leafd_share_grant (member, share, share_end) VALUES ($1, $2, $3)",
     });
 
