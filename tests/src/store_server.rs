@@ -35,15 +35,7 @@ impl StoreServerKind {
 #[macro_export]
 macro_rules! on_every_store_server {
     ($($name:ident,)*) => {
-        mod mariadb {
-            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::MARIADB); })*
-        }
-        mod postgres {
-            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::POSTGRES); })*
-        }
-        mod redis {
-            $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::Redis); })*
-        }
+        $crate::on_every_store_with_identity! { $($name,)* }
         mod several {
             $(#[test] fn $name() { super::$name($crate::store_server::StoreServerKind::Several); })*
         }

@@ -115,7 +115,9 @@ impl Config {
             let text = "is set, but only store.kind sqlite uses it".to_owned();
             problems.push(Problem::new("store.path", text).with(&["store.kind"]));
         }
-        let in_url = location.addresses().iter().any(StoreAddress::has_password);
+        // Of several databases, those whose URL has none use the one that is set apart.
+        let addresses = location.addresses();
+        let in_url = !addresses.is_empty() && addresses.iter().all(StoreAddress::has_password);
         let places = [in_url, store.password.is_some(), store.password_file.is_some()];
         if places.iter().filter(|set| **set).count() > 1 {
             let text = "the password is set more than once, in store.url, store.urls, store.password or \

@@ -91,6 +91,8 @@ mod tests {
         let right = "\"mysql://l@a/x\", \"postgres://l@b/x\"";
         let name = "0123456789abcdef0123456789abcdef";
         assert_eq!(problems(&urls(right)), [""; 0]);
+        let some = urls("\"mysql://l:hunter2@a/x\", \"postgres://l@b/x\"");
+        assert_eq!(problems(&format!("{some}\npassword = \"hunter2\"")), [""; 0]);
         assert_eq!(problems(&format!("{}\ndivision = \"{name}\"", urls(right))), [""; 0]);
         for (toml, told) in [
             (store(""), "store.urls: is missing"),
@@ -99,6 +101,10 @@ mod tests {
             (urls("\"mysql://l@a/x\", \"mysql://l:hunter2@b\""), "number 2: it names no database"),
             (urls("\"mysql://l@a/x\", \"mysql://m:hunter2@a:3306/x\""), "1 and 2 are the same"),
             (format!("{}\nurl = \"mysql://l:hunter2@c/x\"", urls(right)), "add it to store.urls"),
+            (
+                format!("{}\npassword = \"hunter2\"", urls("\"mysql://l:hunter2@a/x\"")),
+                "more than once",
+            ),
             (format!("{}\ndivision = \"x\"", urls(right)), "store.division: \"x\" is not 32"),
             (format!("{}\npath = \"/x\"", urls(right)), "store.path"),
             ("[store]\nurls = [\"mysql://l:hunter2@c/x\"]".to_owned(), "only store.kind several"),

@@ -23,7 +23,7 @@ impl Config {
         match self.store_location()? {
             StoreLocation::Shared(address) if self.store.kind == StoreKind::MySql => Ok(address),
             _ => Err(problem(format!(
-                "is missing: Baidu's table is in MySQL or MariaDB, and the store is not; write the URL \
+                "is missing: Baidu's table is in MySQL or MariaDB, and the store is not one such database; write the URL \
                  like {}",
                 ServerKind::MySql.example()
             ))),

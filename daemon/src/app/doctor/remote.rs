@@ -99,6 +99,8 @@ async fn databases(config: &Config, environment: &Environment, limit: Duration) 
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(format!("no answer within {limit:?} (--timeout)")),
         };
+        // A server logs a connection that ends without a goodbye. One that hangs gets none.
+        let _ = tokio::time::timeout(limit, store.close()).await;
         (store.describe(), seen)
     });
     futures_util::future::join_all(looks).await

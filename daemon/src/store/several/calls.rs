@@ -2,10 +2,15 @@
 //! deleting and changing a tag needs all of them, so that no database lacks what the others have.
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
-use super::{Several, common, lock};
+use super::asking::common;
+use super::{Several, lock};
 use crate::ids::{BizTag, MAX_END};
 use crate::store::{CreatedTag, DeletedTag, NewTag, Row, StoreError};
+
+/// Minimum interval between log lines about tags that some databases lack.
+const TELL_AGAIN: Duration = Duration::from_secs(600);
 
 /// One outcome for each database that was asked, with its place in the list.
 type Outcomes<T> = Vec<(usize, Result<T, StoreError>)>;
@@ -40,18 +45,6 @@ fn merged_rows(pages: impl IntoIterator<Item = Vec<Row>>) -> Vec<Row> {
 }
 
 impl Several {
-    /// Succeeds if one database did.
-    pub(super) fn any_of<T: Default>(&self, outcomes: Outcomes<T>) -> Result<T, StoreError> {
-        let mut failures = Vec::new();
-        for (_, outcome) in outcomes {
-            match outcome {
-                Ok(value) => return Ok(value),
-                Err(error) => failures.push(error),
-            }
-        }
-        Err(common(failures))
-    }
-
     /// The values of those that answered, and the failures of the others; an error if nobody answered.
     fn answers<T>(&self, outcomes: Outcomes<T>) -> Result<Vec<(usize, T)>, StoreError> {
         let (mut answers, mut failures) = (Vec::new(), Vec::new());
@@ -69,8 +62,7 @@ impl Several {
         after: &str,
         limit: usize,
     ) -> Result<Vec<Row>, StoreError> {
-        let pages =
-            self.answers(self.each(false, false, |store| store.page(after, limit)).await)?;
+        let pages = self.answers(self.each(false, |store| store.page(after, limit)).await)?;
         // What a database has beyond its page comes after the whole page, so the first rows of all pages
         // are the first of all databases.
         let mut rows = merged_rows(pages.into_iter().map(|(_, page)| page));
@@ -84,7 +76,7 @@ impl Several {
             let marks = lock(&self.marks);
             tags.iter().filter_map(|tag| Some((tag.clone(), marks.get(tag)?.clone()))).collect()
         };
-        let pages = self.answers(self.each(false, false, |store| store.find(tags)).await)?;
+        let pages = self.answers(self.each(false, |store| store.find(tags)).await)?;
         for (index, rows) in &pages {
             for row in rows {
                 let Ok(tag) = BizTag::new(&row.tag) else { continue };
@@ -121,7 +113,7 @@ impl Several {
         }
     }
 
-    /// Says once which tags some of the databases lack that others have.
+    /// Says now and then that some of the databases lack a tag that others have.
     fn tell_missing(&self, pages: &[(usize, Vec<Row>)]) {
         let all: BTreeMap<&str, usize> =
             pages.iter().flat_map(|(_, rows)| rows).fold(BTreeMap::new(), |mut all, row| {
@@ -130,9 +122,9 @@ impl Several {
             });
         let missing = all.iter().find(|(_, times)| **times < pages.len()).map(|(tag, _)| *tag);
         let Some(missing) = missing else { return };
-        let mut told = lock(&self.told_missing);
-        if told.as_deref() != Some(missing) {
-            *told = Some(missing.to_owned());
+        let (mut told, now) = (lock(&self.told_missing), self.now());
+        if told.is_none_or(|told| now.saturating_sub(told) >= TELL_AGAIN) {
+            *told = Some(now);
             tracing::warn!(
                 tag = missing,
                 "some of the store's databases have no row of this tag, so they cannot take over for \
@@ -142,7 +134,7 @@ impl Several {
     }
 
     pub(super) async fn merged_row(&self, tag: &BizTag) -> Result<Row, StoreError> {
-        let outcomes = self.each(false, false, |store| store.show(tag)).await;
+        let outcomes = self.each(false, |store| store.show(tag)).await;
         let asked = outcomes.len();
         let mut failures = Vec::new();
         let mut rows = Vec::new();
@@ -172,7 +164,7 @@ impl Several {
     /// The row of a tag in every database, none where it is missing.
     async fn rows_everywhere(&self, tag: &BizTag) -> Result<Vec<Option<Row>>, StoreError> {
         let mut rows = Vec::with_capacity(self.stores.len());
-        for (_, outcome) in self.each(true, false, |store| store.show(tag)).await {
+        for (_, outcome) in self.each(true, |store| store.show(tag)).await {
             rows.push(match outcome {
                 Ok(row) => Some(row),
                 Err(StoreError::NoSuchTag) => None,
@@ -195,7 +187,7 @@ impl Several {
         let there = merged(rows.iter().flatten().cloned());
         let mut from = there.as_ref().map_or(0, |row| row.max_id.natural());
         // Where a deleted tag ended in one database, no other one may begin below.
-        for (_, tombstone) in self.each(true, false, |store| store.tombstone(tag)).await {
+        for (_, tombstone) in self.each(true, |store| store.tombstone(tag)).await {
             from = from.max(tombstone.map_err(needs_all)?.unwrap_or(0));
         }
         let step = there.as_ref().map_or(0, |row| row.step.natural());

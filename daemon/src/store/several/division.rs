@@ -58,8 +58,8 @@ pub(crate) fn plan(
             let of_which = if configured.is_some() { "store.division" } else { founder };
             return Err(format!(
                 "{described} belongs to the division {}, and not to {name}, the one of {of_which}. \
-                 Remove it from store.urls. If no ID was ever leased from it, make its tables anew, \
-                 and run this again",
+                 Remove it from store.urls. If no ID was ever leased from it, drop its four tables, \
+                 create them again, and repeat this command",
                 membership.name
             ));
         }
@@ -217,7 +217,7 @@ async fn complete_row(
     let first = furthest.saturating_add(division.round()).max(1);
     let step = row.step.natural().max(1);
     let new = NewTag::new(first, step, &row.description);
-    // One that was closed while the tag was made anew elsewhere must not begin below it.
+    // A database that was closed may have missed that the tag was deleted and created again.
     for (_, store) in there.into_iter().filter(|(here, _)| *here < furthest) {
         store.raise(tag, furthest).await?;
     }

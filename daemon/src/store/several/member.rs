@@ -24,7 +24,7 @@ pub(crate) trait MemberStore: Store {
         to: DatabaseIdentity,
     ) -> BoxFuture<'_, Result<Option<ShareRange>, StoreError>>;
 
-    /// Gives it shares. `Exists` if it has some, or if another `leafd division` has made it join anew.
+    /// Gives it shares. `Exists` if it has some, or if another `leafd division` has replaced `member`.
     fn set_share(
         &self,
         member: DatabaseIdentity,

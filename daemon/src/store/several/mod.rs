@@ -3,9 +3,10 @@
 //! meet a lease of another. Leases come from the first database of the list that works, above everything
 //! that this host has seen, so IDs go on rising when another database takes over.
 //!
-//! `members.rs` decides which database to try; `calls.rs` has the calls about tags; `division.rs` how
-//! databases get their shares.
+//! `members.rs` decides which database to try, and `asking.rs` asks; `calls.rs` has the calls about tags;
+//! `division.rs` how databases get their shares.
 
+mod asking;
 mod calls;
 pub(crate) mod division;
 mod member;
@@ -20,9 +21,6 @@ pub(crate) use member::{ListedShares, MemberPlace, MemberStore};
 pub(crate) use share::{BLOCK, Division, Membership, SHARES, Share, ShareRange};
 
 use self::members::Members;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::time::Instant;
-
 use super::{
     BoxFuture, CreatedTag, DatabaseCount, DatabaseGuard, DeletedTag, LeaseAsk, Leased, NewTag, Row,
     Store, StoreError,
@@ -45,8 +43,8 @@ pub(super) struct Several {
     members: Mutex<Members>,
     /// Where each tag's row stood in each database, at least. A row below that has lost leases.
     marks: Mutex<HashMap<BizTag, Vec<u64>>>,
-    /// The tags of which some databases have no row were told.
-    told_missing: Mutex<Option<String>>,
+    /// When a tag was told of which some databases have no row, since the boot.
+    told_missing: Mutex<Option<Duration>>,
 }
 
 /// What [`open`] needs besides the databases.
@@ -125,138 +123,6 @@ impl Several {
         self.members().looked(index);
     }
 
-    /// What the outcome of a call says about its database. Only a call that `proves` that leases would
-    /// work ends a failure.
-    fn note(&self, index: usize, error: Option<&StoreError>, proves: bool) {
-        let now = self.now();
-        if let Some(StoreError::Down(why)) = error {
-            if self.members().failed(index, now, why) {
-                tracing::warn!(
-                    database = index + 1,
-                    of = self.stores.len(),
-                    "one of the store's databases fails; leases come from the others: {why}"
-                );
-            }
-        } else if (proves || self.members().works(index)) && self.members().worked(index, now) {
-            tracing::info!(
-                database = index + 1,
-                of = self.stores.len(),
-                "one of the store's databases works again"
-            );
-        }
-    }
-
-    /// A call on one database. If it worked so far, its open connections may lead nowhere, because it was
-    /// restarted while nobody used it; the second call opens a new one.
-    async fn twice<'a, T>(
-        &'a self,
-        index: usize,
-        call: impl Fn() -> BoxFuture<'a, Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let worked = self.members().works(index);
-        match call().await {
-            Err(StoreError::Down(_)) if worked => call().await,
-            outcome => outcome,
-        }
-    }
-
-    /// Makes a call on one database after the other until one succeeds. If one does not answer for a
-    /// while, the next one is asked beside it, so that neither a database that hangs nor many distant
-    /// ones make the call fail.
-    async fn first<'a, T>(
-        &'a self,
-        call: impl Fn(usize, &'a dyn MemberStore) -> BoxFuture<'a, Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let began = self.environment.now();
-        // As every store promises.
-        let patience = self.timeout * 5 / 2;
-        let mut waiting = self.order().into_iter();
-        let count = u32::try_from(self.stores.len()).unwrap_or(u32::MAX).max(1);
-        let pause = self.timeout.min(patience / count);
-        let mut asked: Vec<(usize, Instant)> = Vec::new();
-        let mut calls = FuturesUnordered::new();
-        let mut failures = Vec::new();
-        let mut next_at = began;
-        loop {
-            if (calls.is_empty() || self.environment.now() >= next_at)
-                && let Some(index) = waiting.next()
-                && let Some(store) = self.stores.get(index)
-            {
-                asked.push((index, self.environment.now()));
-                let call = &call;
-                calls.push(
-                    async move { (index, self.twice(index, || call(index, &**store)).await) },
-                );
-                next_at = self.environment.now() + pause;
-                continue;
-            }
-            if calls.is_empty() {
-                return Err(common(failures));
-            }
-            let may_ask = waiting.len() > 0;
-            tokio::select! {
-                Some((index, outcome)) = calls.next() => {
-                    asked.retain(|(known, _)| *known != index);
-                    self.note(index, outcome.as_ref().err(), true);
-                    match outcome {
-                        Ok(value) => {
-                            self.note_silent(&asked, self.timeout);
-                            return Ok(value);
-                        }
-                        Err(error) => failures.push(error),
-                    }
-                }
-                () = tokio::time::sleep_until(next_at), if may_ask => {}
-                () = tokio::time::sleep_until(began + patience) => {
-                    failures.extend(self.note_silent(&asked, Duration::ZERO));
-                    return Err(common(failures));
-                }
-            }
-        }
-    }
-
-    /// The databases that were asked and have not answered for this long do not work.
-    fn note_silent(&self, asked: &[(usize, Instant)], for_: Duration) -> Vec<StoreError> {
-        let mut failures = Vec::new();
-        for (index, since) in asked {
-            let silent = self.environment.since(*since);
-            let Some(store) = self.stores.get(*index).filter(|_| silent >= for_) else { continue };
-            let ms = silent.as_millis();
-            let why = format!("{}: no answer within {ms} ms (store.timeout)", store.describe());
-            let error = StoreError::Down(why);
-            self.note(*index, Some(&error), true);
-            failures.push(error);
-        }
-        failures
-    }
-
-    /// Makes a call on all databases at once, on those that fail only with `all`.
-    async fn each<'a, T>(
-        &'a self,
-        all: bool,
-        proves: bool,
-        call: impl Fn(&'a dyn MemberStore) -> BoxFuture<'a, Result<T, StoreError>>,
-    ) -> Vec<(usize, Result<T, StoreError>)> {
-        let wanted = {
-            let members = self.members();
-            let mut wanted: Vec<usize> =
-                (0..self.stores.len()).filter(|index| all || members.works(*index)).collect();
-            if wanted.is_empty() {
-                wanted = (0..self.stores.len()).collect();
-            }
-            wanted
-        };
-        let calls = self.stores().filter(|(index, _)| wanted.contains(index));
-        let call = &call;
-        let calls = calls
-            .map(|(index, store)| async move { (index, self.twice(index, || call(store)).await) });
-        let outcomes = futures_util::future::join_all(calls).await;
-        for (index, outcome) in &outcomes {
-            self.note(*index, outcome.as_ref().err(), proves);
-        }
-        outcomes
-    }
-
     /// Where a tag's row stood in a database when it was last seen.
     fn mark(&self, tag: &BizTag, index: usize) -> u64 {
         let marks = lock(&self.marks);
@@ -310,35 +176,6 @@ impl Several {
     }
 }
 
-/// What the failures of all databases mean together. A tag is unknown only if all of them say so.
-fn common(failures: Vec<StoreError>) -> StoreError {
-    let rank = |error: &StoreError| match error {
-        StoreError::BadRow(_) | StoreError::NotSetUp(_) => 0,
-        StoreError::Exists => 1,
-        StoreError::Busy(_) => 2,
-        StoreError::Down(_) => 3,
-        StoreError::NoSuchTag => 4,
-    };
-    let all_down = failures.iter().all(|error| matches!(error, StoreError::Down(_)));
-    let lacks_tag = failures.contains(&StoreError::NoSuchTag);
-    let down: Vec<String> = failures
-        .iter()
-        .filter(|error| matches!(error, StoreError::Down(_)))
-        .map(ToString::to_string)
-        .collect();
-    if all_down {
-        return StoreError::Down(down.join("; "));
-    }
-    match failures.into_iter().min_by_key(rank) {
-        Some(StoreError::Down(_)) if lacks_tag => StoreError::Busy(format!(
-            "the databases that answer do not have the tag, and the others may: {}",
-            down.join("; ")
-        )),
-        Some(error) => error,
-        None => StoreError::Down("the store has no database".to_owned()),
-    }
-}
-
 impl Store for Several {
     fn describe(&self) -> String {
         let members = self.members();
@@ -368,7 +205,7 @@ impl Store for Several {
     }
 
     fn look(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { self.any_of(self.each(false, true, |store| store.look()).await) })
+        Box::pin(self.any(false, |store| store.look()))
     }
 
     fn prove<'a>(&'a self, tag: &'a BizTag) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -376,7 +213,7 @@ impl Store for Several {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async { self.any_of(self.each(true, true, |store| store.probe()).await) })
+        Box::pin(self.any(true, |store| store.probe()))
     }
 
     fn page<'a>(
@@ -431,29 +268,5 @@ impl Store for Several {
         Box::pin(async {
             futures_util::future::join_all(self.stores().map(|(_, store)| store.close())).await;
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_is_unknown_only_if_every_database_says_so() {
-        let down = || StoreError::Down("a is down".into());
-        let busy = || StoreError::Busy("locked".into());
-        assert_eq!(
-            common(vec![StoreError::NoSuchTag, StoreError::NoSuchTag]),
-            StoreError::NoSuchTag
-        );
-        let told = common(vec![down(), StoreError::NoSuchTag]);
-        assert!(matches!(&told, StoreError::Busy(text) if text.contains("a is down")), "{told:?}");
-        assert_eq!(common(vec![StoreError::NoSuchTag, busy(), down()]), busy());
-        assert_eq!(
-            common(vec![down(), StoreError::Down("b is down".into())]),
-            StoreError::Down("a is down; b is down".into())
-        );
-        let bad = StoreError::BadRow("step is 0".into());
-        assert_eq!(common(vec![bad.clone(), down()]), bad);
     }
 }

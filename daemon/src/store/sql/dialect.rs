@@ -63,7 +63,7 @@ pub(super) struct ShareStatements {
     /// database that has no share yet.
     pub(super) join: &'static str,
     /// The same values and the division's name once more, where such a row of another division is there.
-    pub(super) join_anew: &'static str,
+    pub(super) rejoin: &'static str,
     /// Values: the share, the end of the range, the member's name. Only while it has none.
     pub(super) set_share: &'static str,
     /// Values: 1 to close, 0 to open; the member's name.

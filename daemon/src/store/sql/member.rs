@@ -164,7 +164,7 @@ impl<D: Dialect> MemberStore for Sql<D> {
             match self.changes(of.join, &values).await {
                 Err(StoreError::Exists) => {
                     let [a, b, c, d] = values;
-                    self.changes_one(of.join_anew, &[a, b, c, d, Value::Text(&name)]).await
+                    self.changes_one(of.rejoin, &[a, b, c, d, Value::Text(&name)]).await
                 }
                 outcome => outcome.map(drop),
             }

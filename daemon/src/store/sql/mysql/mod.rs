@@ -215,7 +215,7 @@ impl Dialect for MySql {
         join: "INSERT INTO leafd_division \
                (only_row, division, member, shares, block, share, share_end, closed) \
                VALUES (1, ?, ?, ?, ?, -1, -1, 0)",
-        join_anew: "UPDATE leafd_division SET division = ?, member = ?, shares = ?, block = ?, \
+        rejoin: "UPDATE leafd_division SET division = ?, member = ?, shares = ?, block = ?, \
                     closed = 0 WHERE only_row = 1 AND share = -1 AND division <> ?",
         set_share: "UPDATE leafd_division SET share = ?, share_end = ? \
                     WHERE only_row = 1 AND share = -1 AND member = ?",

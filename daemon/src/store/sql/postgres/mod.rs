@@ -223,7 +223,7 @@ impl Dialect for Postgres {
         join: "INSERT INTO leafd_division \
                (only_row, division, member, shares, block, share, share_end, closed) \
                VALUES (1, $1, $2, $3, $4, -1, -1, 0)",
-        join_anew: "UPDATE leafd_division SET division = $1, member = $2, shares = $3, block = $4, \
+        rejoin: "UPDATE leafd_division SET division = $1, member = $2, shares = $3, block = $4, \
                     closed = 0 WHERE only_row = 1 AND share = -1 AND division <> $5",
         set_share: "UPDATE leafd_division SET share = $1, share_end = $2 \
                     WHERE only_row = 1 AND share = -1 AND member = $3",
