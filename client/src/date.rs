@@ -7,16 +7,43 @@ pub(crate) fn unix_ms(text: &str) -> Option<u64> {
         None => (text, None),
     };
     let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    Some(days_of(year, month, day)? * 86_400_000 + time.map_or(Some(0), ms_of_day)?)
+}
+
+/// Days from 1970-01-01 to this date. `None` if there is no such date from 1970 to 9999.
+pub(crate) fn days_of(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1970..=9999).contains(&year)
         || !(1..=12).contains(&month)
         || !(1..=days_in(year, month)).contains(&day)
     {
         return None;
     }
-    let years = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum::<u64>();
+    let years = (1970..year).map(days_in_year).sum::<u64>();
     let months = (1..month).map(|month| days_in(year, month)).sum::<u64>();
-    let days = years + months + day - 1;
-    Some(days * 86_400_000 + time.map_or(Some(0), ms_of_day)?)
+    Some(years + months + day - 1)
+}
+
+/// Year, month and day so many days after 1970-01-01; the last day of 9999 if that is past it.
+pub(crate) fn ymd_of(days: u64) -> (u16, u8, u8) {
+    let mut year = 1970;
+    let mut left = days;
+    while left >= days_in_year(year) {
+        left -= days_in_year(year);
+        year += 1;
+        if year > 9999 {
+            return (9999, 12, 31);
+        }
+    }
+    let mut month = 1;
+    while left >= days_in(year, month) {
+        left -= days_in(year, month);
+        month += 1;
+    }
+    (year as u16, month as u8, left as u8 + 1)
+}
+
+const fn days_in_year(year: u64) -> u64 {
+    if is_leap(year) { 366 } else { 365 }
 }
 
 fn ms_of_day(time: &str) -> Option<u64> {
@@ -55,6 +82,19 @@ const fn days_in(year: u64, month: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_day_from_1970_to_9999_has_one_date() {
+        let last = days_of(9999, 12, 31).unwrap();
+        let mut before = (0, 0, 0);
+        for days in (0..50_000).chain(last - 1000..=last) {
+            let (year, month, day) = ymd_of(days);
+            assert_eq!(days_of(year.into(), month.into(), day.into()), Some(days));
+            assert!((year, month, day) > before);
+            before = (year, month, day);
+        }
+        assert_eq!((ymd_of(last + 1), ymd_of(u64::MAX)), ((9999, 12, 31), (9999, 12, 31)));
+    }
 
     #[test]
     fn known_dates_have_their_milliseconds_and_others_are_refused() {

@@ -67,6 +67,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`form`] turns an ID into other forms: short, readable, sortable, or shaped like a UUID.
+//!
 //! Both clients look for the socket at [`default_socket_path`] unless they are given a path. For
 //! the tests of applications there is `testing::FakeDaemon` (feature `testing`), a leafd inside the
 //! process.
@@ -80,6 +82,7 @@ mod date;
 mod error;
 #[cfg(any(feature = "async", feature = "blocking"))]
 mod fork;
+pub mod form;
 #[cfg(any(feature = "async", feature = "blocking"))]
 mod ids;
 mod layout;
@@ -102,7 +105,7 @@ pub use client::Client;
 pub use error::{Error, Invalid, ProtocolError};
 #[cfg(any(feature = "async", feature = "blocking"))]
 pub use ids::{Ids, IdsIter};
-pub use layout::{Decoded, Layout, LayoutError};
+pub use layout::{Decoded, FieldOrder, Layout, LayoutError, PRESETS as LAYOUT_PRESETS};
 #[cfg(any(feature = "async", feature = "blocking"))]
 pub use options::Options;
 pub use path::{

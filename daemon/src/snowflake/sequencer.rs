@@ -123,7 +123,7 @@ impl Sequencer {
             let Some(first) = layout.compose(time, self.rules.worker, self.sequence) else {
                 return StopReason::TimeExhausted;
             };
-            let room = layout.max_sequence() + 1 - self.sequence;
+            let room = (layout.max_sequence() + 1 - self.sequence).min(layout.longest_run());
             let run = u32::try_from(room).unwrap_or(u32::MAX).min(left);
             runs.push(first, run);
             self.sequence += u64::from(run);

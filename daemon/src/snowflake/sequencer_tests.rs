@@ -331,7 +331,8 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..120),
         layout in prop_oneof![
             Just(Layout::LEAF), Just(Layout::BAIDU), Just(Layout::new(10, 0, 45, 6, 12).unwrap()),
-            Just(Layout::new(1, T - 50_000, 41, 18, 4).unwrap()),
+            Just(Layout::new(1, T - 50_000, 41, 18, 4).unwrap()), Just(Layout::SONYFLAKE),
+            Just(Layout::JS),
         ],
         seed in any::<u64>(),
     ) {

@@ -11,8 +11,8 @@ use super::super::sequencer::StopReason;
 use super::{AWAKE, Issuer, IssuerState};
 use crate::ids::Runs;
 
-/// Most runs in one answer, so that it fits into a frame. Only layouts with few sequence bits come
-/// near it.
+/// Most runs in one answer, so that it fits into a frame. Only layouts with few sequence bits, or with
+/// the worker below the sequence, come near it.
 const MOST_RUNS: u64 = 10_000;
 
 /// The answer to a request.
@@ -50,7 +50,7 @@ impl Issuer {
     }
 
     fn ask(&self, count: u32, now: Instant, patience: Patience<'_>) -> SnowflakeOutcome {
-        let limit = MOST_RUNS.saturating_mul(self.0.settings.layout.max_sequence() + 1);
+        let limit = MOST_RUNS.saturating_mul(self.0.settings.layout.longest_run());
         if u64::from(count) > limit {
             let text =
                 format!("{count} IDs at once are too many for this layout; the limit is {limit}");
