@@ -114,11 +114,11 @@ pub enum FormError {
     UnknownForm(String),
     /// The text has none of the forms.
     #[error(
-        "{0:?} has no form that leafd knows: decimal, base62 (11 characters), base36 (13), crockford32 \
+        "it has no form that leafd knows: decimal, base62 (11 characters), base36 (13), crockford32 \
          (14), padded with zeros, with a prefix in front, dated, a UUID of version 1, 7 or 8, or an \
          ObjectID"
     )]
-    Unrecognised(String),
+    Unrecognised,
     /// A padded number has between 1 and 19 digits.
     #[error("{0:?}: a number can be padded to 1 to 19 digits, as in padded12")]
     Padding(String),

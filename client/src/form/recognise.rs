@@ -64,7 +64,7 @@ pub fn recognise(
     take(text.len() == 36, uuid(text, layout, fleet));
     take(text.len() == 24, object_id(text, layout, fleet));
     if readings.is_empty() {
-        return Err(nearest.unwrap_or_else(|| FormError::Unrecognised(text.to_owned())));
+        return Err(nearest.unwrap_or(FormError::Unrecognised));
     }
     Ok(readings)
 }

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use super::bench::{BenchArgs, PoolMode};
+pub use super::form::FormArgs;
 pub use super::run::RunArgs;
 pub use super::status::StatusArgs;
 pub use super::top::TopArgs;
 use crate::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leaf_client::Layout;
+use leaf_client::form::FleetId;
 
 /// Get IDs from leafd, inspect it, administer its tags and worker IDs, and benchmark it.
 #[derive(Debug, Parser)]
@@ -87,6 +89,9 @@ pub enum LeafctlCommand {
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
+        /// The form of the IDs
+        #[command(flatten)]
+        form: FormArgs,
         /// Print one JSON object per line, with the ID as a string
         #[arg(long)]
         json: bool,
@@ -97,11 +102,16 @@ pub enum LeafctlCommand {
         #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
             value_parser = clap::value_parser!(u64).range(1..))]
         count: u64,
+        /// The form of the IDs
+        #[command(flatten)]
+        form: FormArgs,
         /// Print one JSON object per line, with the ID as a string
         #[arg(long)]
         json: bool,
     },
-    /// Split snowflake IDs into time, worker ID and sequence number
+    /// Read IDs in any form, and split them into time, worker ID and sequence number
+    ///
+    /// The parts are those of a snowflake ID. An ID of a tag has none: for it, only the number counts.
     Decode(DecodeArgs),
     /// Show what leafd is doing: its tags and ranges, its worker ID, its clock
     Status(StatusArgs),
@@ -185,20 +195,35 @@ pub struct ExplainArgs {
 /// The arguments of `decode`.
 #[derive(Debug, Args)]
 pub struct DecodeArgs {
-    /// The IDs, in decimal; or - to read them from standard input, one per line
+    /// The IDs, in any form that next and snowflake print; or - to read them from standard input, one
+    /// per line
     // Text, so that an error can quote a wrong one as it was written.
-    #[arg(required = true, value_name = "ID", allow_negative_numbers = true)]
+    #[arg(required_unless_present = "layouts", value_name = "ID", allow_negative_numbers = true)]
     pub ids: Vec<String>,
+
+    /// Read the IDs in this form, such as base62, and in no other; --as dated reads the days of every
+    /// time zone
+    #[arg(long = "as", value_name = "FORM")]
+    pub form: Option<String>,
+
+    /// Refuse UUIDs and ObjectIDs of another installation: its fleet ID, 10 hexadecimal digits
+    #[arg(long, value_name = "HEX", env = "LEAFD_FLEET")]
+    pub fleet: Option<FleetId>,
 
     /// The layout to decode by.
     // Not from the comment, in which the brackets would be links.
     #[arg(
         long,
-        help = "Decode by this layout: leaf, twitter, baidu[@EPOCH], or \
+        help = "Decode by this layout: leaf, twitter, baidu[@EPOCH], js, sonyflake, discord, or \
                 TIME/WORKER/SEQUENCE@EPOCH[/UNITms] in bits, such as 41/10/12@2026-01-01 [default: \
                 the layout of the running leafd; if it cannot be reached, leaf, with a warning]"
     )]
     pub layout: Option<Layout>,
+
+    /// List the layouts that have names: their bits, how many workers and IDs they have room for, and
+    /// when they end
+    #[arg(long, conflicts_with_all = ["ids", "form", "fleet", "layout"])]
+    pub layouts: bool,
 
     /// Print one JSON object per line
     #[arg(long)]

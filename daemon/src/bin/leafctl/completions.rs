@@ -11,8 +11,8 @@ use clap::{Arg, Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
 use leaf_client::blocking::Client;
-use leaf_client::default_socket_path;
 use leaf_client::wire::MAX_TAGS_PER_PAGE;
+use leaf_client::{LAYOUT_PRESETS, default_socket_path};
 use leafd::cli::completion::{VARIABLE, script};
 use leafd::cli::leafctl::{Cli, CompletionShell};
 
@@ -57,6 +57,7 @@ fn with_offers(command: Command) -> Command {
         match argument.get_id().as_str() {
             "tag" if !creates => argument.add(ArgValueCompleter::new(tags)),
             "layout" => argument.add(ArgValueCompleter::new(layouts)),
+            "form" => argument.add(ArgValueCompleter::new(forms)),
             _ => argument,
         }
     })
@@ -108,13 +109,33 @@ fn is_plain(word: &str) -> bool {
     !word.starts_with('-') && word.chars().all(plain)
 }
 
+/// The forms of an ID that need no further word.
+fn forms(typed: &OsStr) -> Vec<CompletionCandidate> {
+    const FORMS: [&str; 11] = [
+        "decimal",
+        "base62",
+        "base36",
+        "crockford32",
+        "padded",
+        "dated@UTC",
+        "uuid7",
+        "uuid8",
+        "uuid1",
+        "uuid5",
+        "objectid",
+    ];
+    let typed = typed.as_encoded_bytes();
+    let fits = FORMS.into_iter().filter(|form| form.as_bytes().starts_with(typed));
+    fits.map(CompletionCandidate::new).collect()
+}
+
 /// The layouts that have names, and leafd's.
 fn layouts(typed: &OsStr) -> Vec<CompletionCandidate> {
     let own = daemon().and_then(|mut client| client.status().ok());
     let own = own.map(|status| status.snowflake.layout).filter(|layout| is_plain(layout));
     let own =
         own.map(|layout| CompletionCandidate::new(layout).help(Some("leafd's layout".into())));
-    let named = ["leaf", "twitter", "baidu"].map(CompletionCandidate::new);
+    let named = LAYOUT_PRESETS.map(|(name, _)| CompletionCandidate::new(name));
     let fits = |candidate: &CompletionCandidate| {
         candidate.get_value().as_encoded_bytes().starts_with(typed.as_encoded_bytes())
     };

@@ -13,6 +13,7 @@ pub(crate) mod decode;
 pub(crate) mod doctor;
 pub(crate) mod exit;
 pub(crate) mod explain;
+mod forms;
 pub(crate) mod health;
 pub(crate) mod ids;
 pub(crate) mod lines;
@@ -72,15 +73,19 @@ fn error_form(words: &[OsString]) -> ErrorForm {
 fn dispatch(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
-        LeafctlCommand::Next { tag, count, json } => {
-            out.print_ids(*json, Some(tag));
-            next::run(&cli.daemon, tag, *count, &mut out)
+        LeafctlCommand::Next { tag, count, form, json } => {
+            forms::of_tag(form, tag).and_then(|(tag, codec)| {
+                out.print_ids(*json, Some(&tag), codec);
+                next::run(&cli.daemon, &tag, *count, &mut out)
+            })
         }
-        LeafctlCommand::Snowflake { count, json } => {
-            out.print_ids(*json, None);
+        LeafctlCommand::Snowflake { count, form, json } => {
             let mut client = connect::patient(&cli.daemon)?;
-            let (patience, waiting) = (cli.daemon.timeout(), &mut ids::AtTheTerminal);
-            ids::print(*count, patience, &mut out, waiting, |n| client.snowflake_many(n))
+            forms::of_snowflakes(form, &mut client).and_then(|codec| {
+                out.print_ids(*json, None, codec);
+                let (patience, waiting) = (cli.daemon.timeout(), &mut ids::AtTheTerminal);
+                ids::print(*count, patience, &mut out, waiting, |n| client.snowflake_many(n))
+            })
         }
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),

@@ -3,18 +3,21 @@
 use std::fmt;
 use std::io::{BufWriter, Write};
 
+use leaf_client::form::FormCodec;
 use leafd::stdout::{Stdout, stdout};
 use serde::Serialize;
 
 use crate::exit::Failure;
 
 /// What a line with an ID looks like.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum IdForm {
-    /// The bare number.
-    Plain,
-    /// A JSON object with the ID and, unless it is a snowflake ID, its tag.
-    Json(Option<String>),
+#[derive(Debug, Clone)]
+struct IdLine {
+    /// In JSON, an object with the ID; else the bare ID.
+    json: bool,
+    /// The tag, which JSON has unless it is a snowflake ID.
+    tag: Option<String>,
+    /// The form of the ID; none for the plain number.
+    codec: Option<FormCodec>,
 }
 
 /// An ID as JSON: text, since most programs that read JSON round numbers above 2^53.
@@ -23,12 +26,16 @@ struct IdView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tag: Option<&'a str>,
     id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
 }
 
 /// A buffered writer of results. Everything is written by [`Output::finish`] at the latest.
 pub(crate) struct Output<W: Write> {
     writer: BufWriter<W>,
-    ids: IdForm,
+    ids: IdLine,
+    /// The text of the last ID.
+    text: String,
 }
 
 impl Output<Stdout> {
@@ -39,20 +46,30 @@ impl Output<Stdout> {
 
 impl<W: Write> Output<W> {
     pub(crate) fn to(writer: W) -> Self {
-        Self { writer: BufWriter::with_capacity(64 * 1024, writer), ids: IdForm::Plain }
+        let ids = IdLine { json: false, tag: None, codec: None };
+        Self { writer: BufWriter::with_capacity(64 * 1024, writer), ids, text: String::new() }
     }
 
-    /// Sets what [`Output::id`] writes: with `json`, an object with the ID and its tag.
-    pub(crate) fn print_ids(&mut self, json: bool, tag: Option<&str>) {
-        self.ids = if json { IdForm::Json(tag.map(str::to_owned)) } else { IdForm::Plain };
+    /// Sets what [`Output::id`] writes: the ID in the form of `codec`; with `json`, an object with the
+    /// ID, its form and its tag.
+    pub(crate) fn print_ids(&mut self, json: bool, tag: Option<&str>, codec: Option<FormCodec>) {
+        self.ids = IdLine { json, tag: tag.map(str::to_owned), codec };
     }
 
     /// Writes an ID on one line.
     pub(crate) fn id(&mut self, id: u64) -> Result<(), Failure> {
-        match &self.ids {
-            IdForm::Plain => writeln!(self.writer, "{id}").map_err(Failure::Output),
-            IdForm::Json(tag) => {
-                let view = IdView { tag: tag.as_deref(), id: id.to_string() };
+        self.text.clear();
+        if let Some(codec) = &self.ids.codec {
+            codec.encode_into(id, &mut self.text).map_err(|error| {
+                Failure::Usage(format!("the ID {id} was issued, but has not this form: {error}"))
+            })?;
+        }
+        let text = self.ids.codec.as_ref().map(|_| self.text.as_str());
+        match (self.ids.json, text) {
+            (false, None) => writeln!(self.writer, "{id}").map_err(Failure::Output),
+            (false, Some(text)) => writeln!(self.writer, "{text}").map_err(Failure::Output),
+            (true, text) => {
+                let view = IdView { tag: self.ids.tag.as_deref(), id: id.to_string(), text };
                 write_json(&mut self.writer, &view)
             }
         }
@@ -130,7 +147,7 @@ pub(crate) mod tests {
         let largest = u64::try_from(i64::MAX).unwrap();
         let line = |json, tag| {
             printed(|out| {
-                out.print_ids(json, tag);
+                out.print_ids(json, tag, None);
                 out.id(largest)
             })
         };

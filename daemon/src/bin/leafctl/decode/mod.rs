@@ -1,6 +1,9 @@
-//! `leafctl decode`: splits snowflake IDs into their parts, by the layout from the command line or
-//! else by leafd's. If leafd cannot be reached, the layout is a guess, and the output says so. With
+//! `leafctl decode`: reads IDs in any form, and splits snowflake IDs into their parts, by the layout from
+//! the command line or else by leafd's. If leafd cannot be reached, the layout is a guess, and the output says so. With
 //! `-`, the IDs come from standard input, and each is answered as it comes.
+
+mod layouts;
+mod reading;
 
 use std::io::{Read, Write};
 
@@ -13,6 +16,7 @@ use crate::connect;
 use crate::exit::{ErrorForm, Failure};
 use crate::lines::Lines;
 use crate::output::{Output, harmless};
+use reading::{ReadingRules, TextReading};
 
 /// Where the layout comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -41,6 +45,31 @@ impl LayoutSource {
 struct DecodedId {
     /// Text: most programs that read JSON round numbers above 2^53.
     id: String,
+    /// What the text was, unless it was the number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<String>,
+    /// The day that the number is of: then it is of a tag, and has no parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    day: Option<String>,
+    /// Forms that the text may have had instead, and the IDs that it stands for in these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    or: Vec<OtherForm>,
+    #[serde(flatten)]
+    parts: Option<IdParts>,
+}
+
+/// An ID that the text stands for in another form.
+#[derive(Debug, PartialEq, Serialize)]
+struct OtherForm {
+    form: String,
+    id: String,
+}
+
+/// The parts of a snowflake ID.
+#[derive(Debug, PartialEq, Serialize)]
+struct IdParts {
     time: String,
     unix_ms: u64,
     worker: u64,
@@ -61,6 +90,9 @@ pub(crate) fn run<W: Write>(
     daemon: &DaemonArgs,
     out: &mut Output<W>,
 ) -> Result<(), Failure> {
+    if args.layouts {
+        return layouts::print(args.json, out);
+    }
     let ask = || layout_of(daemon);
     if args.ids == ["-"] {
         return stream(args, ask, Lines::of(std::io::stdin().lock()), out, &mut std::io::stderr());
@@ -80,10 +112,12 @@ fn print<W: Write>(
     out: &mut Output<W>,
     notes: &mut impl Write,
 ) -> Result<(), Failure> {
-    let ids = args.ids.iter().map(|text| id(text)).collect::<Result<Vec<_>, _>>()?;
     let (layout, source) = layout(args, ask, notes)?;
-    for (i, id) in ids.into_iter().enumerate() {
-        show(&decoded(id, layout, source)?, args.json, i == 0, out)?;
+    let ids = args.ids.iter().map(|text| decoded(args, text, layout, source));
+    let ids = ids.collect::<Result<Vec<_>, _>>()?;
+    for (i, (text, id)) in args.ids.iter().zip(&ids).enumerate() {
+        show(id, args.json, i == 0, out)?;
+        note_others(text, id, notes);
     }
     Ok(())
 }
@@ -109,9 +143,10 @@ fn stream<W: Write, R: Read>(
         if line.text.is_empty() {
             continue;
         }
-        match id(&line.text).and_then(|id| decoded(id, layout, source)) {
+        match decoded(args, &line.text, layout, source) {
             Ok(decoded) => {
                 show(&decoded, args.json, right == 0, out)?;
+                note_others(&line.text, &decoded, notes);
                 right += 1;
             }
             Err(failure) => {
@@ -165,17 +200,39 @@ fn show<W: Write>(
         out.line("")?;
     }
     out.line(format_args!("id          {}", decoded.id))?;
-    out.line(format_args!("time        {}", decoded.time))?;
-    out.line(format_args!("unix ms     {}", decoded.unix_ms))?;
-    out.line(format_args!("worker      {}", decoded.worker))?;
-    if let Some(datacenter) = decoded.datacenter {
+    for (name, value) in [("form", &decoded.form), ("fleet", &decoded.fleet), ("day", &decoded.day)]
+    {
+        if let Some(value) = value {
+            out.line(format_args!("{name:12}{value}"))?;
+        }
+    }
+    let Some(parts) = &decoded.parts else { return Ok(()) };
+    out.line(format_args!("time        {}", parts.time))?;
+    out.line(format_args!("unix ms     {}", parts.unix_ms))?;
+    out.line(format_args!("worker      {}", parts.worker))?;
+    if let Some(datacenter) = parts.datacenter {
         out.line(format_args!("datacenter  {datacenter}"))?;
     }
-    out.line(format_args!("sequence    {}", decoded.sequence))?;
-    out.line(format_args!("layout      {} ({})", decoded.layout, decoded.layout_from.words()))
+    out.line(format_args!("sequence    {}", parts.sequence))?;
+    out.line(format_args!("layout      {} ({})", parts.layout, parts.layout_from.words()))
 }
 
-fn parse(text: &str) -> Result<Layout, Failure> {
+/// Says on `notes` in which other forms the text can be read.
+fn note_others(text: &str, decoded: &DecodedId, notes: &mut impl Write) {
+    let Some(first) = decoded.or.first() else { return };
+    let others: Vec<_> =
+        decoded.or.iter().map(|other| format!("{} for {}", other.form, other.id)).collect();
+    let taken = decoded.form.as_deref().unwrap_or("decimal");
+    // The result itself is complete without it.
+    let _ = writeln!(
+        notes,
+        "leafctl: {text:?} is taken as {taken}, and could be {}; --as {} reads it so",
+        others.join(" or "),
+        first.form,
+    );
+}
+
+pub(crate) fn parse(text: &str) -> Result<Layout, Failure> {
     text.parse().map_err(|_| {
         Failure::Protocol(format!(
             "leafd uses a layout that this leafctl does not know, {:?}; use the leafctl of leafd's \
@@ -185,28 +242,39 @@ fn parse(text: &str) -> Result<Layout, Failure> {
     })
 }
 
-fn wrong(text: &str, why: &str) -> Failure {
-    Failure::Usage(format!("{text:?} is not an ID: {why}; IDs are 0 to {}", i64::MAX))
+fn decoded(
+    args: &DecodeArgs,
+    text: &str,
+    layout: Layout,
+    layout_from: LayoutSource,
+) -> Result<DecodedId, Failure> {
+    let rules = ReadingRules { form: args.form.as_deref(), fleet: args.fleet };
+    let TextReading { reading, others } = rules.read(text, layout)?;
+    let parts = match reading.day {
+        Some(_) => None,
+        None => Some(parts(text, reading.id, layout, layout_from)?),
+    };
+    Ok(DecodedId {
+        id: reading.id.to_string(),
+        form: Some(reading.form).filter(|form| form != "decimal"),
+        fleet: reading.fleet.map(|fleet| fleet.to_string()),
+        day: reading.day.map(|day| day.to_string()),
+        or: others.into_iter().map(|(form, id)| OtherForm { form, id: id.to_string() }).collect(),
+        parts,
+    })
 }
 
-fn id(text: &str) -> Result<u64, Failure> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(wrong(text, "it is not a decimal number"));
-    }
-    if text.starts_with('-') {
-        return Err(wrong(text, "it is negative"));
-    }
-    let id = text.parse().ok().filter(|id| i64::try_from(*id).is_ok());
-    id.ok_or_else(|| wrong(text, "it is too large"))
-}
-
-fn decoded(id: u64, layout: Layout, layout_from: LayoutSource) -> Result<DecodedId, Failure> {
-    let Decoded { unix_ms, worker, datacenter, sequence } =
-        layout.decode(id).map_err(|error| wrong(&id.to_string(), &error.to_string()))?;
+fn parts(
+    text: &str,
+    id: u64,
+    layout: Layout,
+    layout_from: LayoutSource,
+) -> Result<IdParts, Failure> {
+    let Decoded { unix_ms, worker, datacenter, sequence } = layout.decode(id).map_err(|error| {
+        Failure::Usage(format!("{text:?} is no snowflake ID of the layout {layout}: {error}"))
+    })?;
     let (time, layout) = (rfc3339(unix_ms), layout.to_string());
-    let id = id.to_string();
-    Ok(DecodedId { id, time, unix_ms, worker, datacenter, sequence, layout, layout_from })
+    Ok(IdParts { time, unix_ms, worker, datacenter, sequence, layout, layout_from })
 }
 
 #[cfg(test)]
@@ -227,7 +295,10 @@ mod tests {
     ) -> Result<(String, String), Failure> {
         let args = DecodeArgs {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            form: None,
+            fleet: None,
             layout: layout.map(|layout| layout.parse().unwrap()),
+            layouts: false,
             json,
         };
         let (mut bytes, mut notes) = (Vec::new(), Vec::new());
@@ -293,7 +364,14 @@ mod tests {
     fn every_line_of_a_stream_is_answered_and_a_wrong_one_is_named_by_its_number() {
         let streamed = |text: &str, json| {
             let layout = Some(Layout::LEAF);
-            let args = DecodeArgs { ids: vec!["-".to_owned()], layout, json };
+            let args = DecodeArgs {
+                ids: vec!["-".to_owned()],
+                form: None,
+                fleet: None,
+                layout,
+                layouts: false,
+                json,
+            };
             let (mut bytes, mut notes) = (Vec::new(), Vec::new());
             let mut out = Output::to(&mut bytes);
             let lines = Lines::of(text.as_bytes());
@@ -320,6 +398,80 @@ mod tests {
         assert_eq!(text.lines().count(), 1);
         let (result, text, notes) = streamed("", false);
         assert!(result.is_ok() && text.is_empty() && notes.is_empty(), "{notes}");
+    }
+
+    #[test]
+    fn an_id_is_read_in_any_form_and_the_form_is_named() {
+        let id = 2_124_029_785_372_885_063_u64;
+        for (text, form) in [
+            ("2Wu4tUJSwrv", "base62"),
+            ("ord_2Wu4tUJSwrv", "ord_base62"),
+            ("01a1fcd4-5c07-7000-8000-474be1f0a37c", "uuid7"),
+        ] {
+            let printed = printed(&[text], "leaf", false).unwrap();
+            assert!(
+                printed.starts_with(&format!("id          {id}\nform        {form}\n")),
+                "{printed}"
+            );
+            assert!(printed.contains("sequence    71\n"), "{printed}");
+        }
+        let text = printed(&["01a1fcd4-5c07-7000-8000-474be1f0a37c"], "leaf", true).unwrap();
+        assert!(text.contains("\"form\":\"uuid7\",\"fleet\":\"4be1f0a37c\","), "{text}");
+        let text = printed(&["20261122-000017"], "leaf", false).unwrap();
+        assert_eq!(text, "id          17\nform        dated\nday         20261122\n");
+    }
+
+    #[test]
+    fn a_text_with_several_forms_is_taken_as_the_likeliest_and_the_others_are_named() {
+        let unasked = || panic!("leafctl asks leafd although --layout is given");
+        let (text, notes) = asked(&["10000000000"], Some("leaf"), true, unasked).unwrap();
+        let other = "\"or\":[{\"form\":\"base62\",\"id\":\"839299365868340224\"}]";
+        assert!(text.starts_with("{\"id\":\"10000000000\",") && text.contains(other), "{text}");
+        assert!(notes.contains("is taken as decimal") && notes.contains("--as base62"), "{notes}");
+    }
+
+    #[test]
+    fn with_a_form_nothing_else_is_read() {
+        let read = |text: &str, form: &'static str| {
+            let rules = ReadingRules { form: Some(form), fleet: None };
+            let read = rules.read(text, Layout::LEAF);
+            read.map(|read| read.reading.id).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(read("10000000000", "base62"), Ok(839_299_365_868_340_224));
+        assert_eq!(read("10000000000", "decimal"), Ok(10_000_000_000));
+        assert_eq!(read("00000017", "padded8"), Ok(17));
+        assert_eq!(read("20261122-000017", "dated@+08:00"), Ok(17));
+        assert_eq!(
+            read("01a1fcd4-5c07-7000-8000-474be1f0a37c", "uuid7").map(|id| id & 4095),
+            Ok(71)
+        );
+        for (text, form, said) in [
+            ("17", "base62", "\"17\" is not an ID in the form base62: 2 characters instead of 11"),
+            ("17", "dated", "no date"),
+            ("17", "hex", "there is no form \"hex\""),
+            ("01a1fcd4-5c07-7000-8000-474be1f0a37c", "uuid1", "version 7, not 1"),
+            ("01a1fcd4-5c07-5000-8000-474be1f0a37c", "uuid5", "hash"),
+        ] {
+            let error = read(text, form).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        let theirs = ReadingRules { form: None, fleet: Some("0000000001".parse().unwrap()) };
+        let error = theirs.read("01a1fcd4-5c07-7000-8000-474be1f0a37c", Layout::LEAF).unwrap_err();
+        assert!(error.to_string().contains("another installation"), "{error}");
+    }
+
+    #[test]
+    fn the_layouts_are_listed_with_their_ends() {
+        let list = |json| crate::output::tests::printed(|out| layouts::print(json, out));
+        let text = list(false);
+        for part in
+            ["sonyflake", "65,536", "25,600", "2080-07-10", "baidu", "2024-11-20", "2069-07-21"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let first = list(true).lines().next().map(str::to_owned).unwrap_or_default();
+        let first: serde_json::Value = serde_json::from_str(&first).unwrap();
+        assert_eq!((&first["name"], &first["workers"]), (&"leaf".into(), &1024.into()));
     }
 
     #[test]

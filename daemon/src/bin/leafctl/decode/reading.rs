@@ -1,0 +1,97 @@
+//! From the text that a user passed to the ID.
+
+use leaf_client::Layout;
+use leaf_client::form::{FleetId, FormContext, FormError, FormReading, IdForm, recognise};
+
+use crate::exit::Failure;
+
+/// How texts are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadingRules<'a> {
+    /// The one form that is accepted.
+    pub(super) form: Option<&'a str>,
+    /// The installation whose UUIDs are accepted.
+    pub(super) fleet: Option<FleetId>,
+}
+
+/// An ID, and in which form it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TextReading {
+    pub(super) reading: FormReading,
+    /// The other forms that the text has, and its IDs in these.
+    pub(super) others: Vec<(String, u64)>,
+}
+
+impl ReadingRules<'_> {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// `Usage` quotes the text.
+    pub(super) fn read(&self, text: &str, layout: Layout) -> Result<TextReading, Failure> {
+        if text.strip_prefix('-').is_some_and(is_number) {
+            return Err(wrong_number(text, "it is negative"));
+        }
+        if is_number(text) && !text.starts_with('0') && text.parse::<i64>().is_err() {
+            return Err(wrong_number(text, "it is too large"));
+        }
+        let all = recognise(text, layout, self.fleet).map_err(|error| (None, error));
+        let read = match self.form {
+            None => all,
+            Some(form) => self.only(form, text, layout, all),
+        };
+        let mut readings = read.map_err(|(form, error)| wrong(text, form, &error))?.into_iter();
+        let Some(reading) = readings.next() else {
+            return Err(wrong(text, None, &FormError::Unrecognised));
+        };
+        Ok(TextReading { reading, others: readings.map(|other| (other.form, other.id)).collect() })
+    }
+
+    /// The reading in one form.
+    fn only<'a>(
+        &self,
+        form: &'a str,
+        text: &str,
+        layout: Layout,
+        all: Result<Vec<FormReading>, (Option<&'a str>, FormError)>,
+    ) -> Result<Vec<FormReading>, (Option<&'a str>, FormError)> {
+        // A day is read whatever the zone.
+        let name = if form.starts_with("dated@") { "dated" } else { form };
+        let mut readings = match all {
+            Ok(readings) => readings,
+            Err((_, error)) if name == "dated" => return Err((Some(form), error)),
+            Err(_) => Vec::new(),
+        };
+        readings.retain(|reading| reading.form == name);
+        if !readings.is_empty() {
+            return Ok(readings);
+        }
+        if name == "dated" {
+            return Err((Some(form), FormError::Date(text.to_owned())));
+        }
+        let context = FormContext {
+            layout: Some(layout),
+            // UUIDs of every installation have been read above.
+            fleet: self.fleet.or_else(|| FleetId::new(0)),
+            tag: (name == "uuid5").then_some(""),
+            unix_ms: 0,
+        };
+        let read = form.parse::<IdForm>().and_then(|form| form.codec(&context)?.decode(text));
+        let id = read.map_err(|error| (Some(form), error))?;
+        Ok(vec![FormReading { form: form.to_owned(), id, day: None, fleet: None }])
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn wrong_number(text: &str, why: &str) -> Failure {
+    Failure::Usage(format!("{text:?} is not an ID: {why}; IDs are 0 to {}", i64::MAX))
+}
+
+fn wrong(text: &str, form: Option<&str>, error: &FormError) -> Failure {
+    Failure::Usage(match form {
+        Some(form) => format!("{text:?} is not an ID in the form {form}: {error}"),
+        None => format!("{text:?} is not an ID: {error}"),
+    })
+}

@@ -1,0 +1,111 @@
+//! The form of the IDs that leafctl is about to get. It is settled before leafctl asks for IDs, so that no
+//! ID is issued that cannot be printed.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leaf_client::Layout;
+use leaf_client::blocking::Client;
+use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, IdForm};
+use leafd::cli::form::FormArgs;
+
+use crate::decode::parse;
+use crate::exit::Failure;
+
+/// The tag to ask for, which a dated form changes, and the form; none for plain numbers.
+///
+/// # Errors
+/// `Usage` if the tag's IDs have not this form.
+pub(crate) fn of_tag(args: &FormArgs, tag: &str) -> Result<(String, Option<FormCodec>), Failure> {
+    let codec = codec(args, Some(tag), None)?;
+    let asked = codec.as_ref().map_or_else(|| tag.to_owned(), |codec| codec.tag(tag));
+    Ok((asked, codec))
+}
+
+/// The form of snowflake IDs; none for plain numbers. Asks for leafd's layout if that is part of it.
+///
+/// # Errors
+/// `Usage` if snowflake IDs have not this form, and those of `client`.
+pub(crate) fn of_snowflakes(
+    args: &FormArgs,
+    client: &mut Client,
+) -> Result<Option<FormCodec>, Failure> {
+    let layout = match args.form {
+        Some(IdForm::Uuid(_) | IdForm::ObjectId) => {
+            Some(parse(&client.status()?.snowflake.layout)?)
+        }
+        _ => None,
+    };
+    codec(args, None, layout)
+}
+
+fn codec(
+    args: &FormArgs,
+    tag: Option<&str>,
+    layout: Option<Layout>,
+) -> Result<Option<FormCodec>, Failure> {
+    let Some(form) = args.form.as_ref().filter(|form| **form != IdForm::default()) else {
+        return Ok(None);
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let codec = form.codec(&FormContext { tag, layout, fleet: args.fleet, unix_ms });
+    let codec = codec.and_then(|codec| {
+        let probe = layout.and_then(|layout| full_id(&layout, unix_ms)).unwrap_or_default();
+        codec.encode(probe).map(|_| codec)
+    });
+    let refused = |error| Failure::Usage(format!("--as {form}: {}", with_remedy(&error)));
+    codec.map(Some).map_err(refused)
+}
+
+/// An ID as it could be issued now, with every bit of worker and sequence.
+fn full_id(layout: &Layout, unix_ms: u64) -> Option<u64> {
+    let time = unix_ms.checked_sub(layout.epoch_ms())? / layout.unit_ms();
+    layout.compose(time, layout.max_worker(), layout.max_sequence())
+}
+
+fn with_remedy(error: &FormError) -> String {
+    let is_fleet = matches!(error, FormError::Needs { needs, .. } if needs.contains("fleet ID"));
+    let Some(fresh) = is_fleet.then(|| FleetId::random().ok()).flatten() else {
+        return error.to_string();
+    };
+    format!(
+        "{error}: pass it with --fleet or LEAFD_FLEET; choose one for the whole installation, once, such \
+         as {fresh}, which is new and random"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(form: &str, fleet: Option<&str>) -> FormArgs {
+        let fleet = fleet.map(|fleet| fleet.parse().unwrap());
+        FormArgs { form: Some(form.parse().unwrap()), fleet }
+    }
+
+    #[test]
+    fn a_dated_form_asks_for_the_tag_of_its_day() {
+        let (tag, codec) = of_tag(&args("dated@UTC", None), "invoices").unwrap();
+        let text = codec.unwrap().encode(17).unwrap();
+        assert_eq!(tag, format!("invoices-{}", &text[..8]));
+        assert_eq!(&text[8..], "-000017");
+        let (tag, codec) = of_tag(&args("decimal", None), "invoices").unwrap();
+        assert!(tag == "invoices" && codec.is_none());
+    }
+
+    #[test]
+    fn a_form_that_ids_cannot_have_is_refused_before_any_is_issued() {
+        let fleet = Some("4be1f0a37c");
+        for (form, fleet, layout, said) in [
+            ("uuid7", None, Layout::LEAF, "or LEAFD_FLEET; choose one"),
+            ("dated@UTC", fleet, Layout::LEAF, "needs a tag"),
+            ("uuid7", fleet, Layout::new(1, 0, 20, 30, 13).unwrap(), "no room"),
+            ("uuid1", fleet, Layout::new(1, 0, 41, 4, 18).unwrap(), "too few steps"),
+        ] {
+            let failure = codec(&args(form, fleet), None, Some(layout)).unwrap_err();
+            let text = failure.to_string();
+            assert!(text.starts_with(&format!("--as {form}: ")) && text.contains(said), "{text}");
+            assert_eq!(failure.code(), 64);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The options that say which form of an ID leafctl prints.
+
+use clap::Args;
+use leaf_client::form::{FleetId, IdForm};
+
+/// The form of the IDs.
+#[derive(Debug, Clone, Args)]
+pub struct FormArgs {
+    /// Print IDs in this form.
+    // Not from the comment, in which the brackets would be links.
+    #[arg(
+        long = "as",
+        value_name = "FORM",
+        help = "Print IDs in this form: decimal, base62, base36, crockford32, padded[N], each with an \
+                optional prefix such as ord_base62; for a tag dated@ZONE, such as dated@UTC or \
+                dated@+08:00, and uuid5; for snowflake IDs uuid7, uuid8, uuid1 and objectid [default: \
+                decimal]"
+    )]
+    pub form: Option<IdForm>,
+
+    /// The installation's fleet ID, 10 hexadecimal digits, which UUIDs and ObjectIDs contain
+    #[arg(long, value_name = "HEX", env = "LEAFD_FLEET")]
+    pub fleet: Option<FleetId>,
+}
