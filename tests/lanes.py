@@ -83,6 +83,7 @@ QUICK = {
     "clients_python": "the_example_of_the_readme",
     "clock": "a_clock_set_back_by_3_ms",
     "completions": "bash_offers_commands",
+    "forms": "every_form_that_leafctl_prints",
     "configuration": "the_printed_default_configuration",
     "database_restart": "mariadb::a_restart_without_the_database",
     "doctor": "a_healthy_embedded_daemon",

@@ -67,6 +67,14 @@ pub(crate) fn forget_the_test(command: &mut Command) -> &mut Command {
     command
 }
 
+/// Python with the packages from PyPI that `tests/run` installs.
+#[must_use]
+pub fn python_with_packages() -> PathBuf {
+    let programs = program("leafd");
+    let target = programs.ancestors().nth(2).expect("the folder of the build");
+    target.join("schemas/bin/python3")
+}
+
 /// A command that runs a program of this workspace, without the variables that configure leafd.
 pub(crate) fn command(name: &str) -> Command {
     let mut command = Command::new(program(name));

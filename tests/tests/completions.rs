@@ -61,7 +61,7 @@ fn bash_offers_commands_options_tags_and_layouts() {
     assert_eq!(offered("leafctl bench --tag us"), ["users"]);
     assert_eq!(offered("leafctl tag create us"), [""; 0], "a new tag is none of those that exist");
     let layouts = offered("leafctl decode 5 --layout ");
-    assert_eq!(layouts, ["leaf", "twitter", "baidu", layout]);
+    assert_eq!(layouts, ["leaf", "twitter", "baidu", "js", "sonyflake", "discord", layout]);
     assert_eq!(offered("leafctl completions f"), ["fish"]);
     daemon.stop();
 }

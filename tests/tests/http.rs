@@ -184,7 +184,9 @@ fn one_and_many_ids_of_both_schemes_are_unique_strings() {
             assert_eq!(answer.expect_error(400, "BadCount").json()["limit"], "1000");
         }
     }
-    for wrong in ["?timeout=soon", "?as=base62", "?other=1", "?count=1&count=1", "?timeout=-1s"] {
+    for wrong in
+        ["?timeout=soon", "?as=hex", "?as=uuid7", "?other=1", "?count=1&count=1", "?timeout=-1s"]
+    {
         client.send("POST", &format!("/v1/segment/orders{wrong}"), "").expect(400);
     }
     client.send("POST", "/v1/segment/orders", "{\"count\":5}").expect(400);

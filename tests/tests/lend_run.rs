@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use leafd_tests::binaries::python_with_packages;
 use leafd_tests::daemon::Home;
 use leafd_tests::long::short_or_long;
 use leafd_tests::registry::RegistryKind;
@@ -37,13 +38,6 @@ on_every_registry! {
     no_id_of_another_library_comes_twice_whatever_is_killed_frozen_or_cut_off,
 }
 
-/// Python with the library, which `tests/run` installs.
-fn python() -> PathBuf {
-    let programs = leafd_tests::binaries::program("leafd");
-    let target = programs.ancestors().nth(2).expect("the folder of the build");
-    target.join("schemas/bin/python3")
-}
-
 /// One copy under `leafctl run`, in a process group of its own.
 struct Copy {
     leafctl: Child,
@@ -54,7 +48,7 @@ impl Copy {
         let script = leafd_tests::binaries::workspace().join("tests/lent/issue.py");
         let mut command: Command = home.command("leafctl");
         command.args(["run", "--worker-env", "WORKER", "--pool", "few", "--grace", "1s"]);
-        command.args(["--wait", "300s", "--"]).arg(python()).arg(script).arg(ids);
+        command.args(["--wait", "300s", "--"]).arg(python_with_packages()).arg(script).arg(ids);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Self { leafctl: command.spawn().expect("leafctl") }
     }

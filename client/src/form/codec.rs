@@ -132,7 +132,10 @@ impl FormCodec {
             Codec::Dated(expected) => {
                 let (day, id) = Day::parse(text, DIGITS)?;
                 if day != *expected {
-                    return Err(FormError::Day { expected: *expected, found: day });
+                    return Err(FormError::Day {
+                        expected: expected.to_string(),
+                        found: day.to_string(),
+                    });
                 }
                 Ok(id)
             }

@@ -1,6 +1,5 @@
 //! What can be wrong with a form, or with a text that should be one.
 
-use super::{Day, FleetId};
 use crate::layout::LayoutError;
 
 /// Why an ID has no such form, or a text is not one.
@@ -64,15 +63,15 @@ pub enum FormError {
     #[error("it has the fleet ID {found}, and this is {expected}: another installation made it")]
     Fleet {
         /// This installation's fleet ID.
-        expected: FleetId,
+        expected: String,
         /// The one in the text.
-        found: FleetId,
+        found: String,
     },
     /// An ObjectID has only a part of the fleet ID.
     #[error("it has another fleet ID than {expected}: another installation made it")]
     PartOfFleet {
         /// This installation's fleet ID.
-        expected: FleetId,
+        expected: String,
     },
     /// The text is no fleet ID.
     #[error("fleet ID {0:?}: a fleet ID is 10 lowercase hexadecimal digits, such as 4be1f0a37c")]
@@ -129,9 +128,9 @@ pub enum FormError {
     #[error("it is of the day {found}, not {expected}")]
     Day {
         /// The day that was expected.
-        expected: Day,
+        expected: String,
         /// The day of the text.
-        found: Day,
+        found: String,
     },
     /// The date in a text is none.
     #[error("{0:?} is no date: write YYYYMMDD, from 19700101 to 99991231")]

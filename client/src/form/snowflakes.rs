@@ -109,7 +109,10 @@ impl Snowflakes {
     pub fn id_of(&self, uuid: Uuid) -> Result<u64, FormError> {
         let found = fleet_of(uuid)?;
         if found != self.fleet {
-            return Err(FormError::Fleet { expected: self.fleet, found });
+            return Err(FormError::Fleet {
+                expected: self.fleet.to_string(),
+                found: found.to_string(),
+            });
         }
         match uuid.version() {
             1 => self.id_of_1(uuid),
@@ -162,7 +165,7 @@ impl Snowflakes {
     pub fn id_of_object_id(&self, object_id: ObjectId) -> Result<u64, FormError> {
         let (_, rest) = object_id.fields();
         if rest & ((1 << FLEET_BITS_OF_OBJECT_ID) - 1) != self.upper_fleet() {
-            return Err(FormError::PartOfFleet { expected: self.fleet });
+            return Err(FormError::PartOfFleet { expected: self.fleet.to_string() });
         }
         loose_object_id(self.layout, object_id)
     }

@@ -1,7 +1,5 @@
 //! What can be wrong with a layout, or with an ID for a layout.
 
-use super::PRESETS;
-
 /// Why a layout or an ID is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
@@ -32,12 +30,11 @@ pub enum LayoutError {
     },
     /// The text is neither a preset nor of the written form.
     #[error(
-        "layout {0:?} is neither a preset ({names}, each with an optional epoch as in \
+        "layout {0:?} is neither a preset (leaf, twitter, baidu, js, sonyflake, discord, each with an optional epoch as in \
          baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in \
          41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms, or \
          TIME/sSEQUENCE/wWORKER@EPOCH where the sequence is above the worker, as in \
-         39/s8/w16@2026-01-01/10ms; an epoch is a date in UTC, or milliseconds since 1970",
-        names = PRESETS.map(|(name, _)| name).join(", ")
+         39/s8/w16@2026-01-01/10ms; an epoch is a date in UTC, or milliseconds since 1970"
     )]
     Unknown(String),
     /// The ID has its sign bit set.

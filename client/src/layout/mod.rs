@@ -247,6 +247,18 @@ impl Layout {
         Some(time << self.low_bits() | worker << worker_at | sequence << sequence_at)
     }
 
+    /// An ID of the time unit at `unix_ms` (ms since 1970) with every bit of worker and sequence: the
+    /// highest that can be issued in it. `None` outside the layout's time.
+    #[must_use]
+    pub const fn full_id(&self, unix_ms: u64) -> Option<u64> {
+        match unix_ms.checked_sub(self.epoch_ms) {
+            Some(since) => {
+                self.compose(since / self.unit_ms, self.max_worker(), self.max_sequence())
+            }
+            None => None,
+        }
+    }
+
     /// Splits an ID into its parts.
     ///
     /// # Errors

@@ -19,6 +19,8 @@ fn ids_are_decoded_as_java_leaf_composes_them() {
 fn presets_are_written_and_read_back() {
     for (name, layout) in PRESETS {
         assert_eq!(name.parse::<Layout>().unwrap(), layout);
+        let listed = LayoutError::Unknown(String::new()).to_string();
+        assert!(listed.contains(&format!("{name},")), "{name}");
         assert_eq!(layout.to_string().parse::<Layout>().unwrap(), layout);
     }
     let late: Layout = "baidu@1767225600000".parse().unwrap();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leaf_client::Layout;
+use leaf_client::form::FleetId;
 use serde::Deserialize;
 
 use super::values::{self, AutoCreate};
@@ -132,6 +133,8 @@ pub(crate) struct SnowflakeSection {
     pub(crate) enabled: bool,
     #[serde(deserialize_with = "values::layout")]
     pub(crate) layout: Layout,
+    #[serde(deserialize_with = "values::fleet")]
+    pub(crate) fleet: Option<FleetId>,
     #[serde(deserialize_with = "values::duration")]
     pub(crate) ceiling_ahead: Duration,
     #[serde(deserialize_with = "values::duration")]
@@ -394,6 +397,7 @@ impl Default for SnowflakeSection {
         Self {
             enabled: true,
             layout: Layout::LEAF,
+            fleet: None,
             ceiling_ahead: seconds(1),
             max_lead: Duration::from_millis(10),
             clock_tolerance: Duration::from_millis(5),

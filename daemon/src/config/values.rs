@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use leaf_client::Layout;
+use leaf_client::form::FleetId;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -120,6 +121,12 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D
 
 pub(super) fn layout<'de, D: Deserializer<'de>>(from: D) -> Result<Layout, D::Error> {
     String::deserialize(from)?.parse().map_err(Error::custom)
+}
+
+/// A fleet ID, or nothing for an empty text.
+pub(super) fn fleet<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FleetId>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(Error::custom) }
 }
 
 pub(super) fn mode<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {

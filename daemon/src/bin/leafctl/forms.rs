@@ -50,17 +50,11 @@ fn codec(
     let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let codec = form.codec(&FormContext { tag, layout, fleet: args.fleet, unix_ms });
     let codec = codec.and_then(|codec| {
-        let probe = layout.and_then(|layout| full_id(&layout, unix_ms)).unwrap_or_default();
+        let probe = layout.and_then(|layout| layout.full_id(unix_ms)).unwrap_or_default();
         codec.encode(probe).map(|_| codec)
     });
     let refused = |error| Failure::Usage(format!("--as {form}: {}", with_remedy(&error)));
     codec.map(Some).map_err(refused)
-}
-
-/// An ID as it could be issued now, with every bit of worker and sequence.
-fn full_id(layout: &Layout, unix_ms: u64) -> Option<u64> {
-    let time = unix_ms.checked_sub(layout.epoch_ms())? / layout.unit_ms();
-    layout.compose(time, layout.max_worker(), layout.max_sequence())
 }
 
 fn with_remedy(error: &FormError) -> String {

@@ -41,7 +41,7 @@ fn readyz(request: &mut HttpRequest<'_>) -> HttpAnswer {
                 return hangs().into_response();
             }
             let status = server.service.status_in_turns().await;
-            match unready(&status, || server.offers_snowflakes) {
+            match unready(&status, || server.snowflakes.offered) {
                 None => text("leafd is ready\n"),
                 Some(reason) => not_now(format!("leafd is not ready: {reason}")).into_response(),
             }

@@ -4,11 +4,13 @@
 //! They stay `GET`, since Java Leaf's callers send that. A `HEAD` would take an ID and tell nobody.
 
 use hyper::{Method, Response, StatusCode};
+use leaf_client::form::FormCodec;
 use leaf_client::wire::{Call, ErrorCode, Reply};
 use serde_json::{Value, json};
 
 use super::answer::{HttpAnswer, unexpected, when_replied};
 use super::body::{HttpBody, text, with_body};
+use super::forms;
 use super::problem::HttpProblem;
 use super::query::{HttpQuery, number};
 use super::request::HttpRequest;
@@ -37,20 +39,41 @@ fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
         Ok(tag) => tag,
         Err(problem) => return failure(problem, as_leaf).into(),
     };
+    let codec = match codec(request, Some(&tag)) {
+        Ok(codec) => codec,
+        Err(problem) => return failure(problem, as_leaf).into(),
+    };
+    let tag = codec.as_ref().map_or(tag.clone(), |codec| codec.tag(&tag).into());
     let outcome = request.ask(&Call::Segment { tag: &tag, count: 1, timeout_ms: 0 });
-    when_replied(outcome, move |reply| bare_id(reply, as_leaf))
+    when_replied(outcome, move |reply| bare_id(reply, codec.as_ref(), as_leaf))
 }
 
 /// Java Leaf asks for a key here as well, and does not look at it.
 fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
     let as_leaf = request.limits.leaf_errors;
+    let codec = match codec(request, None) {
+        Ok(codec) => codec,
+        Err(problem) => return failure(problem, as_leaf).into(),
+    };
     let outcome = request.ask(&Call::Snowflake { count: 1, timeout_ms: 0 });
-    when_replied(outcome, move |reply| bare_id(reply, as_leaf))
+    when_replied(outcome, move |reply| bare_id(reply, codec.as_ref(), as_leaf))
 }
 
-fn bare_id(reply: Reply, as_leaf: bool) -> Response<HttpBody> {
+/// The form that the parameter `as` names, which Java Leaf does not know.
+fn codec(request: &HttpRequest<'_>, tag: Option<&str>) -> Result<Option<FormCodec>, HttpProblem> {
+    let name = HttpQuery::find(request.uri.query(), "as")?;
+    request.codec(name.as_deref(), tag)
+}
+
+fn bare_id(reply: Reply, codec: Option<&FormCodec>, as_leaf: bool) -> Response<HttpBody> {
     match reply {
-        Reply::Ids { first, .. } => text(&first.first.to_string()),
+        Reply::Ids { first, .. } => match codec {
+            None => text(&first.first.to_string()),
+            Some(codec) => match forms::encoded(codec, first.first) {
+                Ok(form) => text(&form),
+                Err(problem) => failure(problem, as_leaf),
+            },
+        },
         other => failure(unexpected(other), as_leaf),
     }
 }
@@ -75,7 +98,7 @@ fn decode(request: &mut HttpRequest<'_>) -> HttpAnswer {
         Err(problem) => Err(problem),
     };
     let decoded = id.and_then(|id| number::<u64>("snowflakeId", &id)).and_then(|id| {
-        let parts = request.server.layout.decode(id);
+        let parts = request.server.snowflakes.layout.decode(id);
         parts.map_err(|error| HttpProblem::new(StatusCode::BAD_REQUEST, error.to_string()))
     });
     let body: Value = match decoded {

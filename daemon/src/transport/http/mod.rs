@@ -13,6 +13,7 @@ mod caller;
 mod connection;
 mod exchange;
 mod facts;
+mod forms;
 mod guard;
 mod health;
 mod leaf;

@@ -61,6 +61,12 @@ impl<'a> HttpQuery<'a> {
         self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
     }
 
+    /// Takes the value of one parameter out.
+    pub(super) fn take(mut self, name: &str) -> Option<Cow<'a, str>> {
+        let at = self.values.iter().position(|(known, _)| *known == name)?;
+        Some(self.values.swap_remove(at).1)
+    }
+
     /// A whole number. What is too large for the type is as wrong as what is no number.
     ///
     /// # Errors

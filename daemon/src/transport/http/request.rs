@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hyper::header::HeaderMap;
 use hyper::{StatusCode, Uri};
+use leaf_client::form::FormCodec;
 use leaf_client::wire::{Call, ErrorCode, WireError};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -56,6 +57,19 @@ impl<'a> HttpRequest<'a> {
     pub(super) fn tag(&self, call: CallKind) -> Result<Cow<'a, str>, HttpProblem> {
         let bad_tag = |why| self.refuse(call, WireError::new(ErrorCode::BadTag, why));
         segment(self.parameter).map_err(bad_tag)
+    }
+
+    /// The form `name` of IDs of `tag`, or of snowflake IDs; none for plain numbers.
+    ///
+    /// # Errors
+    /// 400 when there is no such form, or the IDs cannot have it.
+    pub(super) fn codec(
+        &self,
+        name: Option<&str>,
+        tag: Option<&str>,
+    ) -> Result<Option<FormCodec>, HttpProblem> {
+        let unix_ms = self.server.service.environment.unix_ms();
+        self.server.snowflakes.codec(name, tag, unix_ms)
     }
 
     /// The JSON document in the body.

@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, Shared};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::forms::SnowflakeForms;
 use super::limits::HttpLimits;
 use super::roster::Roster;
 use super::watchers::Watchers;
@@ -35,10 +36,7 @@ pub(super) struct HttpServer {
     pub(super) stopping: CancellationToken,
     /// Whether that is so. A load costs less than a look at the token.
     is_stopping: AtomicBool,
-    /// Whether snowflake IDs are turned on.
-    pub(super) offers_snowflakes: bool,
-    /// The layout of the snowflake IDs.
-    pub(super) layout: leaf_client::Layout,
+    pub(super) snowflakes: SnowflakeForms,
     pub(super) metrics: Arc<Metrics>,
     limits: RwLock<Arc<HttpLimits>>,
     applications: SocketProbe,
@@ -98,8 +96,7 @@ impl HttpServer {
         service: Arc<Service>,
         limits: HttpLimits,
         applications: ThreadProbe,
-        offers_snowflakes: bool,
-        layout: leaf_client::Layout,
+        snowflakes: SnowflakeForms,
         metrics: Arc<Metrics>,
     ) -> Self {
         let environment = service.environment.clone();
@@ -113,8 +110,7 @@ impl HttpServer {
             watchers: Watchers::default(),
             stopping: CancellationToken::new(),
             is_stopping: AtomicBool::new(false),
-            offers_snowflakes,
-            layout,
+            snowflakes,
             metrics,
             limits: RwLock::new(Arc::new(limits)),
             applications: SocketProbe { thread: applications, running: Mutex::default() },

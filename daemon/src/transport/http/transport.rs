@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::accept::{HttpListener, accept};
+use super::forms::SnowflakeForms;
 use super::limits::{HttpLimits, RELOADED};
 use super::server::HttpServer;
 use crate::config::Config;
@@ -95,10 +96,15 @@ impl HttpTransport {
     ) -> io::Result<Self> {
         let limits = HttpLimits::of(config, other_descriptors);
         let thread = ServingThread::with_timers("leafd-http", fatal)?;
-        let (offers, layout) = (config.snowflake.enabled, config.snowflake.layout);
+        let section = &config.snowflake;
+        let snowflakes = SnowflakeForms {
+            offered: section.enabled,
+            layout: section.layout,
+            fleet: section.fleet,
+        };
         let service = Arc::clone(service);
         let metrics = Arc::new(metrics);
-        let server = HttpServer::new(service, limits, applications, offers, layout, metrics);
+        let server = HttpServer::new(service, limits, applications, snowflakes, metrics);
         let server = Arc::new(server);
         let (accepting, connections) = (TaskTracker::new(), TaskTracker::new());
         let stop = CancellationToken::new();

@@ -205,8 +205,8 @@ impl EventStream {
         let lowest = worst.lowest.as_ref();
         let document = ViewDocument {
             unix_ms: self.server.service.environment.unix_ms(),
-            layout_end_unix_ms: self.server.layout.end_ms(),
-            offers_snowflakes: self.server.offers_snowflakes,
+            layout_end_unix_ms: self.server.snowflakes.layout.end_ms(),
+            offers_snowflakes: self.server.snowflakes.offered,
             status: StatusDocument::of(&status),
             matching: found.matching,
             tags: found.tags.iter().map(WatchedTag::of).collect(),

@@ -1,11 +1,15 @@
 //! One or many IDs of both schemes.
 
+use std::borrow::Cow;
+
 use hyper::{Response, StatusCode};
+use leaf_client::form::FormCodec;
 use leaf_client::wire::{Call, ErrorCode, Reply, WireError};
 use serde::Serialize;
 
 use super::super::answer::{HttpAnswer, json, unexpected, when_replied};
 use super::super::body::HttpBody;
+use super::super::forms;
 use super::super::limits::MAX_IDS;
 use super::super::problem::HttpProblem;
 use super::super::query::{HttpQuery, number};
@@ -18,40 +22,55 @@ use crate::tally::CallKind;
 const KNOWN: [&str; 3] = ["count", "timeout", "as"];
 
 #[derive(Debug, Serialize)]
-struct IdsDocument {
-    ids: Vec<IdText>,
+struct IdsDocument<T> {
+    ids: Vec<T>,
+}
+
+/// What a request asks for.
+struct WantedIds<'a> {
+    count: u32,
+    /// How long the request may wait, in ms; 0 for the daemon's default.
+    timeout_ms: u32,
+    /// The name of the form, if there is one.
+    form: Option<Cow<'a, str>>,
 }
 
 pub(super) fn segment(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    let asked = wanted(request, CallKind::Segment)
-        .and_then(|asked| Ok((asked, request.tag(CallKind::Segment)?)));
+    let asked = wanted(request, CallKind::Segment).and_then(|wanted| {
+        let tag = request.tag(CallKind::Segment)?;
+        let codec = request.codec(wanted.form.as_deref(), Some(&tag))?;
+        Ok((wanted, tag, codec))
+    });
     match asked {
-        Ok(((count, timeout_ms), tag)) => {
-            when_replied(request.ask(&Call::Segment { tag: &tag, count, timeout_ms }), ids)
+        Ok((WantedIds { count, timeout_ms, .. }, tag, codec)) => {
+            let tag = codec.as_ref().map_or(tag.clone(), |codec| codec.tag(&tag).into());
+            let outcome = request.ask(&Call::Segment { tag: &tag, count, timeout_ms });
+            when_replied(outcome, move |reply| ids(reply, codec.as_ref()))
         }
         Err(problem) => problem.into(),
     }
 }
 
 pub(super) fn snowflake(request: &mut HttpRequest<'_>) -> HttpAnswer {
-    match wanted(request, CallKind::Snowflake) {
-        Ok((count, timeout_ms)) => {
-            when_replied(request.ask(&Call::Snowflake { count, timeout_ms }), ids)
+    let asked = wanted(request, CallKind::Snowflake).and_then(|wanted| {
+        let codec = request.codec(wanted.form.as_deref(), None)?;
+        Ok((wanted, codec))
+    });
+    match asked {
+        Ok((WantedIds { count, timeout_ms, .. }, codec)) => {
+            let outcome = request.ask(&Call::Snowflake { count, timeout_ms });
+            when_replied(outcome, move |reply| ids(reply, codec.as_ref()))
         }
         Err(problem) => problem.into(),
     }
 }
 
-/// How many IDs the request asks for, and how long it may wait, in ms.
-fn wanted(request: &HttpRequest<'_>, call: CallKind) -> Result<(u32, u32), HttpProblem> {
+fn wanted<'a>(request: &HttpRequest<'a>, call: CallKind) -> Result<WantedIds<'a>, HttpProblem> {
     request.no_document()?;
     let query = request.query(&KNOWN)?;
-    if let Some(form) = query.text("as").filter(|form| *form != "decimal") {
-        let text = format!("leafd has no form {form:?} of an ID; there is decimal");
-        return Err(HttpProblem::new(StatusCode::BAD_REQUEST, text));
-    }
     let count = count(&query).map_err(|error| request.refuse(call, error))?;
-    Ok((count, timeout_ms(&query)?))
+    let timeout_ms = timeout_ms(&query)?;
+    Ok(WantedIds { count, timeout_ms, form: query.take("as") })
 }
 
 fn count(query: &HttpQuery<'_>) -> Result<u32, WireError> {
@@ -72,12 +91,18 @@ fn timeout_ms(query: &HttpQuery<'_>) -> Result<u32, HttpProblem> {
     Ok(u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1))
 }
 
-fn ids(reply: Reply) -> Response<HttpBody> {
+fn ids(reply: Reply, codec: Option<&FormCodec>) -> Response<HttpBody> {
     match reply {
         Reply::Ids { first, more } => {
             let runs = std::iter::once(first).chain(more);
-            let ids = runs.flat_map(|run| (run.first..).take(run.count as usize).map(IdText));
-            json(StatusCode::OK, &IdsDocument { ids: ids.collect() })
+            let ids = runs.flat_map(|run| (run.first..).take(run.count as usize));
+            let Some(codec) = codec else {
+                return json(StatusCode::OK, &IdsDocument { ids: ids.map(IdText).collect() });
+            };
+            match ids.map(|id| forms::encoded(codec, id)).collect::<Result<Vec<_>, _>>() {
+                Ok(ids) => json(StatusCode::OK, &IdsDocument { ids }),
+                Err(problem) => problem.into_response(),
+            }
         }
         other => unexpected(other).into_response(),
     }

@@ -488,7 +488,13 @@ byId("decode-form").addEventListener("submit", async (event) => {
       facts(shown, [["Not an ID", parts.detail, "bad"]]);
       return;
     }
+    const number = [["ID", parts.form ? parts.id : null], ["Form", parts.form ?? null]];
+    if (parts.time === undefined) {
+      facts(shown, [...number, ["Day", parts.day ?? null]]);
+      return;
+    }
     facts(shown, [
+      ...number,
       ["Time", parts.time],
       ["Milliseconds", group(parts.unix_ms)],
       ["Data centre", parts.datacenter ?? null],
