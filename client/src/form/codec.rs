@@ -115,7 +115,7 @@ impl FormCodec {
                 };
                 uuid?.encode_into(out);
             }
-            Codec::ObjectId(snowflakes) => out.push_str(&snowflakes.object_id(id)?.to_string()),
+            Codec::ObjectId(snowflakes) => snowflakes.object_id(id)?.encode_into(out),
             #[cfg(feature = "uuid5")]
             Codec::Uuid5(hash) => hash.uuid(id).encode_into(out),
         }

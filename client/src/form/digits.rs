@@ -39,26 +39,38 @@ impl<const RADIX: usize, const WIDTH: usize> Alphabet<RADIX, WIDTH> {
     /// Reads exactly `WIDTH` symbols. `before` characters precede them in the text that the user wrote.
     #[expect(clippy::indexing_slicing, reason = "the table has a place for every byte")]
     pub(super) fn read(&self, text: &str, before: usize) -> Result<u64, FormError> {
-        let mut number = Some(0_u64);
-        for (i, byte) in text.bytes().enumerate() {
-            let value = self.values[usize::from(byte)];
-            if value == NONE {
-                // Everything before it is ASCII, so this is where a character begins.
-                let found = text[i..].chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
-                return Err(FormError::Character {
-                    at: before + i + 1,
-                    found,
-                    hint: (self.hint)(byte),
-                });
+        let symbols: Result<&[u8; WIDTH], _> = text.as_bytes().try_into();
+        let Some((last, upper)) = symbols.ok().and_then(|symbols| symbols.split_last()) else {
+            return Err(self.wrong(text, before));
+        };
+        let (mut number, mut highest) = (0_u64, 0);
+        for symbol in upper {
+            let value = self.values[usize::from(*symbol)];
+            highest = value.max(highest);
+            // One symbol less than the width does not overflow, unless it is none.
+            number = number.wrapping_mul(RADIX as u64).wrapping_add(value.into());
+        }
+        let value = self.values[usize::from(*last)];
+        if value.max(highest) == NONE {
+            return Err(self.wrong(text, before));
+        }
+        let number = number.checked_mul(RADIX as u64);
+        in_range(number.and_then(|number| number.checked_add(value.into())))
+    }
+
+    /// Why a text of symbols is not one.
+    fn wrong(&self, text: &str, before: usize) -> FormError {
+        let mut places = text.char_indices();
+        let is_symbol =
+            |found: char| u8::try_from(found).is_ok_and(|byte| self.symbols.contains(&byte));
+        let wrong = places.find(|(_, found)| !is_symbol(*found));
+        match wrong {
+            Some((at, found)) => {
+                let hint = (self.hint)(u8::try_from(found).unwrap_or_default());
+                FormError::Character { at: before + at + 1, found, hint }
             }
-            number = number
-                .and_then(|number| number.checked_mul(RADIX as u64))
-                .and_then(|number| number.checked_add(value.into()));
+            None => FormError::Length { expected: WIDTH, got: text.len() },
         }
-        if text.len() != WIDTH {
-            return Err(FormError::Length { expected: WIDTH, got: text.len() });
-        }
-        in_range(number)
     }
 }
 
@@ -69,9 +81,19 @@ pub(super) fn in_range(number: Option<u64>) -> Result<u64, FormError> {
 
 /// Reads decimal digits.
 pub(super) fn decimal(text: &str, before: usize) -> Result<u64, FormError> {
-    if let Some((i, found)) = text.char_indices().find(|(_, found)| !found.is_ascii_digit()) {
-        let hint = "a decimal digit is expected";
-        return Err(FormError::Character { at: before + i + 1, found, hint });
+    let (mut number, mut is_number) = (0_u64, true);
+    for byte in text.bytes() {
+        let digit = byte.wrapping_sub(b'0');
+        is_number &= digit < 10;
+        number = number.wrapping_mul(10).wrapping_add(digit.into());
     }
-    in_range(text.parse().ok())
+    if !is_number {
+        let wrong = text.char_indices().find(|(_, found)| !found.is_ascii_digit());
+        let (at, found) = wrong.unwrap_or_default();
+        let hint = "a decimal digit is expected";
+        return Err(FormError::Character { at: before + at + 1, found, hint });
+    }
+    // Up to 19 digits do not overflow, and more are no ID unless the first ones are zeros.
+    let fits = !text.is_empty() && text.len() <= 19;
+    in_range(if fits { Some(number) } else { text.parse().ok() })
 }

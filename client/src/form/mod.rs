@@ -25,6 +25,7 @@ mod day;
 mod digits;
 mod error;
 mod fleet;
+mod hex;
 mod name;
 mod object_id;
 mod prefix;

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::FormError;
-use super::uuid::hex_value;
+use super::{FormError, hex};
 
 /// 12 bytes that are written as an ObjectID: the time in seconds, as MongoDB's own, then milliseconds and
 /// snowflake. They sort as the snowflakes of one layout do.
@@ -24,6 +23,13 @@ impl ObjectId {
         self.0
     }
 
+    /// Appends the 24 characters.
+    pub fn encode_into(self, out: &mut String) {
+        let mut text = [[b'0'; 2]; 12];
+        text.iter_mut().zip(self.0).for_each(|(pair, byte)| *pair = hex::digits(byte));
+        out.extend(std::str::from_utf8(text.as_flattened()));
+    }
+
     pub(super) fn of(seconds: u32, low: u64) -> Self {
         let mut bytes = [0; 12];
         bytes[..4].copy_from_slice(&seconds.to_be_bytes());
@@ -41,8 +47,9 @@ impl ObjectId {
 /// Writes 24 lowercase hexadecimal digits.
 impl fmt::Display for ObjectId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, low) = self.fields();
-        write!(f, "{seconds:08x}{low:016x}")
+        let mut text = String::with_capacity(24);
+        self.encode_into(&mut text);
+        f.write_str(&text)
     }
 }
 
@@ -57,20 +64,28 @@ impl FromStr for ObjectId {
     type Err = FormError;
 
     fn from_str(text: &str) -> Result<Self, FormError> {
-        let mut bytes = [0; 12];
-        for (at, found) in text.char_indices() {
-            let hint = match found {
-                'A'..='F' => "write lowercase letters",
-                _ => "a hexadecimal digit is expected",
-            };
-            let value = hex_value(found).ok_or(FormError::Character { at: at + 1, found, hint })?;
-            if let Some(byte) = bytes.get_mut(at / 2) {
-                *byte |= value << (4 * (1 - at % 2));
-            }
-        }
-        if text.len() != 24 {
-            return Err(FormError::Length { expected: 24, got: text.len() });
-        }
-        Ok(Self(bytes))
+        read(text.as_bytes()).map(Self).ok_or_else(|| wrong(text))
+    }
+}
+
+fn read(text: &[u8]) -> Option<[u8; 12]> {
+    let (pairs, rest) = text.as_chunks();
+    let mut bytes = [0; 12];
+    if pairs.len() != bytes.len() || !rest.is_empty() {
+        return None;
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = hex::byte(*high, *low)?;
+    }
+    Some(bytes)
+}
+
+/// Why a text is no ObjectID.
+fn wrong(text: &str) -> FormError {
+    let mut digits = text.char_indices().take(24);
+    let wrong = digits.find_map(|(at, found)| hex::hint(found).map(|hint| (at, found, hint)));
+    match wrong {
+        Some((at, found, hint)) => FormError::Character { at: at + 1, found, hint },
+        None => FormError::Length { expected: 24, got: text.chars().count() },
     }
 }

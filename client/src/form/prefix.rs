@@ -52,6 +52,9 @@ impl PrefixedForm {
     /// # Errors
     /// [`FormError::Prefix`], and those of [`TextForm::decode`].
     pub fn decode(&self, text: &str) -> Result<u64, FormError> {
+        if self.prefix.is_empty() {
+            return self.text.decode(text);
+        }
         let number = text.strip_prefix(self.prefix.as_str());
         let number = number.ok_or_else(|| FormError::Prefix { expected: self.prefix.clone() })?;
         self.text.decode_after(number, self.prefix.len())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::FormError;
+use super::{FormError, hex};
 
 /// 16 bytes that are written as a UUID. Use [`Uuid::bytes`] to hand them to a database or to the crate
 /// `uuid`.
@@ -13,7 +13,8 @@ pub struct Uuid([u8; 16]);
 /// The places of the hyphens.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
+/// Where the two digits of each byte are.
+const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 impl Uuid {
     /// A UUID of these bytes, in network order.
@@ -59,14 +60,8 @@ impl Uuid {
     #[expect(clippy::indexing_slicing, reason = "16 bytes fill 36 characters")]
     pub fn encode_into(self, out: &mut String) {
         let mut text = [b'-'; 36];
-        let mut at = 0;
-        for byte in self.0 {
-            if HYPHENS.contains(&at) {
-                at += 1;
-            }
-            text[at] = HEX[usize::from(byte >> 4)];
-            text[at + 1] = HEX[usize::from(byte & 15)];
-            at += 2;
+        for (byte, at) in self.0.into_iter().zip(PLACES) {
+            [text[at], text[at + 1]] = hex::digits(byte);
         }
         out.extend(std::str::from_utf8(&text));
     }
@@ -92,32 +87,31 @@ impl FromStr for Uuid {
     type Err = FormError;
 
     fn from_str(text: &str) -> Result<Self, FormError> {
-        let (mut bytes, mut digits) = ([0; 16], 0);
-        for (at, found) in text.char_indices() {
-            let hint = match found {
-                '-' if HYPHENS.contains(&at) => continue,
-                _ if HYPHENS.contains(&at) => "a hyphen is expected",
-                'A'..='F' => "write lowercase letters",
-                _ => "a hexadecimal digit is expected",
-            };
-            let value = hex_value(found).filter(|_| !HYPHENS.contains(&at));
-            let value = value.ok_or(FormError::Character { at: at + 1, found, hint })?;
-            if let Some(byte) = bytes.get_mut(digits / 2) {
-                *byte |= value << (4 * (1 - digits % 2));
-            }
-            digits += 1;
-        }
-        if text.len() != 36 {
-            return Err(FormError::Length { expected: 36, got: text.len() });
-        }
-        Ok(Self(bytes))
+        read(text.as_bytes()).map(Self).ok_or_else(|| wrong(text))
     }
 }
 
-/// The value of a lowercase hexadecimal digit.
-pub(super) fn hex_value(digit: char) -> Option<u8> {
-    match digit {
-        '0'..='9' | 'a'..='f' => digit.to_digit(16).and_then(|value| u8::try_from(value).ok()),
-        _ => None,
+#[expect(clippy::indexing_slicing, reason = "16 bytes fill 36 characters")]
+fn read(text: &[u8]) -> Option<[u8; 16]> {
+    let text: &[u8; 36] = text.try_into().ok()?;
+    let mut bytes = [0; 16];
+    for (byte, at) in bytes.iter_mut().zip(PLACES) {
+        *byte = hex::byte(text[at], text[at + 1])?;
     }
+    HYPHENS.iter().all(|at| text[*at] == b'-').then_some(bytes)
+}
+
+/// Why a text is no UUID.
+fn wrong(text: &str) -> FormError {
+    for (at, found) in text.char_indices().take(36) {
+        let hint = match (HYPHENS.contains(&at), found) {
+            (true, '-') => None,
+            (true, _) => Some("a hyphen is expected"),
+            (false, _) => hex::hint(found),
+        };
+        if let Some(hint) = hint {
+            return FormError::Character { at: at + 1, found, hint };
+        }
+    }
+    FormError::Length { expected: 36, got: text.chars().count() }
 }
