@@ -25,6 +25,8 @@ mod day;
 mod digits;
 mod error;
 mod fleet;
+#[cfg(test)]
+mod golden;
 mod hex;
 mod name;
 mod object_id;

@@ -34,8 +34,9 @@ class Decoded(NamedTuple):
 class Layout:
     """How a snowflake ID is composed: time, worker ID and sequence, from the top.
 
-    ``Layout.LEAF``, ``Layout.TWITTER`` and ``Layout.BAIDU`` are the presets. :meth:`parse` reads the
-    text that ``client.status().snowflake.layout`` returns.
+    ``Layout.LEAF``, ``Layout.TWITTER``, ``Layout.BAIDU``, ``Layout.JS``, ``Layout.SONYFLAKE`` and
+    ``Layout.DISCORD`` are the presets. :meth:`parse` reads the text that
+    ``client.status().snowflake.layout`` returns.
     """
 
     time_bits: int
@@ -45,16 +46,22 @@ class Layout:
     unit_ms: int = 1
     #: How many of the upper worker bits stand for the data centre.
     datacenter_bits: int = 0
+    #: Whether the sequence is above the worker ID.
+    sequence_above_worker: bool = False
 
     LEAF: ClassVar[Layout]
     TWITTER: ClassVar[Layout]
     BAIDU: ClassVar[Layout]
+    JS: ClassVar[Layout]
+    SONYFLAKE: ClassVar[Layout]
+    DISCORD: ClassVar[Layout]
 
     def __post_init__(self) -> None:
         bits = (self.time_bits, self.worker_bits, self.sequence_bits)
-        if min(*bits, self.datacenter_bits) < 0 or sum(bits) != 63:
+        if min(*bits, self.datacenter_bits) < 0 or sum(bits) > 63:
             raise InvalidArgumentError(
-                f"time {bits[0]} + worker {bits[1]} + sequence {bits[2]} bits make {sum(bits)}, not 63"
+                f"time {bits[0]} + worker {bits[1]} + sequence {bits[2]} bits make {sum(bits)}, "
+                "more than 63"
             )
         if self.time_bits == 0 or self.sequence_bits == 0:
             raise InvalidArgumentError("time and sequence need at least one bit each")
@@ -72,7 +79,10 @@ class Layout:
         if not 0 <= snowflake <= MAX_ID:
             raise InvalidArgumentError(f"{snowflake} is not between 0 and 2^63 - 1")
         time = snowflake >> (self.worker_bits + self.sequence_bits)
-        worker = (snowflake >> self.sequence_bits) & ((1 << self.worker_bits) - 1)
+        if time >> self.time_bits:
+            bits = self.time_bits + self.worker_bits + self.sequence_bits
+            raise InvalidArgumentError(f"{snowflake} has more than the {bits} bits of this layout")
+        worker = (snowflake >> self._shifts()[0]) & ((1 << self.worker_bits) - 1)
         datacenter = None
         if self.datacenter_bits:
             datacenter = worker >> (self.worker_bits - self.datacenter_bits)
@@ -80,13 +90,28 @@ class Layout:
             unix_ms=min(self.epoch_ms + time * self.unit_ms, _MAX_U64),
             worker=worker,
             datacenter=datacenter,
-            sequence=snowflake & ((1 << self.sequence_bits) - 1),
+            sequence=(snowflake >> self._shifts()[1]) & ((1 << self.sequence_bits) - 1),
         )
+
+    def compose(self, time: int, worker: int, sequence: int) -> Optional[int]:
+        """The ID of these parts, ``time`` in units since the epoch; None if one does not fit."""
+        fields = ((time, self.time_bits), (worker, self.worker_bits), (sequence, self.sequence_bits))
+        if any(part < 0 or part >> bits for part, bits in fields):
+            return None
+        worker_at, sequence_at = self._shifts()
+        low = worker << worker_at | sequence << sequence_at
+        return time << (self.worker_bits + self.sequence_bits) | low
+
+    def _shifts(self) -> tuple[int, int]:
+        if self.sequence_above_worker:
+            return 0, self.worker_bits
+        return self.sequence_bits, 0
 
     @classmethod
     def parse(cls, text: str) -> Layout:
-        """Read a preset (``leaf``, ``twitter``, ``baidu``), a preset with another epoch
-        (``baidu@EPOCH``), or ``TIME/WORKER/SEQUENCE@EPOCH`` with an optional ``/UNITms``.
+        """Read the name of a preset (such as ``leaf``), a preset with another epoch
+        (``baidu@EPOCH``), or ``TIME/WORKER/SEQUENCE@EPOCH`` with an optional ``/UNITms``. With the
+        sequence above the worker ID it is ``TIME/sSEQUENCE/wWORKER@EPOCH``.
 
         An epoch is in milliseconds since 1970, or a date in UTC: ``2026-01-01`` or
         ``2010-11-04T01:42:54.657Z``.
@@ -99,29 +124,36 @@ class Layout:
         bits = name.split("/")
         if len(bits) != 3 or (slash and not unit.endswith("ms")):
             raise _unknown(text)
-        upper, plus, lower = bits[1].partition("+")
+        swapped = bits[1].startswith("s") and bits[2].startswith("w")
+        worker, sequence = (bits[2][1:], bits[1][1:]) if swapped else (bits[1], bits[2])
+        upper, plus, lower = worker.partition("+")
         datacenter = _number(text, upper) if plus else 0
         return cls(
             time_bits=_number(text, bits[0]),
             worker_bits=datacenter + _number(text, lower if plus else upper),
-            sequence_bits=_number(text, bits[2]),
+            sequence_bits=_number(text, sequence),
             epoch_ms=_epoch(text, epoch),
             unit_ms=_number(text, unit[:-2]) if slash else 1,
             datacenter_bits=datacenter,
+            sequence_above_worker=swapped,
         )
 
     def __str__(self) -> str:
         worker = str(self.worker_bits)
         if self.datacenter_bits:
             worker = f"{self.datacenter_bits}+{self.worker_bits - self.datacenter_bits}"
-        return f"{self.time_bits}/{worker}/{self.sequence_bits}@{self.epoch_ms}/{self.unit_ms}ms"
+        low = f"{worker}/{self.sequence_bits}"
+        if self.sequence_above_worker:
+            low = f"s{self.sequence_bits}/w{worker}"
+        return f"{self.time_bits}/{low}@{self.epoch_ms}/{self.unit_ms}ms"
 
 
 def _unknown(text: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"layout {text!r} is neither a preset (leaf, twitter, baidu, each with an optional epoch as in "
+        f"layout {text!r} is neither a preset ({', '.join(_PRESETS)}, each with an optional epoch as in "
         "baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in "
-        "41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms"
+        "41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms, nor "
+        "TIME/sSEQUENCE/wWORKER@EPOCH, as in 39/s8/w16@2026-01-01/10ms"
     )
 
 
@@ -150,4 +182,15 @@ Layout.LEAF = Layout(41, 10, 12, 1_288_834_974_657)
 Layout.TWITTER = replace(Layout.LEAF, datacenter_bits=5)
 Layout.BAIDU = Layout(28, 22, 13, 1_463_673_600_000, unit_ms=1000)
 
-_PRESETS = {"leaf": Layout.LEAF, "twitter": Layout.TWITTER, "baidu": Layout.BAIDU}
+Layout.JS = Layout(37, 8, 8, 1_767_225_600_000, unit_ms=10)
+Layout.SONYFLAKE = Layout(39, 16, 8, 1_409_529_600_000, unit_ms=10, sequence_above_worker=True)
+Layout.DISCORD = replace(Layout.TWITTER, epoch_ms=1_420_070_400_000)
+
+_PRESETS = {
+    "leaf": Layout.LEAF,
+    "twitter": Layout.TWITTER,
+    "baidu": Layout.BAIDU,
+    "js": Layout.JS,
+    "sonyflake": Layout.SONYFLAKE,
+    "discord": Layout.DISCORD,
+}
