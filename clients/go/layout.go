@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Layout is the layout of a snowflake ID: from the top, below the sign bit, the time, the worker and the sequence,
-// 63 bits in all. [Status] names the daemon's layout; [ParseLayout] reads it.
+// Layout is the layout of a snowflake ID: from the top the time, the worker and the sequence, at most 63 bits in all. [Status] names the daemon's layout; [ParseLayout] reads it.
 type Layout struct {
 	unitMS, epochMS                    uint64
 	timeBits, workerBits, sequenceBits uint
 	// datacenterBits of the worker bits, from the top, are the data centre.
 	datacenterBits uint
+	// sequenceAboveWorker: the sequence is above the worker.
+	sequenceAboveWorker bool
 }
 
 var (
@@ -27,6 +28,16 @@ var (
 	// LayoutBaidu has 28 bits for seconds since 2016-05-20, 22 for the worker, 13 for the sequence. Its time ran
 	// out on 2024-11-20; new IDs need a later epoch, as in baidu@2026-01-01.
 	LayoutBaidu = Layout{unitMS: 1000, epochMS: 1463673600000, timeBits: 28, workerBits: 22, sequenceBits: 13}
+	// LayoutJS has 53 bits, which fit a double: 37 for units of 10 ms since 2026-01-01, 8 for the worker, 8 for the
+	// sequence.
+	LayoutJS = Layout{unitMS: 10, epochMS: 1767225600000, timeBits: 37, workerBits: 8, sequenceBits: 8}
+	// LayoutSonyflake is Sonyflake's: 39 bits for units of 10 ms since 2014-09-01, 8 for the sequence, 16 for the
+	// worker below it.
+	LayoutSonyflake = Layout{unitMS: 10, epochMS: 1409529600000, timeBits: 39, workerBits: 16, sequenceBits: 8,
+		sequenceAboveWorker: true}
+	// LayoutDiscord is Discord's: Twitter's with milliseconds since 2015-01-01.
+	LayoutDiscord = Layout{unitMS: 1, epochMS: 1420070400000, timeBits: 41, workerBits: 10, sequenceBits: 12,
+		datacenterBits: 5}
 )
 
 // Decoded are the parts of a snowflake ID.
@@ -58,12 +69,21 @@ func (layout Layout) Decode(id int64) (Decoded, error) {
 		layout = LayoutLeaf
 	}
 	value := uint64(id)
-	worker := value >> layout.sequenceBits & (1<<layout.workerBits - 1)
-	decoded := Decoded{Worker: worker, Sequence: value & (1<<layout.sequenceBits - 1)}
+	units := value >> (layout.workerBits + layout.sequenceBits)
+	if units>>layout.timeBits != 0 {
+		return Decoded{}, invalidf("%d has more than the %d bits of this layout", id,
+			layout.timeBits+layout.workerBits+layout.sequenceBits)
+	}
+	workerAt, sequenceAt := layout.sequenceBits, uint(0)
+	if layout.sequenceAboveWorker {
+		workerAt, sequenceAt = 0, layout.workerBits
+	}
+	worker := value >> workerAt & (1<<layout.workerBits - 1)
+	decoded := Decoded{Worker: worker, Sequence: value >> sequenceAt & (1<<layout.sequenceBits - 1)}
 	if layout.datacenterBits > 0 {
 		decoded.Datacenter = worker >> (layout.workerBits - layout.datacenterBits)
 	}
-	high, ms := bits.Mul64(value>>(layout.workerBits+layout.sequenceBits), layout.unitMS)
+	high, ms := bits.Mul64(units, layout.unitMS)
 	sum, carry := bits.Add64(ms, layout.epochMS, 0)
 	if high != 0 || carry != 0 {
 		sum = math.MaxUint64
@@ -72,31 +92,38 @@ func (layout Layout) Decode(id int64) (Decoded, error) {
 	return decoded, nil
 }
 
-// String writes TIME/WORKER/SEQUENCE@EPOCH_MS/UNITms, a form that [ParseLayout] reads.
+// String writes TIME/WORKER/SEQUENCE@EPOCH_MS/UNITms, or TIME/sSEQUENCE/wWORKER@EPOCH_MS/UNITms with the sequence above
+// the worker: forms that [ParseLayout] reads.
 func (layout Layout) String() string {
 	worker := fmt.Sprint(layout.workerBits)
 	if layout.datacenterBits > 0 {
 		worker = fmt.Sprintf("%d+%d", layout.datacenterBits, layout.workerBits-layout.datacenterBits)
 	}
-	return fmt.Sprintf("%d/%s/%d@%d/%dms",
-		layout.timeBits, worker, layout.sequenceBits, layout.epochMS, layout.unitMS)
+	low := fmt.Sprintf("%s/%d", worker, layout.sequenceBits)
+	if layout.sequenceAboveWorker {
+		low = fmt.Sprintf("s%d/w%s", layout.sequenceBits, worker)
+	}
+	return fmt.Sprintf("%d/%s@%d/%dms", layout.timeBits, low, layout.epochMS, layout.unitMS)
 }
 
-// ParseLayout reads a preset (leaf, twitter, baidu), a preset with another epoch (baidu@2026-01-01), or
-// TIME/WORKER/SEQUENCE@EPOCH/UNITms, as in 41/10/12@1288834974657/1ms, where the unit is 1 ms if it is left out. An
+// ParseLayout reads a preset (leaf, twitter, baidu, js, sonyflake, discord), a preset with another epoch
+// (baidu@2026-01-01), or TIME/WORKER/SEQUENCE@EPOCH/UNITms, as in 41/10/12@1288834974657/1ms, where the unit is 1 ms if
+// it is left out. TIME/sSEQUENCE/wWORKER@EPOCH/UNITms has the sequence above the worker. An
 // epoch is in milliseconds since 1970, or a date in UTC: 2026-01-01, 2010-11-04T01:42:54.657Z.
 func ParseLayout(text string) (Layout, error) {
 	layout, ok := parseLayout(text)
 	if !ok {
-		return Layout{}, invalidf("layout %q is neither a preset (leaf, twitter, baidu, each with an optional "+
-			"epoch) nor TIME/WORKER/SEQUENCE@EPOCH/UNITms with 63 bits in all and a unit of 1, 10 or 1000 ms", text)
+		return Layout{}, invalidf("layout %q is neither a preset (leaf, twitter, baidu, js, sonyflake, discord, each "+
+			"with an optional epoch) nor TIME/WORKER/SEQUENCE@EPOCH/UNITms or TIME/sSEQUENCE/wWORKER@EPOCH/UNITms with "+
+			"at most 63 bits in all and a unit of 1, 10 or 1000 ms", text)
 	}
 	return layout, nil
 }
 
 func parseLayout(text string) (Layout, bool) {
 	fields, rest, hasEpoch := strings.Cut(text, "@")
-	presets := map[string]Layout{"leaf": LayoutLeaf, "twitter": LayoutTwitter, "baidu": LayoutBaidu}
+	presets := map[string]Layout{"leaf": LayoutLeaf, "twitter": LayoutTwitter, "baidu": LayoutBaidu, "js": LayoutJS,
+		"sonyflake": LayoutSonyflake, "discord": LayoutDiscord}
 	if layout, isPreset := presets[fields]; isPreset {
 		if !hasEpoch {
 			return layout, true
@@ -122,6 +149,9 @@ func parseLayout(text string) (Layout, bool) {
 	if len(parts) != 3 {
 		return Layout{}, false
 	}
+	if strings.HasPrefix(parts[1], "s") && strings.HasPrefix(parts[2], "w") {
+		layout.sequenceAboveWorker, parts[1], parts[2] = true, parts[2][1:], parts[1][1:]
+	}
 	if upper, lower, isSplit := strings.Cut(parts[1], "+"); isSplit {
 		datacenter, ok1 := parseBits(upper)
 		worker, ok2 := parseBits(lower)
@@ -140,7 +170,7 @@ func parseLayout(text string) (Layout, bool) {
 	var ok bool
 	layout.epochMS, ok = parseEpoch(epoch)
 	sum := layout.timeBits + layout.workerBits + layout.sequenceBits
-	return layout, ok && sum == 63 && layout.timeBits > 0 && layout.sequenceBits > 0
+	return layout, ok && sum <= 63 && layout.timeBits > 0 && layout.sequenceBits > 0
 }
 
 func parseBits(text string) (uint, bool) {

@@ -169,6 +169,8 @@ export interface LayoutFields {
   unitMs?: number;
   /** How many of the upper worker bits are the data centre: 0 by default. */
   datacenterBits?: number;
+  /** Whether the sequence is above the worker: false by default. */
+  sequenceAboveWorker?: boolean;
 }
 
 /** The bits of a snowflake ID. The daemon's status names its layout. */
@@ -176,10 +178,13 @@ export declare class Layout {
   static readonly LEAF: Layout;
   static readonly TWITTER: Layout;
   static readonly BAIDU: Layout;
-  /** Throws an {@link InvalidError} unless the bits are 63 in all. */
+  static readonly JS: Layout;
+  static readonly SONYFLAKE: Layout;
+  static readonly DISCORD: Layout;
+  /** Throws an {@link InvalidError} if the bits are more than 63 in all. */
   constructor(fields: LayoutFields);
   /**
-   * Reads a layout as the daemon writes it: `leaf`, `twitter`, `baidu`, one of these with another epoch
+   * Reads a layout as the daemon writes it: a preset such as `leaf` or `sonyflake`, one of these with another epoch
    * (`baidu@2026-01-01`), or `TIME/WORKER/SEQUENCE@EPOCH/UNITms`. Throws an {@link InvalidError}.
    */
   static parse(text: string): Layout;

@@ -1,6 +1,6 @@
 'use strict';
 
-// The bits of a snowflake ID: time, worker and sequence, 63 in all. Plain arithmetic.
+// The bits of a snowflake ID: time, worker and sequence, at most 63 in all. Plain arithmetic.
 
 const { InvalidError } = require('./errors.js');
 const { MAX_ID } = require('./ids.js');
@@ -14,17 +14,26 @@ class Layout {
   #workerBits;
   #sequenceBits;
   #datacenterBits;
+  #sequenceAboveWorker;
 
-  constructor({ epochMs, timeBits, workerBits, sequenceBits, unitMs = 1, datacenterBits = 0 }) {
+  constructor({
+    epochMs,
+    timeBits,
+    workerBits,
+    sequenceBits,
+    unitMs = 1,
+    datacenterBits = 0,
+    sequenceAboveWorker = false,
+  }) {
     for (const [name, bits] of Object.entries({ timeBits, workerBits, sequenceBits, datacenterBits })) {
       if (!Number.isInteger(bits) || bits < 0 || bits > 63) {
         throw new InvalidError(`${name} must be an integer from 0 to 63, not ${bits}`);
       }
     }
-    if (timeBits + workerBits + sequenceBits !== 63) {
+    if (timeBits + workerBits + sequenceBits > 63) {
       throw new InvalidError(
         `time ${timeBits} + worker ${workerBits} + sequence ${sequenceBits} bits make ` +
-          `${timeBits + workerBits + sequenceBits}, not 63`,
+          `${timeBits + workerBits + sequenceBits}, more than 63`,
       );
     }
     if (timeBits === 0 || sequenceBits === 0) {
@@ -45,6 +54,7 @@ class Layout {
     this.#workerBits = BigInt(workerBits);
     this.#sequenceBits = BigInt(sequenceBits);
     this.#datacenterBits = BigInt(datacenterBits);
+    this.#sequenceAboveWorker = Boolean(sequenceAboveWorker);
   }
 
   static parse(text) {
@@ -53,20 +63,26 @@ class Layout {
     }
     const unknown = () =>
       new InvalidError(
-        `layout ${JSON.stringify(text)} is neither a preset (leaf, twitter, baidu, each with an optional ` +
-          'epoch as in baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in ' +
-          '41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms; an epoch is a date in UTC, ' +
+        `layout ${JSON.stringify(text)} is neither a preset (${Object.keys(PRESETS).join(', ')}, each with ` +
+          'an optional epoch as in baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, ' +
+          'as in 41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms, nor ' +
+          'TIME/sSEQUENCE/wWORKER@EPOCH, as in 39/s8/w16@2026-01-01/10ms; an epoch is a date in UTC, ' +
           'or milliseconds since 1970',
       );
-    const preset = /^(leaf|twitter|baidu)(?:@(.*))?$/s.exec(text);
+    const preset = /^(leaf|twitter|baidu|js|sonyflake|discord)(?:@(.*))?$/s.exec(text);
     if (preset !== null) {
       const [, name, epoch] = preset;
       if (epoch === undefined) return new Layout(PRESETS[name]);
       return new Layout({ ...PRESETS[name], epochMs: epochOf(epoch) ?? fail(unknown) });
     }
-    const form = /^(\d{1,9})\/(?:(\d{1,9})\+)?(\d{1,9})\/(\d{1,9})@([^/]+)(?:\/(\d{1,9})ms)?$/.exec(text);
-    if (form === null) throw unknown();
-    const [, time, upper = '0', lower, sequence, epoch, unit = '1'] = form;
+    const rest = '@([^/]+)(?:/(\\d{1,9})ms)?$';
+    const number = '(\\d{1,9})';
+    const worker = `(?:${number}\\+)?${number}`;
+    const usual = new RegExp(`^${number}/${worker}/${number}${rest}`).exec(text);
+    const swapped = new RegExp(`^${number}/s${number}/w${worker}${rest}`).exec(text);
+    if (usual === null && swapped === null) throw unknown();
+    const [, time, sequence, upper = '0', lower, epoch, unit = '1'] =
+      swapped ?? [usual[0], usual[1], usual[4], usual[2], usual[3], usual[5], usual[6]];
     return new Layout({
       unitMs: Number(unit),
       epochMs: epochOf(epoch) ?? fail(unknown),
@@ -74,6 +90,7 @@ class Layout {
       workerBits: Number(upper) + Number(lower),
       sequenceBits: Number(sequence),
       datacenterBits: Number(upper),
+      sequenceAboveWorker: swapped !== null,
     });
   }
 
@@ -85,12 +102,17 @@ class Layout {
       throw new InvalidError(`${id} is not from 0 to 2^63 - 1, so it is no snowflake ID`);
     }
     const time = id >> (this.#workerBits + this.#sequenceBits);
-    const worker = (id >> this.#sequenceBits) & ((1n << this.#workerBits) - 1n);
+    if (time >> BigInt(this.#timeBits) !== 0n) {
+      const bits = BigInt(this.#timeBits) + this.#workerBits + this.#sequenceBits;
+      throw new InvalidError(`${id} has more than the ${bits} bits of this layout`);
+    }
+    const [workerAt, sequenceAt] = this.#sequenceAboveWorker ? [0n, this.#workerBits] : [this.#sequenceBits, 0n];
+    const worker = (id >> workerAt) & ((1n << this.#workerBits) - 1n);
     const unixMs = this.#epochMs + time * this.#unitMs;
     const decoded = {
       unixMs: unixMs > MAX_U64 ? MAX_U64 : unixMs,
       worker,
-      sequence: id & ((1n << this.#sequenceBits) - 1n),
+      sequence: (id >> sequenceAt) & ((1n << this.#sequenceBits) - 1n),
     };
     if (this.#datacenterBits > 0n) {
       decoded.datacenter = worker >> (this.#workerBits - this.#datacenterBits);
@@ -101,7 +123,8 @@ class Layout {
   toString() {
     const lower = this.#workerBits - this.#datacenterBits;
     const worker = this.#datacenterBits > 0n ? `${this.#datacenterBits}+${lower}` : `${lower}`;
-    return `${this.#timeBits}/${worker}/${this.#sequenceBits}@${this.#epochMs}/${this.#unitMs}ms`;
+    const low = this.#sequenceAboveWorker ? `s${this.#sequenceBits}/w${worker}` : `${worker}/${this.#sequenceBits}`;
+    return `${this.#timeBits}/${low}@${this.#epochMs}/${this.#unitMs}ms`;
   }
 }
 
@@ -130,6 +153,16 @@ const PRESETS = {
   leaf: LEAF,
   twitter: { ...LEAF, datacenterBits: 5 },
   baidu: { unitMs: 1000, epochMs: 1463673600000n, timeBits: 28, workerBits: 22, sequenceBits: 13 },
+  js: { unitMs: 10, epochMs: 1767225600000n, timeBits: 37, workerBits: 8, sequenceBits: 8 },
+  sonyflake: {
+    unitMs: 10,
+    epochMs: 1409529600000n,
+    timeBits: 39,
+    workerBits: 16,
+    sequenceBits: 8,
+    sequenceAboveWorker: true,
+  },
+  discord: { ...LEAF, epochMs: 1420070400000n, datacenterBits: 5 },
 };
 
 for (const [name, preset] of Object.entries(PRESETS)) {

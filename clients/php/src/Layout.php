@@ -7,7 +7,7 @@ namespace Leafd;
 use Leafd\Exception\InvalidArgumentException;
 
 /**
- * The bits of a snowflake ID: time, worker and sequence, 63 in all. Plain arithmetic; needs no daemon.
+ * The bits of a snowflake ID: time, worker and sequence, at most 63 in all. Plain arithmetic; needs no daemon.
  */
 final class Layout
 {
@@ -15,14 +15,18 @@ final class Layout
         'leaf' => [1, 1_288_834_974_657, 41, 10, 12, 0],
         'twitter' => [1, 1_288_834_974_657, 41, 10, 12, 5],
         'baidu' => [1000, 1_463_673_600_000, 28, 22, 13, 0],
+        'js' => [10, 1_767_225_600_000, 37, 8, 8, 0],
+        'sonyflake' => [10, 1_409_529_600_000, 39, 16, 8, 0, true],
+        'discord' => [1, 1_420_070_400_000, 41, 10, 12, 5],
     ];
 
     /**
-     * @param int $unitMs         the time unit: 1, 10 or 1000 ms
-     * @param int $epochMs        the time 0, in milliseconds since 1970
-     * @param int $datacenterBits how many of the upper worker bits are the data centre
+     * @param int  $unitMs              the time unit: 1, 10 or 1000 ms
+     * @param int  $epochMs             the time 0, in milliseconds since 1970
+     * @param int  $datacenterBits      how many of the upper worker bits are the data centre
+     * @param bool $sequenceAboveWorker whether the sequence is above the worker
      *
-     * @throws InvalidArgumentException if the bits do not make 63, or a number is out of range
+     * @throws InvalidArgumentException if the bits make more than 63, or a number is out of range
      */
     public function __construct(
         public readonly int $unitMs,
@@ -31,6 +35,7 @@ final class Layout
         public readonly int $workerBits,
         public readonly int $sequenceBits,
         public readonly int $datacenterBits = 0,
+        public readonly bool $sequenceAboveWorker = false,
     ) {
         if (!\in_array($unitMs, [1, 10, 1000], true)) {
             throw new InvalidArgumentException("a unit of $unitMs ms is not supported; use 1, 10 or 1000");
@@ -41,9 +46,9 @@ final class Layout
         if ($timeBits < 1 || $sequenceBits < 1 || $workerBits < 0) {
             throw new InvalidArgumentException('time and sequence need at least one bit each');
         }
-        if (max($timeBits, $workerBits, $sequenceBits) > 63 || $timeBits + $workerBits + $sequenceBits !== 63) {
+        if (max($timeBits, $workerBits, $sequenceBits) > 63 || $timeBits + $workerBits + $sequenceBits > 63) {
             throw new InvalidArgumentException(
-                "time $timeBits + worker $workerBits + sequence $sequenceBits bits do not make 63"
+                "time $timeBits + worker $workerBits + sequence $sequenceBits bits make more than 63"
             );
         }
         if ($datacenterBits < 0 || $datacenterBits > $workerBits) {
@@ -58,9 +63,10 @@ final class Layout
     }
 
     /**
-     * Reads `leaf`, `twitter` or `baidu`, each with an optional epoch as in `baidu@2026-01-01`, or the form
-     * `TIME/WORKER/SEQUENCE@EPOCH/UNITms`, as in `41/10/12@1288834974657/1ms`. The unit defaults to 1 ms. An
-     * epoch is in milliseconds since 1970, or a date in UTC.
+     * Reads `leaf`, `twitter`, `baidu`, `js`, `sonyflake` or `discord`, each with an optional epoch as in
+     * `baidu@2026-01-01`, or the form `TIME/WORKER/SEQUENCE@EPOCH/UNITms`, as in `41/10/12@1288834974657/1ms`;
+     * `TIME/sSEQUENCE/wWORKER@EPOCH/UNITms` has the sequence above the worker. The unit defaults to 1 ms. An epoch
+     * is in milliseconds since 1970, or a date in UTC.
      *
      * @throws InvalidArgumentException
      */
@@ -74,41 +80,53 @@ final class Layout
             return new self(...$preset);
         }
         $number = '([0-9]{1,18})';
-        $form = "~\\A$number/(?:$number\\+)?$number/$number@([^/]+)(?:/{$number}ms)?\\z~";
-        if (preg_match($form, $text, $part, PREG_UNMATCHED_AS_NULL) !== 1) {
+        $rest = "@([^/]+)(?:/{$number}ms)?\\z~";
+        $worker = "(?:$number\\+)?$number";
+        $swapped = preg_match("~\\A$number/s$number/w$worker$rest", $text, $part, PREG_UNMATCHED_AS_NULL) === 1;
+        if ($swapped) {
+            [, $time, $sequence, $upper, $lower, $epochText, $unit] = $part;
+        } elseif (preg_match("~\\A$number/$worker/$number$rest", $text, $part, PREG_UNMATCHED_AS_NULL) === 1) {
+            [, $time, $upper, $lower, $sequence, $epochText, $unit] = $part;
+        } else {
             throw self::unknown($text);
         }
-        $datacenter = (int) $part[2];
 
         return new self(
-            (int) ($part[6] ?? 1),
-            self::epoch((string) $part[5], $text),
-            (int) $part[1],
-            $datacenter + (int) $part[3],
-            (int) $part[4],
-            $datacenter,
+            (int) ($unit ?? 1),
+            self::epoch((string) $epochText, $text),
+            (int) $time,
+            (int) $upper + (int) $lower,
+            (int) $sequence,
+            (int) $upper,
+            $swapped,
         );
     }
 
     /**
      * Splits an ID into its parts.
      *
-     * @throws InvalidArgumentException if the ID is negative
+     * @throws InvalidArgumentException if the ID is negative, or has more bits than the layout
      */
     public function decode(int $id): DecodedId
     {
         if ($id < 0) {
             throw new InvalidArgumentException("$id is negative, so it is no snowflake ID");
         }
-        $worker = ($id >> $this->sequenceBits) & ((1 << $this->workerBits) - 1);
+        $units = $id >> ($this->workerBits + $this->sequenceBits);
+        if ($this->timeBits < 63 && $units >> $this->timeBits !== 0) {
+            $bits = $this->timeBits + $this->workerBits + $this->sequenceBits;
+            throw new InvalidArgumentException("$id has more than the $bits bits of this layout");
+        }
+        [$workerAt, $sequenceAt] = $this->sequenceAboveWorker ? [0, $this->workerBits] : [$this->sequenceBits, 0];
+        $worker = ($id >> $workerAt) & ((1 << $this->workerBits) - 1);
         // A float only if the sum passes the highest integer.
-        $unixMs = $this->epochMs + ($id >> ($this->workerBits + $this->sequenceBits)) * $this->unitMs;
+        $unixMs = $this->epochMs + $units * $this->unitMs;
 
         return new DecodedId(
             \is_int($unixMs) ? $unixMs : \PHP_INT_MAX,
             $worker,
             $this->datacenterBits > 0 ? $worker >> ($this->workerBits - $this->datacenterBits) : null,
-            $id & ((1 << $this->sequenceBits) - 1),
+            ($id >> $sequenceAt) & ((1 << $this->sequenceBits) - 1),
         );
     }
 
@@ -119,7 +137,9 @@ final class Layout
             ? $this->datacenterBits . '+' . ($this->workerBits - $this->datacenterBits)
             : (string) $this->workerBits;
 
-        return "$this->timeBits/$worker/$this->sequenceBits@$this->epochMs/{$this->unitMs}ms";
+        $low = $this->sequenceAboveWorker ? "s$this->sequenceBits/w$worker" : "$worker/$this->sequenceBits";
+
+        return "$this->timeBits/$low@$this->epochMs/{$this->unitMs}ms";
     }
 
     private static function epoch(string $text, string $layout): int
@@ -147,9 +167,10 @@ final class Layout
     private static function unknown(string $text): InvalidArgumentException
     {
         return new InvalidArgumentException(
-            "layout \"$text\" is neither a preset (leaf, twitter, baidu, each with an optional epoch as in "
-            . 'baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in '
-            . '41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms; an epoch is a date in UTC, '
+            "layout \"$text\" is neither a preset (leaf, twitter, baidu, js, sonyflake, discord, each with an optional "
+            . 'epoch as in baidu@2026-01-01) nor TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in '
+            . '41/10/12@2010-11-04T01:42:54.657Z or 28/22/13@2026-01-01/1000ms, nor '
+            . 'TIME/sSEQUENCE/wWORKER@EPOCH, as in 39/s8/w16@2026-01-01/10ms; an epoch is a date in UTC, '
             . 'or milliseconds since 1970'
         );
     }

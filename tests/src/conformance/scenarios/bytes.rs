@@ -247,20 +247,33 @@ fn layouts(stage: &mut Stage<'_>) {
         "40/12/11@1700000000000/10ms",
         "47/4+4/8@1700000000000/10ms",
         "31/16/16@0/1000ms",
+        "js",
+        "sonyflake",
+        "discord",
+        "39/s8/w16@1409529600000/10ms",
+        "41/s12/w5+5@0",
+        "31/8/14@1700000000000",
     ];
     // Fixed ones at the edges, and some in between that are the same in every run.
     let mut values = vec![0, 1, (1 << 53) + 1, i64::MAX as u64 - 1, i64::MAX as u64];
     let mut random = fastrand::Rng::with_seed(15);
     values.extend((0..40).map(|_| random.u64(..) >> 1));
     for text in layouts {
-        let (bits, rest) = numbers_of(text);
+        let (bits, rest, is_swapped) = numbers_of(text);
         for value in &values {
             let (worker_bits, sequence_bits) = (bits.1, bits.2);
             let time = value >> (worker_bits + sequence_bits);
+            if time >> bits.0 != 0 {
+                let fields = json!({"layout": text, "value": value.to_string()});
+                stage.ask("decode_id", fields).fails_with(&["invalid"]);
+                continue;
+            }
+            let (worker_at, sequence_at) =
+                if is_swapped { (0, worker_bits) } else { (sequence_bits, 0) };
             let expected = json!({
                 "unix_ms": (u128::from(rest.0) + u128::from(time) * u128::from(rest.1)).to_string(),
-                "worker": ((value >> sequence_bits) & ((1 << worker_bits) - 1)).to_string(),
-                "sequence": (value & ((1 << sequence_bits) - 1)).to_string(),
+                "worker": ((value >> worker_at) & ((1 << worker_bits) - 1)).to_string(),
+                "sequence": ((value >> sequence_at) & ((1 << sequence_bits) - 1)).to_string(),
             });
             // Times far beyond every calendar may be refused; a real ID has none.
             if time > 1 << 50 {
@@ -277,25 +290,37 @@ fn layouts(stage: &mut Stage<'_>) {
             stage.ask("decode_id", fields).fails_with(&["invalid"]);
         }
     }
-    for text in ["", "leave", "41/10/13@0", "41/10@0", "41/10/12"] {
+    for text in ["", "leave", "41/10/13@0", "41/10@0", "41/10/12", "39/s8/16@0", "39/8/w16@0"] {
         let fields = json!({"layout": text, "value": "1"});
         stage.ask("decode_id", fields).fails_with(&["invalid"]);
     }
 }
 
-/// The bits of time, worker and sequence, then the epoch and the unit in ms.
-fn numbers_of(layout: &str) -> ((u32, u32, u32), (u64, u64)) {
+/// The bits of time, worker and sequence, then the epoch and the unit in ms, and whether the sequence is
+/// above the worker.
+fn numbers_of(layout: &str) -> ((u32, u32, u32), (u64, u64), bool) {
     let written = match layout {
         "leaf" | "twitter" => "41/10/12@1288834974657/1ms",
         "baidu" => "28/22/13@1463673600000/1000ms",
+        "js" => "37/8/8@1767225600000/10ms",
+        "sonyflake" => "39/s8/w16@1409529600000/10ms",
+        "discord" => "41/10/12@1420070400000/1ms",
         other => other,
     };
     let (bits, rest) = written.split_once('@').expect("an epoch");
     let parts: Vec<u32> = bits
         .split('/')
-        .map(|part| part.split('+').map(|bits| bits.parse::<u32>().expect("bits")).sum())
+        .map(|part| {
+            part.trim_start_matches(['s', 'w'])
+                .split('+')
+                .map(|bits| bits.parse::<u32>().expect("bits"))
+                .sum()
+        })
         .collect();
     let (epoch, unit) = rest.split_once('/').unwrap_or((rest, "1ms"));
     let unit = unit.strip_suffix("ms").expect("ms");
-    ((parts[0], parts[1], parts[2]), (epoch.parse().expect("ms"), unit.parse().expect("ms")))
+    let is_swapped = bits.contains('s');
+    let (worker, sequence) = if is_swapped { (parts[2], parts[1]) } else { (parts[1], parts[2]) };
+    let times = (epoch.parse().expect("ms"), unit.parse().expect("ms"));
+    ((parts[0], worker, sequence), times, is_swapped)
 }

@@ -11,20 +11,28 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The bits of a snowflake ID: time, worker and sequence, 63 in all, below a sign bit of 0.
+ * The bits of a snowflake ID: time, worker and sequence, at most 63 in all.
  *
  * <p>Plain arithmetic; no clock and no connection.
  */
 public final class Layout {
     /** Leaf's: 41 bits for milliseconds since 2010-11-04, 10 for the worker, 12 for the sequence. */
-    public static final Layout LEAF = new Layout(41, 0, 10, 12, 1_288_834_974_657L, 1);
+    public static final Layout LEAF = new Layout(41, 0, 10, 12, 1_288_834_974_657L, 1, false);
     /** Twitter's: Leaf's, with 5 of the worker bits for the data centre. */
-    public static final Layout TWITTER = new Layout(41, 5, 10, 12, 1_288_834_974_657L, 1);
+    public static final Layout TWITTER = new Layout(41, 5, 10, 12, 1_288_834_974_657L, 1, false);
     /** Baidu's: 28 bits for seconds since 2016-05-20 in Shanghai, 22 for the worker, 13 for the sequence. */
-    public static final Layout BAIDU = new Layout(28, 0, 22, 13, 1_463_673_600_000L, 1000);
+    public static final Layout BAIDU = new Layout(28, 0, 22, 13, 1_463_673_600_000L, 1000, false);
+    /** 53 bits, which fit a double: 37 for units of 10 ms since 2026-01-01, 8 for the worker, 8 for the sequence. */
+    public static final Layout JS = new Layout(37, 0, 8, 8, 1_767_225_600_000L, 10, false);
+    /** Sonyflake's: 39 bits for units of 10 ms since 2014-09-01, 8 for the sequence, 16 for the worker below it. */
+    public static final Layout SONYFLAKE = new Layout(39, 0, 16, 8, 1_409_529_600_000L, 10, true);
+    /** Discord's: Twitter's, with milliseconds since 2015-01-01. */
+    public static final Layout DISCORD = new Layout(41, 5, 10, 12, 1_420_070_400_000L, 1, false);
 
     private static final Pattern WRITTEN = Pattern.compile(
             "([0-9]{1,2})/(?:([0-9]{1,2})\\+)?([0-9]{1,2})/([0-9]{1,2})@([^/]+)(?:/([0-9]{1,5})ms)?");
+    /** In the groups of {@link #WRITTEN}, once its two fields have changed places. */
+    private static final Pattern SWAPPED = Pattern.compile("([^/]*)/s([^/]*)/w([^/@]*)(@.*)", Pattern.DOTALL);
     private static final Pattern DATE = Pattern.compile(
             "([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{3})?)[Zz])?");
 
@@ -34,24 +42,29 @@ public final class Layout {
     private final int sequenceBits;
     private final long epochMs;
     private final long unitMs;
+    private final boolean sequenceAboveWorker;
 
-    private Layout(int timeBits, int datacenterBits, int workerBits, int sequenceBits, long epochMs, long unitMs) {
+    private Layout(int timeBits, int datacenterBits, int workerBits, int sequenceBits, long epochMs, long unitMs,
+            boolean sequenceAboveWorker) {
         this.timeBits = timeBits;
         this.datacenterBits = datacenterBits;
         this.workerBits = workerBits;
         this.sequenceBits = sequenceBits;
         this.epochMs = epochMs;
         this.unitMs = unitMs;
+        this.sequenceAboveWorker = sequenceAboveWorker;
     }
 
     /**
-     * Reads a layout as the daemon writes it: {@code leaf}, {@code twitter} or {@code baidu}, one of them with
-     * another epoch ({@code baidu@2026-01-01}), or {@code TIME/WORKER/SEQUENCE@EPOCH/UNITms}, where the unit
-     * defaults to 1 ms. An epoch is in milliseconds since 1970, or a date in UTC.
+     * Reads a layout as the daemon writes it: {@code leaf}, {@code twitter}, {@code baidu}, {@code js},
+     * {@code sonyflake} or {@code discord}, one of them with another epoch ({@code baidu@2026-01-01}), or
+     * {@code TIME/WORKER/SEQUENCE@EPOCH/UNITms}, where the unit defaults to 1 ms. {@code
+     * TIME/sSEQUENCE/wWORKER@EPOCH/UNITms} has the sequence above the worker. An epoch is in milliseconds since
+     * 1970, or a date in UTC.
      *
      * @param text the layout
      * @return the layout
-     * @throws IllegalArgumentException if the text is anything else, or its bits do not add up to 63
+     * @throws IllegalArgumentException if the text is anything else, or its bits add up to more than 63
      */
     public static Layout parse(String text) {
         int at = text.indexOf('@');
@@ -59,9 +72,14 @@ public final class Layout {
         if (preset != null) {
             long epoch = at < 0 ? preset.epochMs : epoch(text, text.substring(at + 1));
             return new Layout(preset.timeBits, preset.datacenterBits, preset.workerBits, preset.sequenceBits,
-                    epoch, preset.unitMs);
+                    epoch, preset.unitMs, preset.sequenceAboveWorker);
         }
-        Matcher parts = WRITTEN.matcher(text);
+        Matcher swapped = SWAPPED.matcher(text);
+        boolean sequenceAboveWorker = swapped.matches();
+        String usual = sequenceAboveWorker
+                ? swapped.group(1) + "/" + swapped.group(3) + "/" + swapped.group(2) + swapped.group(4)
+                : text;
+        Matcher parts = WRITTEN.matcher(usual);
         if (!parts.matches()) {
             throw unknown(text);
         }
@@ -71,9 +89,10 @@ public final class Layout {
         int sequence = Integer.parseInt(parts.group(4));
         long unit = parts.group(6) == null ? 1 : Long.parseLong(parts.group(6));
         long epoch = epoch(text, parts.group(5));
-        if (time + worker + sequence != 63) {
+        if (time + worker + sequence > 63) {
             throw new IllegalArgumentException("layout \"" + text + "\": time " + time + " + worker " + worker
-                    + " + sequence " + sequence + " bits make " + (time + worker + sequence) + ", not 63");
+                    + " + sequence " + sequence + " bits make " + (time + worker + sequence)
+                    + ", more than 63");
         }
         if (time == 0 || sequence == 0) {
             throw new IllegalArgumentException("layout \"" + text + "\": time and sequence need a bit each");
@@ -81,7 +100,7 @@ public final class Layout {
         if (unit != 1 && unit != 10 && unit != 1000) {
             throw new IllegalArgumentException("layout \"" + text + "\": the unit is 1, 10 or 1000 ms");
         }
-        return new Layout(time, datacenter, worker, sequence, epoch, unit);
+        return new Layout(time, datacenter, worker, sequence, epoch, unit, sequenceAboveWorker);
     }
 
     /**
@@ -89,19 +108,25 @@ public final class Layout {
      *
      * @param id an ID of this layout
      * @return the parts
-     * @throws IllegalArgumentException if the ID is negative, which is above 2^63 - 1 if read as unsigned
+     * @throws IllegalArgumentException if the ID is negative, which is above 2^63 - 1 if read as unsigned, or has
+     *     more bits than the layout
      */
     public Parts decode(long id) {
         if (id < 0) {
             throw new IllegalArgumentException(
                     Long.toUnsignedString(id) + " is above 2^63 - 1, so it is no snowflake ID");
         }
-        long worker = (id >>> sequenceBits) & mask(workerBits);
+        long units = id >>> (workerBits + sequenceBits);
+        if (units > mask(timeBits)) {
+            throw new IllegalArgumentException(
+                    id + " has more than the " + (timeBits + workerBits + sequenceBits) + " bits of this layout");
+        }
+        long worker = (id >>> (sequenceAboveWorker ? 0 : sequenceBits)) & mask(workerBits);
         OptionalLong datacenter = datacenterBits == 0
                 ? OptionalLong.empty()
                 : OptionalLong.of(worker >>> (workerBits - datacenterBits));
-        long unixMs = timeAt(id >>> (workerBits + sequenceBits));
-        return new Parts(unixMs, worker, datacenter, id & mask(sequenceBits));
+        long sequence = (id >>> (sequenceAboveWorker ? workerBits : 0)) & mask(sequenceBits);
+        return new Parts(timeAt(units), worker, datacenter, sequence);
     }
 
     /** Times far in the future are cut to the highest unsigned number. */
@@ -122,6 +147,9 @@ public final class Layout {
             case "leaf" -> LEAF;
             case "twitter" -> TWITTER;
             case "baidu" -> BAIDU;
+            case "js" -> JS;
+            case "sonyflake" -> SONYFLAKE;
+            case "discord" -> DISCORD;
             default -> null;
         };
     }
@@ -146,9 +174,10 @@ public final class Layout {
     }
 
     private static IllegalArgumentException unknown(String text) {
-        return new IllegalArgumentException("layout \"" + text + "\" is neither leaf, twitter or baidu, each with"
-                + " an optional epoch as in baidu@2026-01-01, nor TIME/WORKER/SEQUENCE@EPOCH with an optional"
-                + " unit, as in 28/22/13@2026-01-01/1000ms");
+        return new IllegalArgumentException("layout \"" + text + "\" is neither leaf, twitter, baidu, js, sonyflake"
+                + " or discord, each with an optional epoch as in baidu@2026-01-01, nor"
+                + " TIME/WORKER/SEQUENCE@EPOCH with an optional unit, as in 28/22/13@2026-01-01/1000ms, nor"
+                + " TIME/sSEQUENCE/wWORKER@EPOCH, as in 39/s8/w16@2026-01-01/10ms");
     }
 
     @Override
@@ -158,7 +187,8 @@ public final class Layout {
 
     @Override
     public int hashCode() {
-        return Objects.hash(timeBits, datacenterBits, workerBits, sequenceBits, epochMs, unitMs);
+        return Objects.hash(timeBits, datacenterBits, workerBits, sequenceBits, epochMs, unitMs,
+                sequenceAboveWorker);
     }
 
     /** Writes the form that {@link #parse} reads, with the epoch in milliseconds. */
@@ -167,8 +197,8 @@ public final class Layout {
         String worker = datacenterBits == 0
                 ? "" + workerBits
                 : datacenterBits + "+" + (workerBits - datacenterBits);
-        return timeBits + "/" + worker + "/" + sequenceBits + "@" + Long.toUnsignedString(epochMs) + "/" + unitMs
-                + "ms";
+        String low = sequenceAboveWorker ? "s" + sequenceBits + "/w" + worker : worker + "/" + sequenceBits;
+        return timeBits + "/" + low + "@" + Long.toUnsignedString(epochMs) + "/" + unitMs + "ms";
     }
 
     /**
