@@ -7,6 +7,7 @@
 //! - [`Day`]: numbers that begin anew every day.
 //! - [`Snowflakes`]: UUIDs of version 7, 8 and 1 and ObjectIDs that hold a snowflake.
 //! - [`IdForm`] and [`FormCodec`]: any of these by its name, as `leafctl next --as NAME` takes it.
+//! - `public`, with the feature of that name: texts that outsiders cannot count.
 //! - [`recognise`]: which form a text has.
 //!
 //! ```
@@ -31,6 +32,8 @@ mod hex;
 mod name;
 mod object_id;
 mod prefix;
+#[cfg(feature = "public")]
+pub mod public;
 mod recognise;
 mod snowflakes;
 #[cfg(test)]
