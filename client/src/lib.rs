@@ -111,7 +111,7 @@ pub use options::Options;
 pub use path::{
     SOCKET_VARIABLE, SYSTEM_SOCKET, default_socket_path, default_socket_path_for_daemon,
 };
-pub use wire::{DaemonStatus, ErrorCode, Run, TagStatus, WireError, WorkerStatus};
+pub use wire::{DaemonStatus, ErrorCode, ForecastPage, Run, TagStatus, WireError, WorkerStatus};
 
 // Compiles the examples of the README.
 #[cfg(all(doctest, feature = "async", feature = "blocking"))]

@@ -79,6 +79,25 @@ fn tags_are_created_listed_shown_and_changed() {
 }
 
 #[test]
+fn forecasts_come_in_pages_or_for_one_tag() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        for tag in ["b", "a", "c"] {
+            client.next_many(tag, 5).unwrap();
+        }
+        let names = |page: leaf_client::ForecastPage| {
+            page.tags.into_iter().map(|tag| tag.tag).collect::<Vec<_>>()
+        };
+        assert_eq!(names(client.tag_forecasts("", 2).unwrap()), ["a", "b"]);
+        assert_eq!(names(client.tag_forecasts("b", 2).unwrap()), ["c"]);
+        assert_eq!(names(client.tag_forecasts("c", 2).unwrap()), [""; 0]);
+        let page = client.tag_forecast("b").unwrap();
+        assert_eq!((page.tags[0].max_id, page.tags.len()), (6, 1));
+        assert_eq!(client.tag_forecast("d").unwrap_err().code(), Some(ErrorCode::UnknownTag));
+    });
+}
+
+#[test]
 fn a_tag_created_again_after_deletion_starts_where_it_ended() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));

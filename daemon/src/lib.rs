@@ -16,6 +16,7 @@ pub mod config;
 pub mod doctor;
 pub mod duration;
 pub mod environment;
+mod forecast;
 mod frame;
 pub mod ids;
 mod input;

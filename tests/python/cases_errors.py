@@ -18,6 +18,7 @@ from leaf_wire import (
     Snowflake,
     TagCreate,
     TagDelete,
+    TagForecasts,
     TagList,
     TagSetStep,
     TagShow,
@@ -41,6 +42,7 @@ class Errors(DaemonTest):
         for limit in (0, 101):
             cases += [(TagList("", limit), ErrorCode.BAD_COUNT, 100)]
             cases += [(TagsUsed("", limit), ErrorCode.BAD_COUNT, 100)]
+            cases += [(TagForecasts(name, "", limit), ErrorCode.BAD_COUNT, 100) for name in ("", tag, other)]
             cases += [(WorkerList(0, limit), ErrorCode.BAD_COUNT, 100)]
         for first in (0, TOP - 49, TOP, 2**63, 2**64 - 1):
             cases += [(TagCreate(other, step=50, first=first), ErrorCode.BAD_COUNT, TOP - 50)]
@@ -58,6 +60,7 @@ class Errors(DaemonTest):
         step = self.expect(ErrorReply, peer.ask(TagSetStep(tag, 0))).detail + 1
         cases: list[tuple[Call, ErrorCode]] = [
             (Segment("", 0), ErrorCode.BAD_COUNT),
+            (TagForecasts("\n", "", 0), ErrorCode.BAD_TAG),
             (TagCreate("", step, TOP, long), ErrorCode.BAD_TAG),
             (TagCreate(tag, step, TOP, long), ErrorCode.BAD_STEP),
             (TagCreate(tag, 1, TOP, long), ErrorCode.BAD_COUNT),

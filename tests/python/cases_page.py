@@ -13,10 +13,12 @@ from leaf_wire import (
     HEADER,
     Call,
     ErrorCode,
+    LimitForecast,
     ProtocolError,
     Reply,
     Response,
     Run,
+    TagForecast,
     TagStatus,
     WorkerStatus,
     decode,
@@ -66,6 +68,8 @@ class PageTest(unittest.TestCase):
         self.assertEqual(least_size(Run), 12)
         self.assertEqual(least_size(TagStatus), 100)
         self.assertEqual(least_size(WorkerStatus), 55)
+        self.assertEqual(least_size(TagForecast), 25)
+        self.assertEqual(least_size(LimitForecast), 9)
 
     def test_a_body_cut_short_or_with_a_byte_left_over_does_not_decode(self) -> None:
         for name, message, frame in VECTORS:
@@ -84,7 +88,7 @@ class PageTest(unittest.TestCase):
             "option byte 2": tags[:option] + b"\2" + tags[option + 1 :],
             "bool 2": workers[:live] + b"\2" + workers[live + 1 :],
             "worker state 4": workers[: live - 4] + b"\4" + workers[live - 3 :],
-            "reply 8": body(1, 8, struct.pack("<Q", 0)),
+            "reply 10": body(1, 10, struct.pack("<Q", 0)),
             "a list of 2^64 - 1": body(1, 5, struct.pack("<Q", 2**64 - 1)),
             "a text of 2^64 - 1": body(1, 0, struct.pack("<HIQQ", 100, 0, 0, 2**64 - 1)),
             "bad UTF-8": body(1, 0, struct.pack("<HIQQ", 100, 0, 0, 1) + b"\xff"),

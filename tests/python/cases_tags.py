@@ -1,14 +1,17 @@
-"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete` and `TagsUsed`."""
+"""The calls that operators make: `TagList`, `TagShow`, `TagCreate`, `TagSetStep`, `TagDelete`,
+`TagsUsed` and `TagForecasts`."""
 
 from __future__ import annotations
 
 from daemon_case import DaemonTest, fresh
 from leaf_wire import (
     ErrorCode,
+    Forecasts,
     Segment,
     Span,
     TagCreate,
     TagDelete,
+    TagForecasts,
     TagList,
     Tags,
     TagSetStep,
@@ -91,6 +94,29 @@ class TagCallsTest(DaemonTest):
             listed += [tag.tag for tag in page]
             after = listed[-1]
         self.assertEqual([tag for tag in listed if tag.startswith(prefix)], used)
+
+    def test_forecasts_come_for_the_used_tags_in_pages_or_for_one(self) -> None:
+        peer, prefix = self.connect(), fresh("forecast-")
+        used = [f"{prefix}{i:03}" for i in range(12)]
+        for tag in used:
+            self.ids(peer, Segment(tag))
+        listed: list[str] = []
+        after = prefix
+        while page := self.expect(Forecasts, peer.ask(TagForecasts("", after, 5))).tags:
+            self.assertLessEqual(len(page), 5)
+            listed += [tag.tag for tag in page]
+            after = listed[-1]
+        self.assertEqual([tag for tag in listed if tag.startswith(prefix)], used)
+        one = self.expect(Forecasts, peer.ask(TagForecasts(used[3], limit=1)))
+        self.assertEqual([tag.tag for tag in one.tags], [used[3]])
+        self.assertGreater(one.tags[0].max_id, 1)
+        # Nothing is known of a tag that is some seconds old.
+        self.assertIsNone(one.tags[0].growth)
+        self.assertEqual([limit.limit for limit in one.tags[0].limits], [2**31, 2**53, 2**63])
+        self.assertEqual({limit.reached_unix_ms for limit in one.tags[0].limits}, {None})
+        self.assertGreater(one.unix_ms, 1_600_000_000_000)
+        self.assert_refused(peer.ask(TagForecasts(fresh("unused"))), ErrorCode.UNKNOWN_TAG)
+        self.assert_refused(peer.ask(TagForecasts("a\n")), ErrorCode.BAD_TAG)
 
     def test_a_deleted_tag_is_unknown_and_a_new_one_begins_where_the_old_one_ended(self) -> None:
         peer, tag = self.connect(), fresh("deleted")

@@ -138,6 +138,12 @@ class PoolRelease(Struct):
     owner: str
 
 
+class TagForecasts(Struct):
+    tag: str = ""
+    after: str = ""
+    limit: U32 = 100
+
+
 class Run(Struct):
     first: U64
     count: U32
@@ -292,6 +298,23 @@ class Workers(Struct):
     workers: tuple[WorkerStatus, ...]
 
 
+class TagGrowth(Struct):
+    ids: U64
+    seconds: U64
+
+
+class LimitForecast(Struct):
+    limit: U64
+    reached_unix_ms: U64 | None = None
+
+
+class TagForecast(Struct):
+    tag: str
+    max_id: U64
+    growth: TagGrowth | None = None
+    limits: tuple[LimitForecast, ...] = ()
+
+
 class Loan(Struct):
     worker: U64
     bits: U32
@@ -299,6 +322,12 @@ class Loan(Struct):
     start_unix_ms: U64
     limit_unix_ms: U64
     left_ms: U64
+
+
+class Forecasts(Struct):
+    unix_ms: U64
+    layout_end_unix_ms: U64 | None
+    tags: tuple[TagForecast, ...]
 
 
 Call = (
@@ -319,8 +348,9 @@ Call = (
     | WorkerReturn
     | PoolList
     | PoolRelease
+    | TagForecasts
 )
-Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers | Loan
+Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers | Loan | Forecasts
 
 
 class Request(Struct):

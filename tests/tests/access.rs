@@ -32,7 +32,7 @@ fn one_of(tag: &str) -> Call<'_> {
 }
 
 /// All calls that only administrators may make.
-fn administration() -> [Call<'static>; 9] {
+fn administration() -> [Call<'static>; 11] {
     [
         Call::TagList { after: "", limit: 10 },
         Call::TagShow { tag: "orders" },
@@ -43,6 +43,8 @@ fn administration() -> [Call<'static>; 9] {
         Call::WorkerRelease { worker: 0, owner: "somebody" },
         Call::TagDelete { tag: "orders" },
         Call::TagsUsed { after: "", limit: 10 },
+        Call::TagForecasts { tag: "", after: "", limit: 10 },
+        Call::TagForecasts { tag: "orders", after: "", limit: 1 },
     ]
 }
 

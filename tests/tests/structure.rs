@@ -8,13 +8,14 @@ use leafd_tests::binaries::workspace;
 use leafd_tests::structure::Structure;
 
 /// From the top floor down. Rooms on one floor do not use each other.
-const FLOORS: [&[&str]; 15] = [
+const FLOORS: [&[&str]; 16] = [
     &["cli"],
     &["app"],
     &["manager"],
     &["transport"],
     &["metrics"],
     &["service", "doctor"],
+    &["forecast"],
     &["worker", "segment"],
     &["snowflake", "access"],
     &["log", "audit"],

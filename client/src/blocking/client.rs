@@ -14,7 +14,9 @@ use crate::fork::ProcessMark;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
 use crate::session::{self, Backoff, CheckedCall, ConnectionFailure, FIRST_CALL_ID, Limits};
-use crate::wire::{DaemonStatus, HeldLoan, Reply, TagStatus, WorkerLoan, WorkerStatus};
+use crate::wire::{
+    DaemonStatus, ForecastPage, HeldLoan, Reply, TagStatus, WorkerLoan, WorkerStatus,
+};
 
 /// A blocking client of leafd, with its own connection.
 ///
@@ -175,6 +177,25 @@ impl Client {
     /// See [`Error`]. `UnknownCall` if the daemon is older than this call.
     pub fn tags_used(&mut self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
         session::tags(self.call(&CheckedCall::tags_used(after, limit)?)?)
+    }
+
+    /// Asks when tags outgrow a type: at most `limit` tags (1 to 100) that this daemon has used, after
+    /// the tag `after` and in byte order. A page without tags is the end. The daemon answers from
+    /// memory, by the rates that its metrics have.
+    ///
+    /// # Errors
+    /// See [`Error`]. `UnknownCall` if the daemon is older than this call.
+    pub fn tag_forecasts(&mut self, after: &str, limit: u32) -> Result<ForecastPage, Error> {
+        session::forecasts(self.call(&CheckedCall::tag_forecasts(after, limit)?)?)
+    }
+
+    /// Asks when one tag outgrows a type. The answer has this tag alone.
+    ///
+    /// # Errors
+    /// See [`Error`]. `UnknownTag` if this daemon has not used the tag, `UnknownCall` if it is older
+    /// than this call.
+    pub fn tag_forecast(&mut self, tag: &str) -> Result<ForecastPage, Error> {
+        session::forecasts(self.call(&CheckedCall::tag_forecast(tag)?)?)
     }
 
     /// Deletes a tag. The database remembers where it ended: a new tag of this name starts at the

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::ids::Ids;
 use crate::options::{Options, cut};
 use crate::session::{self, CheckedCall};
-use crate::wire::{DaemonStatus, HeldLoan, TagStatus, WorkerLoan, WorkerStatus};
+use crate::wire::{DaemonStatus, ForecastPage, HeldLoan, TagStatus, WorkerLoan, WorkerStatus};
 use handle::ClientHandle;
 
 /// A client of leafd for tokio. Cloning is cheap. All clones share one connection. Any number of
@@ -158,6 +158,25 @@ impl Client {
     /// See [`Error`]. `UnknownCall` if the daemon is older than this call.
     pub async fn tags_used(&self, after: &str, limit: u32) -> Result<Vec<TagStatus>, Error> {
         session::tags(self.call(CheckedCall::tags_used(after, limit)?).await?)
+    }
+
+    /// Asks when tags outgrow a type: at most `limit` tags (1 to 100) that this daemon has used, after
+    /// the tag `after` and in byte order. A page without tags is the end. The daemon answers from
+    /// memory, by the rates that its metrics have.
+    ///
+    /// # Errors
+    /// See [`Error`]. `UnknownCall` if the daemon is older than this call.
+    pub async fn tag_forecasts(&self, after: &str, limit: u32) -> Result<ForecastPage, Error> {
+        session::forecasts(self.call(CheckedCall::tag_forecasts(after, limit)?).await?)
+    }
+
+    /// Asks when one tag outgrows a type. The answer has this tag alone.
+    ///
+    /// # Errors
+    /// See [`Error`]. `UnknownTag` if this daemon has not used the tag, `UnknownCall` if it is older
+    /// than this call.
+    pub async fn tag_forecast(&self, tag: &str) -> Result<ForecastPage, Error> {
+        session::forecasts(self.call(CheckedCall::tag_forecast(tag)?).await?)
     }
 
     /// Deletes a tag. The database remembers where it ended: a new tag of this name starts at the

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, ProtocolError};
 use crate::ids::Ids;
-use crate::wire::{DaemonStatus, Reply, TagStatus, WorkerLoan, WorkerStatus};
+use crate::wire::{DaemonStatus, ForecastPage, Reply, TagStatus, WorkerLoan, WorkerStatus};
 
 /// Expects exactly `asked` IDs.
 pub(crate) fn ids(reply: Reply, asked: u32) -> Result<Ids, Error> {
@@ -81,6 +81,14 @@ pub(crate) fn loan(reply: Reply) -> Result<WorkerLoan, Error> {
     }
 }
 
+/// Expects a page of forecasts, which may be without tags.
+pub(crate) fn forecasts(reply: Reply) -> Result<ForecastPage, Error> {
+    match reply {
+        Reply::Forecasts(page) => Ok(page),
+        other => Err(unexpected("Forecasts", other)),
+    }
+}
+
 /// Expects exactly one element. The error names what was expected and whether `none` or `more`
 /// came.
 fn one<T>(
@@ -118,6 +126,7 @@ pub(super) const fn reply_name(reply: &Reply) -> &'static str {
         Reply::Goodbye => "Goodbye",
         Reply::Workers(_) => "Workers",
         Reply::Loan(_) => "Loan",
+        Reply::Forecasts(_) => "Forecasts",
     }
 }
 
@@ -138,6 +147,7 @@ mod tests {
             tag(reply()).unwrap_err(),
             workers(reply()).unwrap_err(),
             worker(reply()).unwrap_err(),
+            forecasts(reply()).unwrap_err(),
         ] {
             assert_eq!(error.code(), Some(ErrorCode::Other(4242)));
         }

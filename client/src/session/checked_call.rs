@@ -32,6 +32,7 @@ pub(crate) enum CheckedCall<S> {
     WorkerReturn { pool: S, borrower: S, ceiling_unix_ms: u64 },
     PoolList { pool: S, from: u64, limit: u32 },
     PoolRelease { pool: S, worker: u64, owner: S },
+    TagForecasts { tag: S, after: S, limit: u32 },
 }
 
 /// What a borrower says of itself and of its loan.
@@ -117,6 +118,20 @@ impl<'a> CheckedCall<&'a str> {
         }
         check_page(limit, MAX_TAGS_PER_PAGE)?;
         Ok(Self::TagsUsed { after, limit })
+    }
+
+    pub(crate) fn tag_forecasts(after: &'a str, limit: u32) -> Result<Self, Invalid> {
+        if !after.is_empty() {
+            check_tag(after)?;
+        }
+        check_page(limit, MAX_TAGS_PER_PAGE)?;
+        Ok(Self::TagForecasts { tag: "", after, limit })
+    }
+
+    /// An empty `tag` is refused: on the wire, it stands for all tags.
+    pub(crate) fn tag_forecast(tag: &'a str) -> Result<Self, Invalid> {
+        check_tag(tag)?;
+        Ok(Self::TagForecasts { tag, after: "", limit: 1 })
     }
 
     pub(crate) fn worker_borrow(
@@ -211,6 +226,9 @@ impl<'a> CheckedCall<&'a str> {
             Self::PoolRelease { pool, worker, owner } => {
                 CheckedCall::PoolRelease { pool: pool.into(), worker, owner: owner.into() }
             }
+            Self::TagForecasts { tag, after, limit } => {
+                CheckedCall::TagForecasts { tag: tag.into(), after: after.into(), limit }
+            }
         }
     }
 }
@@ -235,6 +253,7 @@ impl<S: AsRef<str>> CheckedCall<S> {
             Self::WorkerReturn { .. } => "WorkerReturn",
             Self::PoolList { .. } => "PoolList",
             Self::PoolRelease { .. } => "PoolRelease",
+            Self::TagForecasts { .. } => "TagForecasts",
         }
     }
 
@@ -289,6 +308,9 @@ impl<S: AsRef<str>> CheckedCall<S> {
             }
             Self::PoolRelease { pool, worker, owner } => {
                 Call::PoolRelease { pool: pool.as_ref(), worker: *worker, owner: owner.as_ref() }
+            }
+            Self::TagForecasts { tag, after, limit } => {
+                Call::TagForecasts { tag: tag.as_ref(), after: after.as_ref(), limit: *limit }
             }
         };
         encode_request(&Request { id, call }, out);
@@ -348,6 +370,8 @@ mod tests {
         assert_eq!(CheckedCall::tag_list("", 0), Err(Invalid::PageSize(0)));
         assert_eq!(CheckedCall::tag_list("", 101), Err(Invalid::PageSize(101)));
         assert_eq!(CheckedCall::tag_show(""), Err(Invalid::EmptyTag));
+        assert_eq!(CheckedCall::tag_forecast(""), Err(Invalid::EmptyTag));
+        assert_eq!(CheckedCall::tag_forecasts("", 101), Err(Invalid::PageSize(101)));
         let end = i64::MAX as u64;
         for (first, step) in
             [(0, 10), (1 << 63, 0), (u64::MAX, u32::MAX), (end, 0), (end - 9, 10), (end - 1, 2)]

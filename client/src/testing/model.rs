@@ -6,8 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::layout::Layout;
 use crate::wire::{
-    Call, DaemonStatus, ErrorCode, Reply, Run, SegmentTotals, SnowflakeState, SnowflakeStatus,
-    TagStatus, WireError, WorkerLoan, WorkerState, WorkerStatus,
+    Call, DaemonStatus, ErrorCode, ForecastPage, LimitForecast, Reply, Run, SegmentTotals,
+    SnowflakeState, SnowflakeStatus, TagForecast, TagStatus, WireError, WorkerLoan, WorkerState,
+    WorkerStatus,
 };
 
 const WORKER: u64 = 1;
@@ -74,6 +75,7 @@ impl FakeModel {
             Call::TagList { after, limit } | Call::TagsUsed { after, limit } => {
                 Ok(self.list(after, *limit))
             }
+            Call::TagForecasts { tag, after, limit } => self.forecasts(tag, after, *limit),
             Call::TagShow { tag } => self.show(tag),
             Call::TagCreate { tag, step, first, description } => {
                 self.create(tag, *step, *first, description)
@@ -147,6 +149,22 @@ impl FakeModel {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let later = self.tags.iter().filter(|(name, _)| name.as_str() > after);
         Reply::Tags(later.take(limit).map(|(name, tag)| tag.status(name)).collect())
+    }
+
+    /// The fake daemon is too young to know a rate.
+    fn forecasts(&self, tag: &str, after: &str, limit: u32) -> Result<Reply, WireError> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let is_asked_for = |name: &str| match tag {
+            "" => name > after,
+            tag => name == tag,
+        };
+        let asked_for = self.tags.iter().filter(|(name, _)| is_asked_for(name)).take(limit);
+        let tags: Vec<_> = asked_for.map(|(name, tag)| forecast(name, tag.next)).collect();
+        if tags.is_empty() && !tag.is_empty() {
+            return Err(unknown(tag));
+        }
+        let layout_end_unix_ms = Some(Layout::LEAF.end_ms());
+        Ok(Reply::Forecasts(ForecastPage { unix_ms: unix_ms(), layout_end_unix_ms, tags }))
     }
 
     fn show(&self, name: &str) -> Result<Reply, WireError> {
@@ -293,6 +311,12 @@ fn loan(worker: u64, claim: &str) -> WorkerLoan {
 
 fn error(code: ErrorCode, message: &str) -> WireError {
     WireError::new(code, message)
+}
+
+fn forecast(name: &str, max_id: u64) -> TagForecast {
+    let limits = [1 << 31, 1 << 53, 1 << 63];
+    let limits = limits.map(|limit| LimitForecast { limit, reached_unix_ms: None }).into();
+    TagForecast { tag: name.to_owned(), max_id, growth: None, limits }
 }
 
 fn unknown(name: &str) -> WireError {

@@ -37,7 +37,7 @@ pub const MAX_REQUEST_LEN: usize = 4096;
 /// The limit on a response body in bytes. The largest valid one is a full page of `Workers`.
 pub const MAX_RESPONSE_LEN: usize = 256 * 1024;
 
-/// The limit on the tags in one `Tags` reply.
+/// The limit on the tags in one `Tags` or `Forecasts` reply.
 pub const MAX_TAGS_PER_PAGE: u32 = 100;
 
 /// The limit on the worker IDs in one `Workers` reply. With the longest owners and addresses they

@@ -144,6 +144,15 @@ pub enum Call<'a> {
         /// characters.
         owner: &'a str,
     },
+    /// 17. Asks when tags that the daemon has used outgrow a type, from memory. Answer: `Forecasts`.
+    TagForecasts {
+        /// Only this tag; empty for all tags.
+        tag: &'a str,
+        /// Of all tags, only those after this one; empty for the first page.
+        after: &'a str,
+        /// The limit on the tags in the answer: 1 to [`super::MAX_TAGS_PER_PAGE`].
+        limit: u32,
+    },
 }
 
 /// A loan as its borrower knows it.
@@ -205,6 +214,8 @@ pub enum Reply {
     Workers(Vec<WorkerStatus>),
     /// 8. A borrowed worker ID.
     Loan(WorkerLoan),
+    /// 9. When tags outgrow a type.
+    Forecasts(ForecastPage),
 }
 
 /// A worker ID that a process has borrowed.
@@ -223,6 +234,50 @@ pub struct WorkerLoan {
     /// …nor once this many ms have passed since the request was sent, by a clock that counts
     /// suspension and that nobody sets.
     pub left_ms: u64,
+}
+
+/// When IDs outgrow their types, at the rates that the daemon knows.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct ForecastPage {
+    /// The daemon's clock (ms since 1970), from which the forecasts go.
+    pub unix_ms: u64,
+    /// When the time field of the snowflake layout ends (ms since 1970); none if the daemon has no
+    /// snowflake IDs.
+    pub layout_end_unix_ms: Option<u64>,
+    /// The tags, in byte order of their names.
+    pub tags: Vec<TagForecast>,
+}
+
+/// When a tag outgrows a type.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct TagForecast {
+    /// The name of the tag.
+    pub tag: String,
+    /// The highest end of a range of the tag that the daemon's host has seen.
+    pub max_id: u64,
+    /// How much `max_id` has grown; none if too little is known.
+    pub growth: Option<TagGrowth>,
+    /// The limits, the lowest first.
+    pub limits: Vec<LimitForecast>,
+}
+
+/// How much a tag has grown, by all hosts. The rate is `ids` by `seconds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct TagGrowth {
+    /// By how many IDs.
+    pub ids: u64,
+    /// In how many seconds, never 0.
+    pub seconds: u64,
+}
+
+/// When a tag reaches a limit of a type. It has passed the limit if its `max_id` is at or above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct LimitForecast {
+    /// The lowest ID that the type does not hold, such as 2^31.
+    pub limit: u64,
+    /// When the tag gets there at its present rate (ms since 1970); none if it has passed the limit,
+    /// does not grow, takes more than a thousand years, or too little is known.
+    pub reached_unix_ms: Option<u64>,
 }
 
 /// IDs without a gap: `first`, `first + 1`, … `first + count - 1`.

@@ -22,6 +22,7 @@ pub use limits::{
     MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, UNSOLICITED, VERSION,
 };
 pub use message::{
-    Call, DaemonStatus, HeldLoan, Reply, Request, Response, Run, SegmentTotals, SnowflakeState,
-    SnowflakeStatus, Span, TagStatus, WorkerLoan, WorkerState, WorkerStatus,
+    Call, DaemonStatus, ForecastPage, HeldLoan, LimitForecast, Reply, Request, Response, Run,
+    SegmentTotals, SnowflakeState, SnowflakeStatus, Span, TagForecast, TagGrowth, TagStatus,
+    WorkerLoan, WorkerState, WorkerStatus,
 };

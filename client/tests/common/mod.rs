@@ -5,7 +5,9 @@
 use std::time::{Duration, SystemTime};
 
 use leaf_client::testing::FakeDaemon;
-use leaf_client::{Client, DaemonStatus, Error, Ids, Options, TagStatus, WorkerStatus, blocking};
+use leaf_client::{
+    Client, DaemonStatus, Error, ForecastPage, Ids, Options, TagStatus, WorkerStatus, blocking,
+};
 use tokio::runtime::Runtime;
 
 macro_rules! api {
@@ -51,6 +53,8 @@ api! {
     worker_release(worker: u64, owner: &str) -> WorkerStatus;
     tag_delete(tag: &str) -> TagStatus;
     tags_used(after: &str, limit: u32) -> Vec<TagStatus>;
+    tag_forecasts(after: &str, limit: u32) -> ForecastPage;
+    tag_forecast(tag: &str) -> ForecastPage;
 }
 
 /// A function that makes one of the two clients.

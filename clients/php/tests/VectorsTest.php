@@ -16,7 +16,8 @@ final class VectorsTest extends TestCase
 {
     private const WITHOUT = [
         'TagList', 'TagShow', 'TagCreate', 'TagSetStep', 'TagDelete', 'TagsUsed', 'WorkerList', 'WorkerRelease',
-        'WorkerBorrow', 'WorkerReturn', 'PoolList', 'PoolRelease', 'Tags', 'Workers', 'Loan',
+        'WorkerBorrow', 'WorkerReturn', 'PoolList', 'PoolRelease', 'TagForecasts', 'Tags', 'Workers', 'Loan',
+        'Forecasts',
     ];
 
     /** @return iterable<string, array{array<string, mixed>, string}> */

@@ -13,7 +13,7 @@ use super::store::{Remembered, inodes};
 use super::{lend, paths, store};
 use crate::config::Config;
 use crate::environment::Environment;
-use crate::metrics::RateKeeper;
+use crate::forecast::RateKeeper;
 use crate::segment::messages::BufferRules;
 use crate::segment::service::{SegmentSettings, Segments};
 use crate::state::dir::{StateContents, StateDir};

@@ -17,11 +17,12 @@ use super::stop::stop;
 use super::{http, paths, signals};
 use crate::config::{Config, Loaded};
 use crate::environment::Environment;
+use crate::forecast::Forecasts;
 use crate::log;
 use crate::manager::{Manager, report, watchdog, words};
 use crate::metrics::{Metrics, MetricsSources};
-use crate::service::Service;
 use crate::service::policy::Policy;
+use crate::service::{Service, ServiceRooms};
 use crate::transport::http::transport::{HttpSockets, HttpTransport};
 use crate::transport::inherited::{Inherited, LOCAL, PEER};
 use crate::transport::lifecycle::{Transport, Transports};
@@ -50,7 +51,7 @@ pub(super) async fn run(
     };
     let (daemon, http) = built.inspect_err(|_| socket.remove())?;
     let http_places = HttpPlaces::of(&http, config, &policy.access);
-    let service = Arc::new(serve_from(&daemon, environment, policy));
+    let service = Arc::new(serve_from(&daemon, config, environment, policy));
     let socket_path = socket.path.clone();
     let transports = serve(socket, http, config, &service, &daemon)?;
     let reloader = Reloader::new(path, loaded, log, &service, &daemon.segments, &transports);
@@ -113,16 +114,22 @@ fn listen(config: &Config, inherited: Option<UnixListener>) -> Result<Socket, Fa
 }
 
 /// The service that answers every caller.
-fn serve_from(daemon: &Daemon, environment: Environment, policy: Policy) -> Service {
-    Service::new(
-        daemon.segments.clone(),
-        daemon.snowflake.issuer.clone(),
-        daemon.snowflake.workers.clone(),
-        daemon.lending.clone(),
-        environment,
-        policy,
-        daemon.state.path().display().to_string(),
-    )
+fn serve_from(
+    daemon: &Daemon,
+    config: &Config,
+    environment: Environment,
+    policy: Policy,
+) -> Service {
+    let snowflake = &config.snowflake;
+    let layout_end_ms = snowflake.enabled.then(|| snowflake.layout.end_ms());
+    let rooms = ServiceRooms {
+        segments: daemon.segments.clone(),
+        issuer: daemon.snowflake.issuer.clone(),
+        workers: daemon.snowflake.workers.clone(),
+        lending: daemon.lending.clone(),
+        forecasts: Forecasts::new(daemon.rates.rates(), environment.clone(), layout_end_ms),
+    };
+    Service::new(rooms, environment, policy, daemon.state.path().display().to_string())
 }
 
 /// Starts every transport.
@@ -160,7 +167,7 @@ fn metrics_of(daemon: &Daemon, service: &Arc<Service>, config: &Config) -> Metri
         fence_after: worker.registry.has_claims().then_some(worker.fence_after),
         starts: daemon.starts,
     };
-    Metrics::new(sources, &daemon.rates)
+    Metrics::new(sources, daemon.rates.rates())
 }
 
 /// A transport that has started. `name` is for the error.

@@ -2,20 +2,18 @@
 //! long as a request does, lets other work run after each page of tags, and repeats the last answer
 //! until ten times as long has passed as it took.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
 use leaf_client::Layout;
 use tokio::time::Instant;
 
-use super::history::RateHistory;
-use super::keeper::RateKeeper;
 use super::overview::TagOverview;
 use super::render::{Exposition, ExpositionFormat};
 use super::samples::{self, HttpFigures};
 use crate::environment::Environment;
-use crate::lock::lock;
+use crate::forecast::{Growth, TagRates};
 use crate::segment::service::Segments;
 use crate::service::Service;
 use crate::snowflake::issuer::Issuer;
@@ -39,7 +37,7 @@ pub(crate) struct MetricsSources {
 /// The metrics of a running daemon.
 pub(crate) struct Metrics {
     sources: MetricsSources,
-    history: Arc<Mutex<RateHistory>>,
+    rates: TagRates,
     started_ms: u64,
     /// One scrape at a time; it keeps its answer.
     last: tokio::sync::Mutex<Option<LastScrape>>,
@@ -54,10 +52,9 @@ struct LastScrape {
 
 impl Metrics {
     /// The metrics of a daemon that is ready now.
-    pub(crate) fn new(sources: MetricsSources, rates: &RateKeeper) -> Self {
+    pub(crate) fn new(sources: MetricsSources, rates: TagRates) -> Self {
         let started_ms = sources.environment.unix_ms();
-        let history = Arc::clone(rates.history());
-        Self { sources, history, started_ms, last: tokio::sync::Mutex::default() }
+        Self { sources, rates, started_ms, last: tokio::sync::Mutex::default() }
     }
 
     /// The text of a scrape. The transport that hands it out tells its own figures by `http`.
@@ -100,7 +97,7 @@ impl Metrics {
         let mut overview = TagOverview::default();
         let waiting = self.sources.segments.visit_tags(|tag| {
             let (name, mark) = (tag.name.as_str(), tag.high_water_mark);
-            let growth = lock(&self.history).growth(name, now_s, mark);
+            let growth = self.rates.growth(name, now_s, mark).map(Growth::per_second);
             overview.add(now_s, tag, growth, &patterns);
         });
         let waiting = waiting.await;

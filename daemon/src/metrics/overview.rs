@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wildmatch::WildMatch;
 
-use super::forecast::IdLimit;
+use crate::forecast::IdLimit;
 use crate::ids::BizTag;
 use crate::segment::messages::TagFigures;
 

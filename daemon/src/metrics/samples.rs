@@ -8,9 +8,9 @@ use leaf_client::wire::{ErrorCode, SnowflakeState, SnowflakeStatus};
 
 use super::families as list;
 use super::families::Family;
-use super::forecast::IdLimit;
 use super::overview::{ChosenTag, TagOverview};
 use super::render::{Exposition, SampleValue};
+use crate::forecast::IdLimit;
 use crate::segment::service::Segments;
 use crate::service::Service;
 use crate::state::write_tally::{StateFile, WriteTally};

@@ -1,4 +1,4 @@
-//! The figures of every tag, for the metrics.
+//! The figures of tags, for the metrics and for forecasts.
 
 use super::lease_tally::LeaseTally;
 use super::list::Walk;
@@ -33,24 +33,56 @@ impl Segments {
         let (mut walk, mut waiting) = (Walk::default(), 0);
         while let Some(tags) = walk.next(self) {
             for tag in &tags {
-                waiting += self.visit(tag, &mut visit);
+                waiting += self.visit(tag, &mut visit).0;
             }
             tokio::task::yield_now().await;
         }
         waiting
     }
 
-    /// Returns how many requests wait.
-    fn visit(&self, tag: &Tag, visit: &mut impl FnMut(&TagFigures<'_>)) -> u64 {
+    /// What `read` makes of at most `limit` of the tags that [`Self::visit_tags`] visits, after the
+    /// name `after` and in byte order. Other work runs in between.
+    pub(crate) async fn figures_after<T: Send>(
+        &self,
+        after: &str,
+        limit: usize,
+        mut read: impl FnMut(&TagFigures<'_>) -> T + Send,
+    ) -> Vec<T> {
+        let (mut walk, mut page) = (Walk::after(after), Vec::new());
+        while page.len() < limit
+            && let Some(tags) = walk.next(self)
+        {
+            let left = limit - page.len();
+            let found = tags.iter().filter_map(|tag| self.visit(tag, &mut read).1);
+            page.extend(found.take(left));
+            tokio::task::yield_now().await;
+        }
+        page
+    }
+
+    /// What `read` makes of the tag `name`; `None` unless [`Self::visit_tags`] would visit it.
+    pub(crate) fn figures_of<T>(
+        &self,
+        name: &str,
+        mut read: impl FnMut(&TagFigures<'_>) -> T,
+    ) -> Option<T> {
+        self.visit(&*self.find(name)?, &mut read).1
+    }
+
+    /// Returns how many requests wait, and what `visit` makes of a tag that has a row.
+    fn visit<T>(
+        &self,
+        tag: &Tag,
+        visit: &mut impl FnMut(&TagFigures<'_>) -> T,
+    ) -> (u64, Option<T>) {
         let now = self.now();
         let state = tag.lock();
         let counts = state.buffer.counts();
         if state.lane.is_some() || counts.gone {
-            return counts.waiting;
+            return (counts.waiting, None);
         }
         let figures = state.buffer.figures(tag.name(), now);
         drop(state);
-        visit(&figures);
-        counts.waiting
+        (counts.waiting, Some(visit(&figures)))
     }
 }

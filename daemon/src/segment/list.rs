@@ -20,6 +20,11 @@ pub(super) struct Walk {
 }
 
 impl Walk {
+    /// A walk over those that come after a name.
+    pub(super) fn after(name: &str) -> Self {
+        Self { after: name.to_owned() }
+    }
+
     /// The next tags; `None` at the end. An empty page is not the end.
     pub(super) fn next(&mut self, segments: &Segments) -> Option<Vec<Arc<Tag>>> {
         let table = lock(&segments.0.tags);
@@ -77,7 +82,7 @@ impl Segments {
     }
 
     async fn names_used(&self, after: &str, limit: usize) -> Vec<BizTag> {
-        let mut walk = Walk { after: after.to_owned() };
+        let mut walk = Walk::after(after);
         let mut names = Vec::new();
         while names.len() < limit
             && let Some(tags) = walk.next(self)

@@ -5,17 +5,19 @@
 use std::sync::Arc;
 
 use leaf_client::wire::{
-    Call, ErrorCode, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Reply, TagStatus, WireError,
-    WorkerStatus,
+    Call, ErrorCode, ForecastPage, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Reply, TagStatus,
+    WireError, WorkerStatus,
 };
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use super::answers::bad_tag;
 use super::in_flight::{InFlightGuard, PendingReply, in_background};
 use super::queues::AdministrationQueues;
 use super::shared::Service;
 use super::trail::{AuditTrail, AuditedCall};
 use crate::actor::Actor;
+use crate::ids::BizTag;
 use crate::tally::CallKind;
 
 /// A call that outlives the buffer it arrived in.
@@ -31,6 +33,7 @@ enum AdministrativeCall {
     PoolRelease { pool: String, worker: u64, owner: String },
     Delete(String),
     Used { after: String, limit: u32 },
+    Forecasts { tag: String, after: String, limit: u32 },
 }
 
 impl AdministrativeCall {
@@ -55,6 +58,9 @@ impl AdministrativeCall {
             }
             Call::TagDelete { tag } => Self::Delete(tag.to_owned()),
             Call::TagsUsed { after, limit } => Self::Used { after: after.to_owned(), limit },
+            Call::TagForecasts { tag, after, limit } => {
+                Self::Forecasts { tag: tag.to_owned(), after: after.to_owned(), limit }
+            }
             // The session and the transport answer all other calls themselves.
             _ => Self::Status,
         }
@@ -62,7 +68,7 @@ impl AdministrativeCall {
 
     const fn queue<'a>(&self, queues: &'a AdministrationQueues) -> &'a Semaphore {
         match self {
-            Self::Status | Self::Used { .. } => &queues.memory,
+            Self::Status | Self::Used { .. } | Self::Forecasts { .. } => &queues.memory,
             _ => &queues.store,
         }
     }
@@ -78,12 +84,12 @@ impl AdministrativeCall {
             Self::List { limit, .. } | Self::Used { limit, .. }
                 if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) =>
             {
-                bad_limit(limit, MAX_TAGS_PER_PAGE)
+                Reply::Error(bad_limit(limit, MAX_TAGS_PER_PAGE))
             }
             Self::Workers { limit, .. } | Self::PoolWorkers { limit, .. }
                 if !(1..=MAX_WORKERS_PER_PAGE).contains(&limit) =>
             {
-                bad_limit(limit, MAX_WORKERS_PER_PAGE)
+                Reply::Error(bad_limit(limit, MAX_WORKERS_PER_PAGE))
             }
             Self::List { after, limit } => {
                 let page = segments.list(&after, limit as usize).await;
@@ -101,6 +107,9 @@ impl AdministrativeCall {
                 one(changed.map(|(_, status)| status))
             }
             Self::Used { after, limit } => Reply::Tags(segments.used(&after, limit as usize).await),
+            Self::Forecasts { tag, after, limit } => forecasts(service, &tag, &after, limit)
+                .await
+                .map_or_else(Reply::Error, Reply::Forecasts),
             Self::Delete(tag) => one(segments.delete(&tag).await),
             Self::Workers { from, limit } => service
                 .workers
@@ -122,6 +131,26 @@ impl AdministrativeCall {
     }
 }
 
+/// The forecast of `tag`, or of a page of tags if it is empty.
+async fn forecasts(
+    service: &Service,
+    tag: &str,
+    after: &str,
+    limit: u32,
+) -> Result<ForecastPage, WireError> {
+    if !tag.is_empty() {
+        BizTag::new(tag).map_err(bad_tag)?;
+    }
+    if !(1..=MAX_TAGS_PER_PAGE).contains(&limit) {
+        return Err(bad_limit(limit, MAX_TAGS_PER_PAGE));
+    }
+    let (forecasts, segments) = (&service.forecasts, &service.segments);
+    match tag {
+        "" => Ok(forecasts.page(segments, after, limit as usize).await),
+        tag => forecasts.one(segments, tag),
+    }
+}
+
 fn released(
     outcome: Result<WorkerStatus, WireError>,
     owner: &str,
@@ -133,9 +162,9 @@ fn released(
     outcome.map_or_else(Reply::Error, |status| Reply::Workers(vec![status]))
 }
 
-fn bad_limit(limit: u32, max: u32) -> Reply {
+fn bad_limit(limit: u32, max: u32) -> WireError {
     let text = format!("limit {limit} is not between 1 and {max}");
-    Reply::Error(WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(max)))
+    WireError::new(ErrorCode::BadCount, text).with_detail(u64::from(max))
 }
 
 /// Runs `call` of `actor` once it is its turn. `own_queues` are those of its session.

@@ -15,4 +15,4 @@ mod shared;
 mod trail;
 pub(crate) mod viewer;
 
-pub(crate) use shared::Service;
+pub(crate) use shared::{Service, ServiceRooms};

@@ -14,6 +14,7 @@ use super::policy::{CurrentPolicy, Policy};
 use super::queues::AdministrationQueues;
 use crate::access::ledger::Ledger;
 use crate::environment::Environment;
+use crate::forecast::Forecasts;
 use crate::segment::service::Segments;
 use crate::snowflake::issuer::Issuer;
 use crate::worker::administration::Workers;
@@ -27,6 +28,7 @@ pub(crate) struct Service {
     pub(super) issuer: Issuer,
     pub(super) workers: Workers,
     pub(super) lending: Lending,
+    pub(super) forecasts: Forecasts,
     state_dir: String,
     pub(super) policy: CurrentPolicy,
     pub(super) ledger: Ledger,
@@ -37,6 +39,15 @@ pub(crate) struct Service {
     pub(super) in_flight: InFlight,
     pub(super) administration: AdministrationQueues,
     totals: Mutex<Option<CachedTotals>>,
+}
+
+/// The rooms that do the work.
+pub(crate) struct ServiceRooms {
+    pub(crate) segments: Segments,
+    pub(crate) issuer: Issuer,
+    pub(crate) workers: Workers,
+    pub(crate) lending: Lending,
+    pub(crate) forecasts: Forecasts,
 }
 
 /// The clock that quotas go by: it starts with the service.
@@ -70,20 +81,19 @@ const MANY_TAGS: usize = 1000;
 impl Service {
     /// Serves from now on. Call this in the runtime with timers: requests wait there.
     pub(crate) fn new(
-        segments: Segments,
-        issuer: Issuer,
-        workers: Workers,
-        lending: Lending,
+        rooms: ServiceRooms,
         environment: Environment,
         policy: Policy,
         state_dir: String,
     ) -> Self {
+        let ServiceRooms { segments, issuer, workers, lending, forecasts } = rooms;
         let started = environment.now();
         Self {
             segments,
             issuer,
             workers,
             lending,
+            forecasts,
             environment,
             state_dir,
             policy: CurrentPolicy::new(policy),

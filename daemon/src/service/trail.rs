@@ -61,6 +61,8 @@ impl AuditedCall {
             Call::PoolList { .. } => list("pool-list"),
             Call::TagShow { tag } => of_tag("tag-show", tag, None, false),
             Call::TagList { .. } => list("tag-list"),
+            Call::TagForecasts { tag: "", .. } => list("tag-forecasts"),
+            Call::TagForecasts { tag, .. } => of_tag("tag-forecasts", tag, None, false),
             Call::WorkerList { .. } => list("worker-list"),
             _ => None,
         }

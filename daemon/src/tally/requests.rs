@@ -44,6 +44,7 @@ call_kinds! {
     WorkerReturn = "worker-return",
     PoolList = "pool-list",
     PoolRelease = "pool-release",
+    TagForecasts = "tag-forecasts",
     Connect = "connect",
     Unknown = "unknown",
 }
@@ -68,6 +69,7 @@ impl CallKind {
             Call::WorkerReturn { .. } => Self::WorkerReturn,
             Call::PoolList { .. } => Self::PoolList,
             Call::PoolRelease { .. } => Self::PoolRelease,
+            Call::TagForecasts { .. } => Self::TagForecasts,
         }
     }
 }

@@ -132,6 +132,11 @@ pub(super) fn call(message: &str, mut fields: Fields) -> Call<'static> {
             worker: of.u64("worker"),
             owner: of.borrowed("owner"),
         },
+        "TagForecasts" => Call::TagForecasts {
+            tag: of.borrowed("tag"),
+            after: of.borrowed("after"),
+            limit: of.u32("limit"),
+        },
         unknown => panic!("{unknown} is no call"),
     };
     fields.end();
@@ -160,6 +165,11 @@ pub(super) fn reply(message: &str, mut fields: Fields) -> Reply {
         "Goodbye" => Reply::Goodbye,
         "Workers" => Reply::Workers(of.list("workers", worker_status)),
         "Loan" => Reply::Loan(worker_loan(of)),
+        "Forecasts" => Reply::Forecasts(ForecastPage {
+            unix_ms: of.u64("unix_ms"),
+            layout_end_unix_ms: of.option("layout_end_unix_ms", Fields::u64),
+            tags: of.list("tags", tag_forecast),
+        }),
         unknown => panic!("{unknown} is no reply"),
     };
     fields.end();
@@ -237,6 +247,20 @@ fn tag_status(of: &mut Fields) -> TagStatus {
         waiting: of.u64("waiting"),
         lease_error: of.text("lease_error"),
         seconds_left: of.option("seconds_left", Fields::u64),
+    }
+}
+
+fn tag_forecast(of: &mut Fields) -> TagForecast {
+    TagForecast {
+        tag: of.text("tag"),
+        max_id: of.u64("max_id"),
+        growth: of.option("growth", |of, name| {
+            of.nested(name, |of| TagGrowth { ids: of.u64("ids"), seconds: of.u64("seconds") })
+        }),
+        limits: of.list("limits", |of| LimitForecast {
+            limit: of.u64("limit"),
+            reached_unix_ms: of.option("reached_unix_ms", Fields::u64),
+        }),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Between messages and the fields of `protocol/vectors.json`.
 
 use leaf_client::wire::{
-    Call, HeldLoan, MAX_RESPONSE_LEN, Reply, Request, Span, WorkerState, WorkerStatus,
-    decode_response, encode_request, split_frame,
+    Call, HeldLoan, LimitForecast, MAX_RESPONSE_LEN, Reply, Request, Span, TagForecast,
+    WorkerState, WorkerStatus, decode_response, encode_request, split_frame,
 };
 use leaf_client::{DaemonStatus, Run, TagStatus};
 use serde_json::{Value, json};
@@ -70,6 +70,9 @@ pub fn encode(line: &Value) -> Value {
             let (worker, owner) = (long("worker"), text("owner"));
             Call::PoolRelease { pool: text("pool"), worker, owner }
         }
+        "TagForecasts" => {
+            Call::TagForecasts { tag: text("tag"), after: text("after"), limit: short("limit") }
+        }
         _ => return json!({"unsupported": true}),
     };
     let id = line["request_id"].as_str().and_then(|id| id.parse().ok()).expect("an ID");
@@ -117,6 +120,14 @@ pub fn decode(hex: &str) -> Outcome {
                 "start_unix_ms": loan.start_unix_ms.to_string(),
                 "limit_unix_ms": loan.limit_unix_ms.to_string(),
                 "left_ms": loan.left_ms.to_string(),
+            }),
+        ),
+        Reply::Forecasts(page) => (
+            "Forecasts",
+            json!({
+                "unix_ms": page.unix_ms.to_string(),
+                "layout_end_unix_ms": text(page.layout_end_unix_ms),
+                "tags": page.tags.iter().map(forecast).collect::<Vec<_>>(),
             }),
         ),
     };
@@ -200,6 +211,24 @@ fn tag(tag: &TagStatus) -> Value {
         "waiting": tag.waiting.to_string(),
         "lease_error": tag.lease_error,
         "seconds_left": text(tag.seconds_left),
+    })
+}
+
+fn forecast(tag: &TagForecast) -> Value {
+    let growth = tag.growth.map(
+        |growth| json!({"ids": growth.ids.to_string(), "seconds": growth.seconds.to_string()}),
+    );
+    let limit = |limit: &LimitForecast| {
+        json!({
+            "limit": limit.limit.to_string(),
+            "reached_unix_ms": text(limit.reached_unix_ms),
+        })
+    };
+    json!({
+        "tag": tag.tag,
+        "max_id": tag.max_id.to_string(),
+        "growth": growth,
+        "limits": tag.limits.iter().map(limit).collect::<Vec<_>>(),
     })
 }
 

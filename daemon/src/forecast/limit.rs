@@ -6,7 +6,7 @@ const FURTHEST_S: f64 = 1000.0 * 365.25 * 86_400.0;
 
 /// A number that IDs outgrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IdLimit {
+pub(crate) enum IdLimit {
     /// Signed 32-bit integers: `INT` of SQL, `int` of Java.
     Int32,
     /// Integers that a double holds exactly: numbers of JavaScript and of most JSON parsers.
@@ -16,10 +16,10 @@ pub(super) enum IdLimit {
 }
 
 impl IdLimit {
-    pub(super) const ALL: [Self; 3] = [Self::Int32, Self::Double, Self::Int64];
+    pub(crate) const ALL: [Self; 3] = [Self::Int32, Self::Double, Self::Int64];
 
     /// The value of the label `limit`.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Int32 => "int32",
             Self::Double => "2^53",
@@ -28,7 +28,7 @@ impl IdLimit {
     }
 
     /// The first ID that does not fit.
-    const fn value(self) -> u64 {
+    pub(super) const fn value(self) -> u64 {
         match self {
             Self::Int32 => 1 << 31,
             Self::Double => 1 << 53,
@@ -38,13 +38,13 @@ impl IdLimit {
 
     /// Whether a tag whose ranges end at `max_id` has used at least 80 % of the limit, and not passed
     /// it.
-    pub(super) const fn is_near(self, max_id: u64) -> bool {
+    pub(crate) const fn is_near(self, max_id: u64) -> bool {
         max_id < self.value() && max_id >= self.value() / 10 * 8
     }
 
     /// When a tag reaches the limit whose ranges end at `max_id` and grow by `per_second`: seconds since
     /// 1970. `None` if it has passed the limit, does not grow, or takes a thousand years.
-    pub(super) fn reached_at(self, now_s: u64, max_id: u64, per_second: f64) -> Option<f64> {
+    pub(crate) fn reached_at(self, now_s: u64, max_id: u64, per_second: f64) -> Option<f64> {
         let left = self.value().checked_sub(max_id).filter(|left| *left > 0)?;
         let seconds = left as f64 / per_second;
         (per_second > 0.0 && seconds <= FURTHEST_S).then_some(now_s as f64 + seconds)

@@ -33,6 +33,20 @@ pub(crate) struct MarkReading {
     pub(crate) mark: u64,
 }
 
+/// By how many IDs a tag has grown, and in how many seconds. Not 0 seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Growth {
+    pub(crate) ids: u64,
+    pub(crate) seconds: u64,
+}
+
+impl Growth {
+    /// The rate.
+    pub(crate) fn per_second(self) -> f64 {
+        self.ids as f64 / self.seconds as f64
+    }
+}
+
 /// The readings of all tags.
 #[derive(Debug, Default)]
 pub(crate) struct RateHistory {
@@ -77,13 +91,12 @@ impl RateHistory {
         changed || !before.is_empty()
     }
 
-    /// How many IDs per second the tag has grown by, if its mark is `mark` at `now_s`. `None` if too
-    /// little is known.
-    pub(super) fn growth(&self, name: &str, now_s: u64, mark: u64) -> Option<f64> {
+    /// How much the tag has grown, if its mark is `mark` at `now_s`. `None` if too little is known.
+    pub(super) fn growth(&self, name: &str, now_s: u64, mark: u64) -> Option<Growth> {
         let readings = self.tags.get(name)?;
         let from = readings.iter().find(|reading| is_recent(reading, now_s))?;
-        let (ids, time_s) = (mark.checked_sub(from.mark)?, now_s.checked_sub(from.at_s)?);
-        (time_s >= LEAST_S).then(|| ids as f64 / time_s as f64)
+        let (ids, seconds) = (mark.checked_sub(from.mark)?, now_s.checked_sub(from.at_s)?);
+        (seconds >= LEAST_S).then_some(Growth { ids, seconds })
     }
 
     /// The readings of all tags, the highest mark first.
@@ -136,6 +149,11 @@ mod tests {
         history.note(at_s, highest)
     }
 
+    /// IDs per second.
+    fn rate(history: &RateHistory, name: &str, now_s: u64, mark: u64) -> Option<f64> {
+        history.growth(name, now_s, mark).map(Growth::per_second)
+    }
+
     /// 10 IDs a second for `days`, noted every minute.
     fn steady(days: u64) -> RateHistory {
         let mut history = RateHistory::default();
@@ -149,14 +167,14 @@ mod tests {
     fn a_steady_tag_has_its_rate_after_an_hour_a_day_and_a_month() {
         let mut history = RateHistory::default();
         note(&mut history, T0, &[("orders", 0)]);
-        assert_eq!(history.growth("orders", T0 + 599, 5990), None, "too little is known");
-        assert_eq!(history.growth("orders", T0 + 3600, 36_000), Some(10.0));
+        assert_eq!(rate(&history, "orders", T0 + 599, 5990), None, "too little is known");
+        assert_eq!(rate(&history, "orders", T0 + 3600, 36_000), Some(10.0));
         for days in [1, 3, 30] {
             let (history, time_s) = (steady(days), days * DAY_S);
-            assert_eq!(history.growth("orders", T0 + time_s, time_s * 10), Some(10.0));
+            assert_eq!(rate(&history, "orders", T0 + time_s, time_s * 10), Some(10.0));
             assert!(history.tags()[0].1.len() <= MOST_READINGS);
         }
-        assert_eq!(history.growth("unknown", T0, 1), None);
+        assert_eq!(rate(&history, "unknown", T0, 1), None);
     }
 
     #[test]
@@ -167,7 +185,7 @@ mod tests {
         for minute in 1..=7 * 1440 {
             note(&mut history, end + minute * 60, &[("orders", 14 * DAY_S * 10)]);
         }
-        let rate = history.growth("orders", end + 7 * DAY_S, 14 * DAY_S * 10);
+        let rate = rate(&history, "orders", end + 7 * DAY_S, 14 * DAY_S * 10);
         assert!(rate.is_some_and(|rate| rate < 0.5), "{rate:?}");
     }
 
@@ -175,17 +193,17 @@ mod tests {
     fn a_pause_of_two_weeks_begins_the_history_anew() {
         let mut history = steady(1);
         note(&mut history, T0 + 15 * DAY_S, &[("orders", DAY_S * 10)]);
-        assert_eq!(history.growth("orders", T0 + 15 * DAY_S + 60, DAY_S * 10 + 1), None);
+        assert_eq!(rate(&history, "orders", T0 + 15 * DAY_S + 60, DAY_S * 10 + 1), None);
     }
 
     #[test]
     fn a_mark_that_falls_and_a_clock_that_goes_back_give_no_rate() {
         let mut history = RateHistory::default();
         note(&mut history, T0, &[("orders", 600)]);
-        assert_eq!(history.growth("orders", T0 + DAY_S, 599), None);
+        assert_eq!(rate(&history, "orders", T0 + DAY_S, 599), None);
         note(&mut history, T0 - 5000, &[("orders", 10)]);
-        assert_eq!(history.growth("orders", T0 - 5000, 10), None);
-        assert_eq!(history.growth("orders", T0 - 4000, 10_010), Some(10.0));
+        assert_eq!(rate(&history, "orders", T0 - 5000, 10), None);
+        assert_eq!(rate(&history, "orders", T0 - 4000, 10_010), Some(10.0));
     }
 
     #[test]
@@ -230,7 +248,7 @@ mod tests {
                 note(&mut history, *at_s, &[("t", *mark)]);
             }
             prop_assert!(history.tags().iter().all(|(_, list)| list.len() <= MOST_READINGS));
-            if let Some(rate) = history.growth("t", now, mark) {
+            if let Some(rate) = rate(&history, "t", now, mark) {
                 let possible = readings.iter().any(|(at_s, from)| {
                     now.checked_sub(*at_s).is_some_and(|time| (LEAST_S..=WEEK_S).contains(&time))
                         && mark.checked_sub(*from).is_some_and(|ids| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::history::{HighestMarks, MarkReading, RateHistory};
+use super::history::{Growth, HighestMarks, MarkReading, RateHistory};
 use crate::environment::Environment;
 use crate::ids::BizTag;
 use crate::lock::lock;
@@ -24,10 +24,28 @@ const WRITE_AFTER: u32 = 5;
 /// How long the last write may take. Forecasts alone depend on it.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
+/// How fast the tags of a running daemon grow. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct TagRates(Arc<Mutex<RateHistory>>);
+
+impl TagRates {
+    /// How much the tag `name` has grown, if its mark is `mark` at `now_s`. `None` if too little is
+    /// known.
+    pub(crate) fn growth(&self, name: &str, now_s: u64, mark: u64) -> Option<Growth> {
+        lock(&self.0).growth(name, now_s, mark)
+    }
+
+    /// Rates that go by these readings.
+    #[cfg(test)]
+    pub(super) fn of(tags: Vec<MarksOfTag>) -> Self {
+        Self(Arc::new(Mutex::new(restored(tags))))
+    }
+}
+
 /// The rate history of a running daemon, and the task that keeps it.
 #[derive(Debug)]
 pub(crate) struct RateKeeper {
-    history: Arc<Mutex<RateHistory>>,
+    rates: TagRates,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -53,11 +71,11 @@ impl RateKeeper {
         };
         // Not supervised: without forecasts leafd goes on.
         let task = tokio::spawn(reader.run(stop.clone()));
-        Self { history, stop, task }
+        Self { rates: TagRates(history), stop, task }
     }
 
-    pub(super) const fn history(&self) -> &Arc<Mutex<RateHistory>> {
-        &self.history
+    pub(crate) fn rates(&self) -> TagRates {
+        self.rates.clone()
     }
 
     /// Writes the file for the last time.

@@ -1,0 +1,13 @@
+//! How fast tags grow, and when their IDs outgrow a type: the rate history (`history`, `keeper`), the
+//! limits (`limit`), and what callers are told of both (`answer`). Metrics and callers get their figures
+//! from the same place, so that they never disagree. No transport gets in here.
+
+mod answer;
+mod history;
+mod keeper;
+mod limit;
+
+pub(crate) use answer::Forecasts;
+pub(crate) use history::Growth;
+pub(crate) use keeper::{RateKeeper, TagRates};
+pub(crate) use limit::IdLimit;
