@@ -93,6 +93,7 @@ QUICK = {
     "doctor_zookeeper": "it_makes_no_node",
     "documentation": "",
     "explain": "the_number_and_the_name",
+    "forecast": "the_figures_are_those",
     "first_id": "without_an_installed_leafctl",
     "hostile": "every_malformed_request",
     "http": "java_leafs_routes_answer_the_bare",

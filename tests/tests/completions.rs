@@ -58,6 +58,7 @@ fn bash_offers_commands_options_tags_and_layouts() {
         assert!(tags.iter().any(|offer| offer == tag), "{tag}: {tags:?}");
     }
     assert_eq!(offered("leafctl tag show us"), ["users"]);
+    assert_eq!(offered("leafctl forecast us"), ["users"]);
     assert_eq!(offered("leafctl bench --tag us"), ["users"]);
     assert_eq!(offered("leafctl tag create us"), [""; 0], "a new tag is none of those that exist");
     let layouts = offered("leafctl decode 5 --layout ");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use super::bench::{BenchArgs, PoolMode};
+pub use super::forecast::ForecastArgs;
 pub use super::form::FormArgs;
 pub use super::run::RunArgs;
 pub use super::status::StatusArgs;
@@ -117,6 +118,8 @@ pub enum LeafctlCommand {
     Status(StatusArgs),
     /// Watch leafd live: the rates of its tags, their ranges and errors, its snowflake IDs
     Top(TopArgs),
+    /// Show when IDs outgrow int32, 2^53 and int64, and when the snowflake layout ends
+    Forecast(ForecastArgs),
     /// Check whether leafd answers, for probes: exit with 0, or with 69 and print the reason
     Health {
         /// Also check that leafd can issue IDs: fail if snowflake IDs are enabled but not

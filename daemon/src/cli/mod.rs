@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod completion;
 pub mod examples;
+pub mod forecast;
 pub mod form;
 pub mod leafctl;
 pub mod leafd;

@@ -13,6 +13,7 @@ pub(crate) mod decode;
 pub(crate) mod doctor;
 pub(crate) mod exit;
 pub(crate) mod explain;
+pub(crate) mod forecast;
 mod forms;
 pub(crate) mod health;
 pub(crate) mod ids;
@@ -90,6 +91,7 @@ fn dispatch(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Decode(args) => decode::run(args, &cli.daemon, &mut out),
         LeafctlCommand::Status(args) => status::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Top(args) => top::run(&cli.daemon, args, &mut out),
+        LeafctlCommand::Forecast(args) => forecast::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Health { ready, json } => health::run(&cli.daemon, *ready, *json, &mut out),
         LeafctlCommand::Doctor(args) => doctor::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),

@@ -57,6 +57,17 @@ pub(super) const EXAMPLES: Examples = &[
         ],
     ),
     (
+        "leafctl forecast",
+        &[
+            example("leafctl forecast", "See which tags outgrow their columns, and when"),
+            example("leafctl forecast orders", "See it of one tag"),
+            example(
+                "leafctl forecast --json | jq '.tags[] | {tag, at: .limits.int32.at}'",
+                "Read in a script when each tag outgrows INT columns",
+            ),
+        ],
+    ),
+    (
         "leafctl doctor",
         &[
             example("leafctl doctor", "See what is wrong with this host, and what to do"),
