@@ -18,7 +18,7 @@ pub struct FormArgs {
     )]
     pub form: Option<IdForm>,
 
-    /// The installation's fleet ID, 10 hexadecimal digits, which UUIDs and ObjectIDs contain
+    /// Put this fleet ID into UUIDs and ObjectIDs: 10 hexadecimal digits, the installation's own
     #[arg(long, value_name = "HEX", env = "LEAFD_FLEET")]
     pub fleet: Option<FleetId>,
 }
