@@ -1,6 +1,8 @@
 //! IDs in other forms, from leafctl and over HTTP, as the programs see them that store and parse them.
 
 use std::collections::HashSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -64,6 +66,41 @@ fn every_form_that_leafctl_prints_is_read_back_to_the_next_id() {
     assert_eq!((code, out.as_str()), (Some(64), ""));
     assert!(errors.contains("there is uuid5"), "{errors}");
     assert_eq!(ask(&home, &["next", "orders"]), "14\n", "a refused form costs no ID");
+    daemon.stop();
+}
+
+#[test]
+fn a_public_id_is_read_back_by_its_key_and_tag_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let daemon = home.start();
+    let keys = folder.path().join("public-keys");
+    let old = format!("0 {}1f\n", "2a".repeat(31));
+    std::fs::write(&keys, &old).unwrap();
+    std::fs::set_permissions(&keys, Permissions::from_mode(0o600)).unwrap();
+    let keys = keys.to_str().unwrap();
+    let next = ["next", "orders", "-n", "2", "--as", "ord_public", "--keys", keys];
+    let texts = lines(&ask(&home, &next));
+    let read = |text: &str, tag: &str| {
+        let arguments = ["decode", "--json", "--keys", keys, "--tag", tag, "--", text];
+        let (code, out, errors) = home.run("leafctl", &arguments);
+        assert_eq!(code, Some(0), "{errors}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    for (text, id) in texts.iter().zip(["1", "2"]) {
+        let one = read(text, "orders");
+        assert_eq!((&one["id"], &one["form"]), (&Value::from(id), &Value::from("ord_public")));
+        assert_ne!(read(text, "invoices")["id"], id, "it is another number of another tag");
+    }
+    // Another key encodes from now on, and the old one still decodes.
+    std::fs::write(keys, format!("1 {}2e\n{old}", "7b".repeat(31))).unwrap();
+    assert!(ask(&home, &next).starts_with("ord_1"));
+    assert_eq!(read(&texts[1], "orders")["id"], "2");
+    std::fs::set_permissions(keys, Permissions::from_mode(0o644)).unwrap();
+    let (code, out, errors) = home.run("leafctl", &next);
+    assert_eq!((code, out.as_str()), (Some(64), ""));
+    assert!(errors.contains("others than its owner can read"), "{errors}");
+    assert_eq!(ask(&home, &["next", "orders"]), "5\n", "a refused key file costs no ID");
     daemon.stop();
 }
 

@@ -15,6 +15,9 @@ pub struct FormContext<'a> {
     pub fleet: Option<FleetId>,
     /// The time now, in milliseconds since 1970, by which a day is chosen.
     pub unix_ms: u64,
+    /// The keys of public IDs.
+    #[cfg(feature = "public")]
+    pub keys: Option<&'a super::public::KeyRing>,
 }
 
 /// A form that can be applied to IDs. Make one with [`IdForm::codec`].
@@ -29,6 +32,11 @@ enum Codec {
     ObjectId(Snowflakes),
     #[cfg(feature = "uuid5")]
     Uuid5(super::uuid5::TagHash),
+    #[cfg(feature = "public")]
+    Public {
+        prefix: String,
+        ids: super::public::PublicIds,
+    },
 }
 
 impl IdForm {
@@ -46,6 +54,7 @@ impl IdForm {
             Self::Uuid(version) => Codec::Uuid(*version, snowflakes(version.name(), context)?),
             Self::ObjectId => Codec::ObjectId(snowflakes("objectid", context)?),
             Self::Uuid5 => uuid5(context)?,
+            Self::Public { prefix } => public(prefix, context)?,
         };
         Ok(FormCodec(codec))
     }
@@ -61,6 +70,18 @@ fn uuid5(context: &FormContext<'_>) -> Result<Codec, FormError> {
 #[cfg(not(feature = "uuid5"))]
 fn uuid5(_: &FormContext<'_>) -> Result<Codec, FormError> {
     need(None, "uuid5", "the feature uuid5 of leaf-client")
+}
+
+#[cfg(feature = "public")]
+fn public(prefix: &str, context: &FormContext<'_>) -> Result<Codec, FormError> {
+    let keys = need(context.keys, "public", "a file with keys")?;
+    let ids = context.tag.map_or_else(|| keys.for_snowflakes(), |tag| keys.for_tag(tag));
+    Ok(Codec::Public { prefix: prefix.to_owned(), ids })
+}
+
+#[cfg(not(feature = "public"))]
+fn public(_: &str, _: &FormContext<'_>) -> Result<Codec, FormError> {
+    need(None, "public", "the feature public of leaf-client")
 }
 
 const FLEET: &str = "the installation's fleet ID";
@@ -118,6 +139,11 @@ impl FormCodec {
             Codec::ObjectId(snowflakes) => snowflakes.object_id(id)?.encode_into(out),
             #[cfg(feature = "uuid5")]
             Codec::Uuid5(hash) => hash.uuid(id).encode_into(out),
+            #[cfg(feature = "public")]
+            Codec::Public { prefix, ids } => {
+                out.push_str(prefix);
+                ids.encode_into(id, out)?;
+            }
         }
         Ok(())
     }
@@ -147,6 +173,13 @@ impl FormCodec {
             Codec::ObjectId(snowflakes) => snowflakes.id_of_object_id(text.parse()?),
             #[cfg(feature = "uuid5")]
             Codec::Uuid5(_) => Err(FormError::OneWay),
+            #[cfg(feature = "public")]
+            Codec::Public { prefix, ids } => {
+                let number = text.strip_prefix(prefix.as_str());
+                let number =
+                    number.ok_or_else(|| FormError::Prefix { expected: prefix.clone() })?;
+                Ok(ids.decode(number)?)
+            }
         }
     }
 }

@@ -96,6 +96,10 @@ pub enum FormError {
     /// A form that cannot be turned back.
     #[error("a UUID of version 5 is a hash: nothing can turn it back into an ID")]
     OneWay,
+    /// The text is no public ID, or the ID has none.
+    #[cfg(feature = "public")]
+    #[error(transparent)]
+    Public(#[from] super::public::PublicIdError),
     /// Something that the form is made of is not known.
     #[error("the form {form} needs {needs}")]
     Needs {
@@ -108,7 +112,7 @@ pub enum FormError {
     #[error(
         "there is no form {0:?}; there are decimal, base62, base36, crockford32, padded[N], each \
          with an optional prefix as in ord_base62, dated@ZONE as in dated@UTC or dated@+08:00, uuid7, \
-         uuid8, uuid1, uuid5 and objectid"
+         uuid8, uuid1, uuid5, objectid, and public with an optional prefix"
     )]
     UnknownForm(String),
     /// The text has none of the forms.

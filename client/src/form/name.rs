@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::prefix::with_underscore;
 use super::{FormError, PrefixedForm, TextForm, Zone};
 
 /// A form of an ID, by name. [`super::FormCodec`] applies it.
@@ -18,6 +19,11 @@ pub enum IdForm {
     Uuid5,
     /// An ObjectID of MongoDB that holds a snowflake: `objectid`.
     ObjectId,
+    /// A public ID, which outsiders cannot count: `public`, `ord_public`.
+    Public {
+        /// The prefix with its underscore, or nothing.
+        prefix: String,
+    },
 }
 
 /// A version of UUIDs that can be turned back into an ID.
@@ -64,6 +70,7 @@ impl fmt::Display for IdForm {
             Self::Uuid(version) => f.write_str(version.name()),
             Self::Uuid5 => f.write_str("uuid5"),
             Self::ObjectId => f.write_str("objectid"),
+            Self::Public { prefix } => write!(f, "{prefix}public"),
         }
     }
 }
@@ -89,6 +96,10 @@ impl FromStr for IdForm {
             Some((prefix, name)) => (Some(prefix), name),
             None => (None, text),
         };
+        if name == "public" {
+            let prefix = prefix.map(with_underscore).transpose()?.unwrap_or_default();
+            return Ok(Self::Public { prefix });
+        }
         let unknown = || FormError::UnknownForm(text.to_owned());
         let form = match name {
             "decimal" => TextForm::Decimal,

@@ -22,14 +22,7 @@ impl PrefixedForm {
     /// # Errors
     /// [`FormError::BadPrefix`].
     pub fn new(prefix: &str, text: TextForm) -> Result<Self, FormError> {
-        let is_right = (1..=LONGEST).contains(&prefix.len())
-            && prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
-            && !prefix.starts_with('_')
-            && !prefix.ends_with('_');
-        if !is_right {
-            return Err(FormError::BadPrefix(prefix.to_owned()));
-        }
-        Ok(Self { prefix: format!("{prefix}_"), text })
+        Ok(Self { prefix: with_underscore(prefix)?, text })
     }
 
     /// The form without a prefix.
@@ -59,6 +52,15 @@ impl PrefixedForm {
         let number = number.ok_or_else(|| FormError::Prefix { expected: self.prefix.clone() })?;
         self.text.decode_after(number, self.prefix.len())
     }
+}
+
+/// The prefix with its underscore, if it can be one.
+pub(super) fn with_underscore(prefix: &str) -> Result<String, FormError> {
+    let is_right = (1..=LONGEST).contains(&prefix.len())
+        && prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        && !prefix.starts_with('_')
+        && !prefix.ends_with('_');
+    if is_right { Ok(format!("{prefix}_")) } else { Err(FormError::BadPrefix(prefix.to_owned())) }
 }
 
 /// Writes the name of the form, such as `ord_base62`.

@@ -213,6 +213,15 @@ pub struct DecodeArgs {
     #[arg(long, value_name = "HEX", env = "LEAFD_FLEET")]
     pub fleet: Option<FleetId>,
 
+    /// Read public IDs too, by the keys in FILE
+    #[arg(long, value_name = "FILE", env = "LEAFD_PUBLIC_KEYS")]
+    pub keys: Option<PathBuf>,
+
+    /// Read public IDs as those of TAG; without it, as those of snowflake IDs
+    // A public ID does not say of which tag it is.
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
+
     /// The layout to decode by.
     // Not from the comment, in which the brackets would be links.
     #[arg(
@@ -225,7 +234,7 @@ pub struct DecodeArgs {
 
     /// List the layouts that have names: their bits, how many workers and IDs they have room for, and
     /// when they end
-    #[arg(long, conflicts_with_all = ["ids", "form", "fleet", "layout"])]
+    #[arg(long, conflicts_with_all = ["ids", "form", "tag", "layout"])]
     pub layouts: bool,
 
     /// Print one JSON object per line

@@ -10,6 +10,7 @@ use leafd::cli::form::FormArgs;
 
 use crate::decode::parse;
 use crate::exit::Failure;
+use crate::keys::keys;
 
 /// The tag to ask for, which a dated form changes, and the form; none for plain numbers.
 ///
@@ -48,7 +49,12 @@ fn codec(
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    let codec = form.codec(&FormContext { tag, layout, fleet: args.fleet, unix_ms });
+    let keys = match form {
+        IdForm::Public { .. } => keys(args.keys.as_deref())?,
+        _ => None,
+    };
+    let keys = keys.as_ref();
+    let codec = form.codec(&FormContext { tag, layout, fleet: args.fleet, unix_ms, keys });
     let codec = codec.and_then(|codec| {
         let probe = layout.and_then(|layout| layout.full_id(unix_ms)).unwrap_or_default();
         codec.encode(probe).map(|_| codec)
@@ -58,6 +64,11 @@ fn codec(
 }
 
 fn with_remedy(error: &FormError) -> String {
+    if matches!(error, FormError::Needs { form: "public", .. }) {
+        return format!(
+            "{error}: pass it with --keys or LEAFD_PUBLIC_KEYS; public-ids.md says how to make one"
+        );
+    }
     let is_fleet = matches!(error, FormError::Needs { needs, .. } if needs.contains("fleet ID"));
     let Some(fresh) = is_fleet.then(|| FleetId::random().ok()).flatten() else {
         return error.to_string();
@@ -74,7 +85,7 @@ mod tests {
 
     fn args(form: &str, fleet: Option<&str>) -> FormArgs {
         let fleet = fleet.map(|fleet| fleet.parse().unwrap());
-        FormArgs { form: Some(form.parse().unwrap()), fleet }
+        FormArgs { form: Some(form.parse().unwrap()), fleet, keys: None }
     }
 
     #[test]
@@ -93,6 +104,7 @@ mod tests {
         for (form, fleet, layout, said) in [
             ("uuid7", None, Layout::LEAF, "or LEAFD_FLEET; choose one"),
             ("dated@UTC", fleet, Layout::LEAF, "needs a tag"),
+            ("ord_public", fleet, Layout::LEAF, "needs a file with keys: pass it with --keys"),
             ("uuid7", fleet, Layout::new(1, 0, 20, 30, 13).unwrap(), "no room"),
             ("uuid1", fleet, Layout::new(1, 0, 41, 4, 18).unwrap(), "too few steps"),
         ] {

@@ -39,7 +39,7 @@ impl SnowflakeForms {
         };
         let form: IdForm = name.parse().map_err(refused)?;
         let Self { layout, fleet, .. } = self;
-        let context = FormContext { tag, layout: Some(layout), fleet, unix_ms };
+        let context = FormContext { tag, layout: Some(layout), fleet, unix_ms, keys: None };
         let codec = form.codec(&context).and_then(|codec| {
             let probe = if tag.is_none() { layout.full_id(unix_ms) } else { None };
             codec.encode(probe.unwrap_or_default()).map(|_| codec)

@@ -7,6 +7,7 @@ mod reading;
 
 use std::io::{Read, Write};
 
+use leaf_client::form::public::KeyRing;
 use leaf_client::{Decoded, Layout};
 use leafd::cli::leafctl::{DaemonArgs, DecodeArgs};
 use leafd::rfc3339::rfc3339;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use crate::connect;
 use crate::exit::{ErrorForm, Failure};
+use crate::keys::keys;
 use crate::lines::Lines;
 use crate::output::{Output, harmless};
 use reading::{ReadingRules, TextReading};
@@ -112,8 +114,10 @@ fn print<W: Write>(
     out: &mut Output<W>,
     notes: &mut impl Write,
 ) -> Result<(), Failure> {
+    let keys = keys(args.keys.as_deref())?;
     let (layout, source) = layout(args, ask, notes)?;
-    let ids = args.ids.iter().map(|text| decoded(args, text, layout, source));
+    let rules = rules(args, keys.as_ref());
+    let ids = args.ids.iter().map(|text| decoded(rules, text, layout, source));
     let ids = ids.collect::<Result<Vec<_>, _>>()?;
     for (i, (text, id)) in args.ids.iter().zip(&ids).enumerate() {
         show(id, args.json, i == 0, out)?;
@@ -132,7 +136,9 @@ fn stream<W: Write, R: Read>(
     notes: &mut impl Write,
 ) -> Result<(), Failure> {
     let form = if args.json { ErrorForm::Json } else { ErrorForm::Text };
+    let keys = keys(args.keys.as_deref())?;
     let (layout, source) = layout(args, ask, notes)?;
+    let rules = rules(args, keys.as_ref());
     let (mut right, mut wrong) = (0_u64, 0_u64);
     loop {
         if lines.is_drained() {
@@ -143,7 +149,7 @@ fn stream<W: Write, R: Read>(
         if line.text.is_empty() {
             continue;
         }
-        match decoded(args, &line.text, layout, source) {
+        match decoded(rules, &line.text, layout, source) {
             Ok(decoded) => {
                 show(&decoded, args.json, right == 0, out)?;
                 note_others(&line.text, &decoded, notes);
@@ -242,13 +248,16 @@ pub(crate) fn parse(text: &str) -> Result<Layout, Failure> {
     })
 }
 
+fn rules<'a>(args: &'a DecodeArgs, keys: Option<&'a KeyRing>) -> ReadingRules<'a> {
+    ReadingRules { form: args.form.as_deref(), fleet: args.fleet, keys, tag: args.tag.as_deref() }
+}
+
 fn decoded(
-    args: &DecodeArgs,
+    rules: ReadingRules<'_>,
     text: &str,
     layout: Layout,
     layout_from: LayoutSource,
 ) -> Result<DecodedId, Failure> {
-    let rules = ReadingRules { form: args.form.as_deref(), fleet: args.fleet };
     let TextReading { reading, others } = rules.read(text, layout)?;
     let parts = match reading.day {
         Some(_) => None,
@@ -297,6 +306,8 @@ mod tests {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
             form: None,
             fleet: None,
+            keys: None,
+            tag: None,
             layout: layout.map(|layout| layout.parse().unwrap()),
             layouts: false,
             json,
@@ -368,6 +379,8 @@ mod tests {
                 ids: vec!["-".to_owned()],
                 form: None,
                 fleet: None,
+                keys: None,
+                tag: None,
                 layout,
                 layouts: false,
                 json,
@@ -433,7 +446,7 @@ mod tests {
     #[test]
     fn with_a_form_nothing_else_is_read() {
         let read = |text: &str, form: &'static str| {
-            let rules = ReadingRules { form: Some(form), fleet: None };
+            let rules = ReadingRules { form: Some(form), fleet: None, keys: None, tag: None };
             let read = rules.read(text, Layout::LEAF);
             read.map(|read| read.reading.id).map_err(|failure| failure.to_string())
         };
@@ -455,7 +468,12 @@ mod tests {
             let error = read(text, form).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
-        let theirs = ReadingRules { form: None, fleet: Some("0000000001".parse().unwrap()) };
+        let theirs = ReadingRules {
+            form: None,
+            fleet: Some("0000000001".parse().unwrap()),
+            keys: None,
+            tag: None,
+        };
         let error = theirs.read("01a1fcd4-5c07-7000-8000-474be1f0a37c", Layout::LEAF).unwrap_err();
         assert!(error.to_string().contains("another installation"), "{error}");
     }

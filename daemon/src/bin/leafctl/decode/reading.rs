@@ -1,6 +1,7 @@
 //! From the text that a user passed to the ID.
 
 use leaf_client::Layout;
+use leaf_client::form::public::KeyRing;
 use leaf_client::form::{FleetId, FormContext, FormError, FormReading, IdForm, recognise};
 
 use crate::exit::Failure;
@@ -12,6 +13,10 @@ pub(super) struct ReadingRules<'a> {
     pub(super) form: Option<&'a str>,
     /// The installation whose UUIDs are accepted.
     pub(super) fleet: Option<FleetId>,
+    /// The keys of public IDs.
+    pub(super) keys: Option<&'a KeyRing>,
+    /// The tag that public IDs are of; none for snowflakes.
+    pub(super) tag: Option<&'a str>,
 }
 
 /// An ID, and in which form it was.
@@ -34,7 +39,7 @@ impl ReadingRules<'_> {
         if is_number(text) && !text.starts_with('0') && text.parse::<i64>().is_err() {
             return Err(wrong_number(text, "it is too large"));
         }
-        let all = recognise(text, layout, self.fleet).map_err(|error| (None, error));
+        let all = self.all(text, layout).map_err(|error| (None, error));
         let read = match self.form {
             None => all,
             Some(form) => self.only(form, text, layout, all),
@@ -44,6 +49,25 @@ impl ReadingRules<'_> {
             return Err(wrong(text, None, &FormError::Unrecognised));
         };
         Ok(TextReading { reading, others: readings.map(|other| (other.form, other.id)).collect() })
+    }
+
+    /// Every reading, the likeliest first.
+    fn all(&self, text: &str, layout: Layout) -> Result<Vec<FormReading>, FormError> {
+        let read = recognise(text, layout, self.fleet);
+        let Some(public) = self.public(text) else { return read };
+        let mut readings = read.unwrap_or_default();
+        readings.push(public);
+        Ok(readings)
+    }
+
+    /// The reading as a public ID. A public ID has a check symbol, but does not say of which tag it is.
+    fn public(&self, text: &str) -> Option<FormReading> {
+        let prefix = text.rsplit_once('_').map_or("", |(prefix, _)| prefix);
+        let name = if prefix.is_empty() { "public".to_owned() } else { format!("{prefix}_public") };
+        let context = FormContext { tag: self.tag, keys: self.keys, ..FormContext::default() };
+        let codec = name.parse::<IdForm>().and_then(|form| form.codec(&context)).ok()?;
+        let id = codec.decode(text).ok()?;
+        Some(FormReading { form: name, id, day: None, fleet: None })
     }
 
     /// The reading in one form.
@@ -72,8 +96,9 @@ impl ReadingRules<'_> {
             layout: Some(layout),
             // UUIDs of every installation have been read above.
             fleet: self.fleet.or_else(|| FleetId::new(0)),
-            tag: (name == "uuid5").then_some(""),
+            tag: if name == "uuid5" { Some("") } else { self.tag },
             unix_ms: 0,
+            keys: self.keys,
         };
         let read = form.parse::<IdForm>().and_then(|form| form.codec(&context)?.decode(text));
         let id = read.map_err(|error| (Some(form), error))?;
