@@ -86,7 +86,10 @@ fn a_recently_used_tag_is_leased_at_the_start_before_any_request(kind: StoreServ
     orders.wait_status("the lease", |status| status.remaining > 0);
     let status = orders.status().unwrap();
     assert_eq!((status.leases, status.issued, status.remaining), (1, 0, 1000));
-    assert_eq!(server.max_id("orders"), max_id + 1000);
+    // Of several databases, the one that is back first gives the lease, from its own share.
+    let leased = server.max_id("orders");
+    let is_next = leased == max_id + 1000;
+    assert!(is_next || kind == StoreServerKind::Several && leased > max_id, "{leased}");
     assert_eq!(server.max_id("never used here"), 1);
     proxy.hold();
     assert_eq!(orders.ask(1, SOON), Ok(()), "it was leased ahead");

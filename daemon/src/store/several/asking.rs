@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{MemberStore, Several};
 use crate::store::{BoxFuture, StoreError};
+
+/// How long a probe that has succeeded waits for the databases before that one in the list. When all
+/// of them come back together, leases then come from the first one again, and IDs skip no round of blocks.
+const TOGETHER: Duration = Duration::from_millis(250);
 
 impl Several {
     /// What the outcome of a call says about its database. Only a call that `proves` that leases would
@@ -144,8 +148,9 @@ impl Several {
         outcomes
     }
 
-    /// As [`Self::each`], for a call that proves that leases would work. Ends with the first success: one
-    /// database that hangs must not hold up the others.
+    /// As [`Self::each`], for a call that proves that leases would work. Ends with the first success, or a
+    /// moment later if a database that is preferred has not answered: one that hangs must not hold up the
+    /// others.
     pub(super) async fn any<'a>(
         &'a self,
         all: bool,
@@ -157,15 +162,33 @@ impl Several {
         let mut calls: FuturesUnordered<_> = asked
             .map(|(index, store)| async move { (index, self.twice(index, || call(store)).await) })
             .collect();
+        let mut waiting = places.clone();
         let mut failures = Vec::new();
-        while let Some((index, outcome)) = calls.next().await {
+        let mut succeeded: Option<(usize, Instant)> = None;
+        loop {
+            let until = match succeeded {
+                Some((index, _)) if !waiting.iter().any(|other| *other < index) => return Ok(()),
+                Some((_, at)) => Some(at + TOGETHER),
+                None => None,
+            };
+            let answered = match until {
+                Some(until) => match timeout_at(until, calls.next()).await {
+                    Ok(answered) => answered,
+                    Err(_) => return Ok(()),
+                },
+                None => calls.next().await,
+            };
+            let Some((index, outcome)) = answered else { return Err(common(failures)) };
+            waiting.retain(|other| *other != index);
             self.note(index, outcome.as_ref().err(), true);
             match outcome {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    let (best, at) = succeeded.unwrap_or((index, self.environment.now()));
+                    succeeded = Some((best.min(index), at));
+                }
                 Err(error) => failures.push(error),
             }
         }
-        Err(common(failures))
     }
 }
 
