@@ -119,7 +119,7 @@ pub enum FormError {
     #[error(
         "it has no form that leafd knows: decimal, base62 (11 characters), base36 (13), crockford32 \
          (14), padded with zeros, with a prefix in front, dated, a UUID of version 1, 7 or 8, or an \
-         ObjectID"
+         ObjectID; public IDs are read by their keys alone"
     )]
     Unrecognised,
     /// A padded number has between 1 and 19 digits.
