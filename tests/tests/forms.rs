@@ -226,13 +226,16 @@ fn both_http_apis_answer_in_the_form_that_is_asked_for() {
         assert_eq!(parts["id"], decoded(&home, text)["id"]);
     }
     let dated = ids("/v1/segment/invoices?as=dated@%2B08:00")[0].as_str().unwrap().to_owned();
+    let again = ids("/v1/segment/invoices?as=dated@+08:00")[0].as_str().unwrap().to_owned();
+    assert!(dated.ends_with("-000001") && again.ends_with('2'), "{dated} {again}");
     let parts = place.get(&format!("/v1/decode/{dated}")).expect(200).json();
     assert_eq!((&parts["id"], &parts["day"]), (&Value::from("1"), &Value::from(&dated[..8])));
     for (path, said) in [
         ("/v1/segment/orders?as=hex", "there is no form"),
         ("/v1/segment/orders?as=uuid7", "there is uuid5"),
-        ("/v1/segment/orders?as=dated@+08:00", "time zone"),
-        ("/v1/snowflake?as=dated@UTC", "needs a tag"),
+        ("/v1/segment/orders?as=dated@8", "time zone"),
+        ("/v1/segment/orders?as=public", "leafd has none: use leafctl"),
+        ("/v1/snowflake?as=dated@UTC", "needs an ID of a tag"),
     ] {
         let problem = place.send("POST", path, "").expect(400).json();
         assert!(problem["detail"].as_str().unwrap().contains(said), "{path}: {problem}");

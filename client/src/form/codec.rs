@@ -1,7 +1,7 @@
 //! A form with everything that it is made of, ready to be applied.
 
 use super::day::DIGITS;
-use super::{Day, FleetId, FormError, IdForm, PrefixedForm, Snowflakes, UuidVersion};
+use super::{Day, FleetId, FormError, FormNeed, IdForm, PrefixedForm, Snowflakes, UuidVersion};
 use crate::layout::Layout;
 
 /// What a form may be made of besides the ID.
@@ -48,7 +48,7 @@ impl IdForm {
         let codec = match self {
             Self::Text(form) => Codec::Text(form.clone()),
             Self::Dated(zone) => {
-                need(context.tag, "dated", "a tag: a snowflake has none")?;
+                need(context.tag, "dated", FormNeed::Tag)?;
                 Codec::Dated(Day::at(context.unix_ms, *zone))
             }
             Self::Uuid(version) => Codec::Uuid(*version, snowflakes(version.name(), context)?),
@@ -62,42 +62,38 @@ impl IdForm {
 
 #[cfg(feature = "uuid5")]
 fn uuid5(context: &FormContext<'_>) -> Result<Codec, FormError> {
-    let tag = need(context.tag, "uuid5", "a tag: use uuid7 for a snowflake")?;
-    let fleet = need(context.fleet, "uuid5", FLEET)?;
+    let tag = need(context.tag, "uuid5", FormNeed::Tag)?;
+    let fleet = need(context.fleet, "uuid5", FormNeed::Fleet)?;
     Ok(Codec::Uuid5(super::uuid5::TagHash::new(fleet, tag)))
 }
 
 #[cfg(not(feature = "uuid5"))]
 fn uuid5(_: &FormContext<'_>) -> Result<Codec, FormError> {
-    need(None, "uuid5", "the feature uuid5 of leaf-client")
+    need(None, "uuid5", FormNeed::Feature("uuid5"))
 }
 
 #[cfg(feature = "public")]
 fn public(prefix: &str, context: &FormContext<'_>) -> Result<Codec, FormError> {
-    let keys = need(context.keys, "public", "a file with keys")?;
+    let keys = need(context.keys, "public", FormNeed::Keys)?;
     let ids = context.tag.map_or_else(|| keys.for_snowflakes(), |tag| keys.for_tag(tag));
     Ok(Codec::Public { prefix: prefix.to_owned(), ids })
 }
 
 #[cfg(not(feature = "public"))]
 fn public(_: &str, _: &FormContext<'_>) -> Result<Codec, FormError> {
-    need(None, "public", "the feature public of leaf-client")
+    need(None, "public", FormNeed::Feature("public"))
 }
-
-const FLEET: &str = "the installation's fleet ID";
 
 fn snowflakes(form: &'static str, context: &FormContext<'_>) -> Result<Snowflakes, FormError> {
     if context.tag.is_some() {
-        let needs =
-            "a snowflake: IDs of a tag are unique only within the tag; for these there is uuid5";
-        return Err(FormError::Needs { form, needs });
+        return Err(FormError::Needs { form, need: FormNeed::Snowflake });
     }
-    let layout = need(context.layout, form, "the layout of snowflake IDs")?;
-    Ok(Snowflakes::new(layout, need(context.fleet, form, FLEET)?))
+    let layout = need(context.layout, form, FormNeed::Layout)?;
+    Ok(Snowflakes::new(layout, need(context.fleet, form, FormNeed::Fleet)?))
 }
 
-fn need<T>(part: Option<T>, form: &'static str, needs: &'static str) -> Result<T, FormError> {
-    part.ok_or(FormError::Needs { form, needs })
+fn need<T>(part: Option<T>, form: &'static str, need: FormNeed) -> Result<T, FormError> {
+    part.ok_or(FormError::Needs { form, need })
 }
 
 impl FormCodec {

@@ -1,4 +1,4 @@
-//! IDs that begin anew every day, as in `20261122-000017`: the date is in the tag, so whatever the clock
+//! Numbers that start over every day, as in `20261122-000017`: the date is in the tag, so whatever the clock
 //! does, a number of a day comes from that day's tag and cannot come twice.
 
 use std::fmt;

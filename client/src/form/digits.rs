@@ -47,7 +47,7 @@ impl<const RADIX: usize, const WIDTH: usize> Alphabet<RADIX, WIDTH> {
         for symbol in upper {
             let value = self.values[usize::from(*symbol)];
             highest = value.max(highest);
-            // One symbol less than the width does not overflow, unless it is none.
+            // All symbols but the last cannot overflow; other characters may, and are refused below.
             number = number.wrapping_mul(RADIX as u64).wrapping_add(value.into());
         }
         let value = self.values[usize::from(*last)];

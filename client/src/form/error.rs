@@ -2,6 +2,31 @@
 
 use crate::layout::LayoutError;
 
+/// What a form is made of besides the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FormNeed {
+    /// An ID of a tag: snowflakes have none.
+    #[error("an ID of a tag, and a snowflake has none: use uuid7 for a UUID")]
+    Tag,
+    /// A snowflake.
+    #[error(
+        "a snowflake: IDs of a tag are unique only within the tag; for a UUID of one there is uuid5"
+    )]
+    Snowflake,
+    /// The layout of snowflake IDs.
+    #[error("the layout of snowflake IDs")]
+    Layout,
+    /// The installation's fleet ID.
+    #[error("the installation's fleet ID")]
+    Fleet,
+    /// The keys of public IDs.
+    #[error("a file with keys")]
+    Keys,
+    /// A feature of the crate.
+    #[error("the feature {0} of leaf-client")]
+    Feature(&'static str),
+}
+
 /// Why an ID has no such form, or a text is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormError {
@@ -76,7 +101,7 @@ pub enum FormError {
     /// The text is no fleet ID.
     #[error("fleet ID {0:?}: a fleet ID is 10 lowercase hexadecimal digits, such as 4be1f0a37c")]
     BadFleet(String),
-    /// The UUID or ObjectID is none that this layout gives.
+    /// No snowflake of this layout becomes this UUID or ObjectID.
     #[error("no snowflake ID of this layout becomes it: {0}")]
     Foreign(&'static str),
     /// The UUID has another version.
@@ -90,7 +115,7 @@ pub enum FormError {
     /// The layout has too many bits for the form, or times that it cannot hold.
     #[error("this form has no room for the layout: {0}")]
     NoRoom(&'static str),
-    /// The ID is none of the layout.
+    /// The ID does not belong to the layout.
     #[error(transparent)]
     Layout(#[from] LayoutError),
     /// A form that cannot be turned back.
@@ -100,13 +125,13 @@ pub enum FormError {
     #[cfg(feature = "public")]
     #[error(transparent)]
     Public(#[from] super::public::PublicIdError),
-    /// Something that the form is made of is not known.
-    #[error("the form {form} needs {needs}")]
+    /// Something that the form is made of is missing.
+    #[error("the form {form} needs {need}")]
     Needs {
         /// The form.
         form: &'static str,
-        /// What is missing, with the remedy.
-        needs: &'static str,
+        /// What is missing.
+        need: FormNeed,
     },
     /// There is no form of this name.
     #[error(
@@ -136,7 +161,7 @@ pub enum FormError {
         /// The day of the text.
         found: String,
     },
-    /// The date in a text is none.
+    /// The calendar has no such date.
     #[error("{0:?} is no date: write YYYYMMDD, from 19700101 to 99991231")]
     Date(String),
 }

@@ -6,8 +6,7 @@ use super::*;
 use crate::layout::Layout;
 
 fn document() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../protocol/forms.json");
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    serde_json::from_str(include_str!("golden/forms.json")).unwrap()
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -90,6 +89,19 @@ fn uuids_and_object_ids_are_those_of_the_vectors_in_both_directions() {
         }
     }
     assert!(without_room > 0, "the vectors have a layout without room");
+}
+
+#[test]
+fn uuids_and_object_ids_that_the_vectors_refuse_are_refused() {
+    for vector in list(&document(), "refused_snowflakes") {
+        let context = FormContext {
+            layout: Some(text(vector, "layout").parse().unwrap()),
+            fleet: Some(text(vector, "fleet").parse().unwrap()),
+            ..FormContext::default()
+        };
+        let codec = text(vector, "form").parse::<IdForm>().unwrap().codec(&context).unwrap();
+        assert!(codec.decode(text(vector, "text")).is_err(), "{vector}");
+    }
 }
 
 #[cfg(feature = "uuid5")]

@@ -4,7 +4,7 @@
 //! is. Nothing here asks a daemon, reads a clock or needs a runtime.
 //!
 //! - [`TextForm`]: the number in other digits, and [`PrefixedForm`] with a prefix in front.
-//! - [`Day`]: numbers that begin anew every day.
+//! - [`Day`]: numbers that start over every day.
 //! - [`Snowflakes`]: UUIDs of version 7, 8 and 1 and ObjectIDs that hold a snowflake.
 //! - [`IdForm`] and [`FormCodec`]: any of these by its name, as `leafctl next --as NAME` takes it.
 //! - `public`, with the feature of that name: texts that outsiders cannot count.
@@ -45,7 +45,7 @@ mod uuid5;
 
 pub use codec::{FormCodec, FormContext};
 pub use day::{Day, Zone};
-pub use error::FormError;
+pub use error::{FormError, FormNeed};
 pub use fleet::FleetId;
 pub use name::{IdForm, UuidVersion};
 pub use object_id::ObjectId;

@@ -21,10 +21,10 @@ pub struct FormReading {
 }
 
 /// Reads `text` in every form that it may have, the likeliest first. UUIDs and ObjectIDs are read by
-/// `layout`; if `fleet` is none, those of every installation are.
+/// `layout`; without `fleet`, those of every installation are read.
 ///
 /// # Errors
-/// If it has no form, why it has not the one that it looks most like.
+/// If the text has no form: what is wrong with it in the form that it resembles most.
 pub fn recognise(
     text: &str,
     layout: Layout,

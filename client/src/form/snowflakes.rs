@@ -45,7 +45,7 @@ impl Snowflakes {
     /// UUIDs sort as the snowflakes do.
     ///
     /// # Errors
-    /// If `id` is none of the layout, or the layout has no room: its time is past the year 10889, or
+    /// If `id` does not belong to the layout, or the layout has no room: its time is past the year 10889, or
     /// worker and sequence have more than 34 bits (for units of 10 ms 37, for seconds 43).
     pub fn uuid7(&self, id: u64) -> Result<Uuid, FormError> {
         let TimedBits { unix_ms, low } = TimedBits::of(&self.layout, id)?;
@@ -73,7 +73,7 @@ impl Snowflakes {
     /// worker in clock sequence and node; the fleet ID in the node. Its order is not the snowflakes'.
     ///
     /// # Errors
-    /// If `id` is none of the layout, or the layout has no room: a unit of time has fewer than 10,000
+    /// If `id` does not belong to the layout, or the layout has no room: a unit of time has fewer than 10,000
     /// steps per millisecond for the sequence, or the time is past the year 5236.
     pub fn uuid1(&self, id: u64) -> Result<Uuid, FormError> {
         let Decoded { unix_ms, worker, sequence, .. } = self.layout.decode(id)?;
@@ -104,8 +104,8 @@ impl Snowflakes {
     /// The ID that became this UUID of version 1, 7 or 8.
     ///
     /// # Errors
-    /// If the UUID has another version, is of another installation, or is none that
-    /// [`Snowflakes::uuid7`], [`Snowflakes::uuid8`] or [`Snowflakes::uuid1`] makes.
+    /// If the UUID has another version, comes from another installation, or could not have been made by
+    /// [`Snowflakes::uuid7`], [`Snowflakes::uuid8`] or [`Snowflakes::uuid1`].
     pub fn id_of(&self, uuid: Uuid) -> Result<u64, FormError> {
         let found = fleet_of(uuid)?;
         if found != self.fleet {

@@ -58,11 +58,27 @@ class Forms(unittest.TestCase):
                         with self.assertRaises(InvalidArgumentError):
                             make(number)
                         continue
-                    self.assertEqual(str(make(number)), vector[name])
                     self.assertEqual(snowflakes.id_of(make(number)), number)
-                if vector["objectid"] is not None:
-                    self.assertEqual(snowflakes.object_id(number), vector["objectid"])
-                    self.assertEqual(snowflakes.id_of_object_id(vector["objectid"]), number)
+                for name in ("uuid7", "uuid8", "uuid1", "objectid"):
+                    if vector[name] is None:
+                        with self.assertRaises(InvalidArgumentError):
+                            snowflakes.encode(name, number)
+                        continue
+                    self.assertEqual(snowflakes.encode(name, number), vector[name])
+                    self.assertEqual(snowflakes.decode(name, vector[name]), number)
+
+    def test_uuids_and_object_ids_that_no_snowflake_becomes_are_refused(self) -> None:
+        for vector in vectors("refused_snowflakes"):
+            snowflakes = forms.Snowflakes(Layout.parse(vector["layout"]), vector["fleet"])
+            with self.subTest(**vector), self.assertRaises(InvalidArgumentError):
+                snowflakes.decode(vector["form"], vector["text"])
+
+    def test_a_long_text_and_a_late_day_take_no_time(self) -> None:
+        with self.assertRaisesRegex(InvalidArgumentError, "characters instead of 11"):
+            forms.decode("base62", "0" * 1_000_000)
+        with self.assertRaisesRegex(InvalidArgumentError, "13 characters instead of 14"):
+            forms.decode("crockford32", "0" * 13)
+        self.assertEqual(f"{forms.day_of(2**64 - 1, '+18:00'):%Y%m%d}", "99991231")
 
     def test_hashes_are_those_of_the_vectors(self) -> None:
         for vector in vectors("uuid5"):

@@ -1,4 +1,4 @@
-//! What a caller is told about tags: how fast they grow and when they reach each limit, a page of tags at
+//! Answers to requests for forecasts: how fast tags grow and when they reach each limit, a page of tags at
 //! a time.
 
 use leaf_client::wire::{

@@ -1,5 +1,5 @@
 //! How fast tags grow, and when their IDs outgrow a type: the rate history (`history`, `keeper`), the
-//! limits (`limit`), and what callers are told of both (`answer`). Metrics and callers get their figures
+//! limits (`limit`), and the answers to requests (`answer`). Metrics and answers take their figures
 //! from the same place, so that they never disagree. No transport gets in here.
 
 mod answer;

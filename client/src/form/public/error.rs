@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::KeyId;
 
-/// Why an ID has no public ID, or why a text is none.
+/// Why an ID has no public ID, or a text is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublicIdError {
     /// The number is no ID of leafd.

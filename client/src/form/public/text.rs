@@ -20,7 +20,7 @@ pub(super) const fn symbol(value: u8) -> char {
     ALPHABET[(value & 31) as usize] as char
 }
 
-/// The values by the symbols' ASCII codes; 255 for what is none.
+/// The values by the symbols' ASCII codes; 255 for every other character.
 #[expect(clippy::indexing_slicing, reason = "the compiler evaluates it")]
 const VALUES: [u8; 128] = {
     let (mut values, mut i) = ([u8::MAX; 128], 0);

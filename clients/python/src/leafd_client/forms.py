@@ -15,7 +15,7 @@ import re
 import uuid as _uuid
 from dataclasses import dataclass
 from datetime import date as _date
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 from ._errors import InvalidArgumentError
 from ._layout import Layout
@@ -48,6 +48,7 @@ _PREFIX = re.compile(r"[a-z]([a-z_]{0,61}[a-z])?")
 _PADDED = re.compile(r"padded([1-9]|1[0-9])?")
 _ZONE = re.compile(r"([+-])([0-9]{2}):([0-5][0-9])")
 _FLEET = re.compile(r"[0-9a-f]{10}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 #: How many bits below the milliseconds UUIDs and ObjectIDs have room for.
 _LOW_BITS = 34
@@ -80,18 +81,18 @@ def decode(form: str, text: str) -> int:
     digits = text[len(prefix) :]
     if name not in _FORMS:
         return _decimal(text, digits, width, len(prefix))
-    check = ""
-    if name == "crockford32":
-        digits, check = digits[:width], digits[width:]
+    length = width + (name == "crockford32")
     alphabet, _ = _FORMS[name]
     number = 0
-    for at, symbol in enumerate(digits):
+    # Bounded before it is converted: a number of a million digits takes long.
+    for at, symbol in enumerate(digits[:width]):
         value = alphabet.find(symbol)
         if value < 0:
             raise InvalidArgumentError(f"{text!r}: character {len(prefix) + at + 1} is {symbol!r}")
         number = number * len(alphabet) + value
-    if len(digits) != width or (name == "crockford32" and len(check) != 1):
-        raise InvalidArgumentError(f"{text!r}: {name} has {width + len(check)} characters")
+    if len(digits) != length:
+        raise InvalidArgumentError(f"{text!r}: {len(digits)} characters instead of {length}")
+    check = digits[width:]
     if number > MAX_ID:
         raise InvalidArgumentError(f"{text!r}: the number is above 2^63 - 1")
     if name == "crockford32" and check != _CHECKS[number % 37]:
@@ -142,8 +143,9 @@ def day_of(unix_ms: int, zone: str) -> _date:
         if parts is None or int(parts.group(2)) * 60 + int(parts.group(3)) > 18 * 60:
             raise InvalidArgumentError(f"time zone {zone!r}: write UTC, or a distance such as +08:00")
         minutes = (int(parts.group(2)) * 60 + int(parts.group(3))) * (-1 if parts.group(1) == "-" else 1)
-    local = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=unix_ms, minutes=minutes)
-    return max(local.date(), _date(1970, 1, 1))
+    first, last = _date(1970, 1, 1), _date(9999, 12, 31)
+    days = (unix_ms // 60_000 + minutes) // 1440
+    return first + timedelta(days=min(max(days, 0), (last - first).days))
 
 
 def day_tag(base: str, day: _date) -> str:
@@ -236,6 +238,21 @@ class Snowflakes:
         bits = (ms // 1000) << 64 | (ms % 1000) << 54 | low << 20 | _fleet(self.fleet) >> 20
         return f"{bits:024x}"
 
+    def encode(self, form: str, snowflake: int) -> str:
+        """The text of a snowflake as ``uuid7``, ``uuid8``, ``uuid1`` or ``objectid``."""
+        return str(getattr(self, _snowflake_form(form))(snowflake))
+
+    def decode(self, form: str, text: str) -> int:
+        """The snowflake of such a text. Only the text that :meth:`encode` returns is accepted."""
+        if _snowflake_form(form) == "object_id":
+            return self.id_of_object_id(text)
+        if not _UUID.fullmatch(text):
+            raise InvalidArgumentError(f"{text!r}: a UUID has 36 characters, lowercase and with hyphens")
+        uuid = _uuid.UUID(text)
+        if uuid.version != int(form[4:]):
+            raise InvalidArgumentError(f"{text!r} is no UUID of version {form[4:]}")
+        return self.id_of(uuid)
+
     def id_of(self, uuid: _uuid.UUID) -> int:
         """The snowflake of a UUID of version 1, 7 or 8 of this installation."""
         a, b, c = uuid.int >> 80, uuid.int >> 64 & 0xFFF, uuid.int & ((1 << 62) - 1)
@@ -300,6 +317,12 @@ class Snowflakes:
         if not is_right or low >> self._low_bits():
             raise InvalidArgumentError("no snowflake of this layout becomes this")
         return time << self._low_bits() | low
+
+
+def _snowflake_form(form: str) -> str:
+    if form not in ("uuid7", "uuid8", "uuid1", "objectid"):
+        raise InvalidArgumentError(f"there is no form {form!r}; there are uuid7, uuid8, uuid1 and objectid")
+    return "object_id" if form == "objectid" else form
 
 
 def _make(version: int, a: int, b: int, c: int) -> _uuid.UUID:

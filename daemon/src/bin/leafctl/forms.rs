@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use leaf_client::Layout;
 use leaf_client::blocking::Client;
-use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, IdForm};
+use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, FormNeed, IdForm};
 use leafd::cli::form::FormArgs;
 
 use crate::decode::parse;
@@ -15,7 +15,7 @@ use crate::keys::keys;
 /// The tag to ask for, which a dated form changes, and the form; none for plain numbers.
 ///
 /// # Errors
-/// `Usage` if the tag's IDs have not this form.
+/// `Usage` if IDs of a tag cannot have this form.
 pub(crate) fn of_tag(args: &FormArgs, tag: &str) -> Result<(String, Option<FormCodec>), Failure> {
     let codec = codec(args, Some(tag), None)?;
     let asked = codec.as_ref().map_or_else(|| tag.to_owned(), |codec| codec.tag(tag));
@@ -25,7 +25,7 @@ pub(crate) fn of_tag(args: &FormArgs, tag: &str) -> Result<(String, Option<FormC
 /// The form of snowflake IDs; none for plain numbers. Asks for leafd's layout if that is part of it.
 ///
 /// # Errors
-/// `Usage` if snowflake IDs have not this form, and those of `client`.
+/// `Usage` if snowflake IDs cannot have this form, and those of `client`.
 pub(crate) fn of_snowflakes(
     args: &FormArgs,
     client: &mut Client,
@@ -64,13 +64,14 @@ fn codec(
 }
 
 fn with_remedy(error: &FormError) -> String {
-    if matches!(error, FormError::Needs { form: "public", .. }) {
+    let FormError::Needs { need, .. } = error else { return error.to_string() };
+    if *need == FormNeed::Keys {
         return format!(
             "{error}: pass it with --keys or LEAFD_PUBLIC_KEYS; public-ids.md says how to make one"
         );
     }
-    let is_fleet = matches!(error, FormError::Needs { needs, .. } if needs.contains("fleet ID"));
-    let Some(fresh) = is_fleet.then(|| FleetId::random().ok()).flatten() else {
+    let wants_fleet = *need == FormNeed::Fleet;
+    let Some(fresh) = wants_fleet.then(|| FleetId::random().ok()).flatten() else {
         return error.to_string();
     };
     format!(
@@ -103,7 +104,7 @@ mod tests {
         let fleet = Some("4be1f0a37c");
         for (form, fleet, layout, said) in [
             ("uuid7", None, Layout::LEAF, "or LEAFD_FLEET; choose one"),
-            ("dated@UTC", fleet, Layout::LEAF, "needs a tag"),
+            ("dated@UTC", fleet, Layout::LEAF, "needs an ID of a tag"),
             ("ord_public", fleet, Layout::LEAF, "needs a file with keys: pass it with --keys"),
             ("uuid7", fleet, Layout::new(1, 0, 20, 30, 13).unwrap(), "no room"),
             ("uuid1", fleet, Layout::new(1, 0, 41, 4, 18).unwrap(), "too few steps"),

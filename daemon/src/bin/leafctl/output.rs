@@ -61,7 +61,9 @@ impl<W: Write> Output<W> {
         self.text.clear();
         if let Some(codec) = &self.ids.codec {
             codec.encode_into(id, &mut self.text).map_err(|error| {
-                Failure::Usage(format!("the ID {id} was issued, but has not this form: {error}"))
+                Failure::Usage(format!(
+                    "the ID {id} was issued, but cannot have this form: {error}"
+                ))
             })?;
         }
         let text = self.ids.codec.as_ref().map(|_| self.text.as_str());

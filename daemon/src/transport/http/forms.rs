@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use leaf_client::Layout;
-use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, IdForm};
+use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, FormNeed, IdForm};
 
 use super::problem::HttpProblem;
 
@@ -30,14 +30,18 @@ impl SnowflakeForms {
         let Some(name) = name.filter(|name| *name != "decimal") else { return Ok(None) };
         let refused = |error: FormError| {
             let remedy = match &error {
-                FormError::Needs { needs, .. } if needs.contains("fleet ID") => {
+                FormError::Needs { need: FormNeed::Fleet, .. } => {
                     "; the operator sets it with snowflake.fleet"
+                }
+                FormError::Needs { need: FormNeed::Keys, .. } => {
+                    "; leafd has none: use leafctl, or leaf_client::form::public"
                 }
                 _ => "",
             };
             HttpProblem::new(StatusCode::BAD_REQUEST, format!("as {name:?}: {error}{remedy}"))
         };
-        let form: IdForm = name.parse().map_err(refused)?;
+        // A plus in a query is a space, and no name has one: `dated@+08:00`.
+        let form: IdForm = name.replace(' ', "+").parse().map_err(refused)?;
         let Self { layout, fleet, .. } = self;
         let context = FormContext { tag, layout: Some(layout), fleet, unix_ms, keys: None };
         let codec = form.codec(&context).and_then(|codec| {
@@ -54,7 +58,7 @@ impl SnowflakeForms {
 /// 500 when it has no room for the ID after all; the message has the ID, so it is not lost.
 pub(super) fn encoded(codec: &FormCodec, id: u64) -> Result<String, HttpProblem> {
     codec.encode(id).map_err(|error| {
-        let text = format!("the ID {id} was issued, but has not this form: {error}");
+        let text = format!("the ID {id} was issued, but cannot have this form: {error}");
         HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, text)
     })
 }

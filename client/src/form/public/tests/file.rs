@@ -1,4 +1,4 @@
-//! Key files: who may read them, and what is no key file.
+//! Key files: who may read them, and which files are refused.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -119,9 +119,10 @@ fn print<W: Write>(
     let rules = rules(args, keys.as_ref());
     let ids = args.ids.iter().map(|text| decoded(rules, text, layout, source));
     let ids = ids.collect::<Result<Vec<_>, _>>()?;
+    let mut told = false;
     for (i, (text, id)) in args.ids.iter().zip(&ids).enumerate() {
         show(id, args.json, i == 0, out)?;
-        note_others(text, id, notes);
+        note_others(text, id, &mut told, notes);
     }
     Ok(())
 }
@@ -139,7 +140,7 @@ fn stream<W: Write, R: Read>(
     let keys = keys(args.keys.as_deref())?;
     let (layout, source) = layout(args, ask, notes)?;
     let rules = rules(args, keys.as_ref());
-    let (mut right, mut wrong) = (0_u64, 0_u64);
+    let (mut right, mut wrong, mut told) = (0_u64, 0_u64, false);
     loop {
         if lines.is_drained() {
             // Whoever writes the next line may wait for this answer.
@@ -152,7 +153,7 @@ fn stream<W: Write, R: Read>(
         match decoded(rules, &line.text, layout, source) {
             Ok(decoded) => {
                 show(&decoded, args.json, right == 0, out)?;
-                note_others(&line.text, &decoded, notes);
+                note_others(&line.text, &decoded, &mut told, notes);
                 right += 1;
             }
             Err(failure) => {
@@ -223,9 +224,11 @@ fn show<W: Write>(
     out.line(format_args!("layout      {} ({})", parts.layout, parts.layout_from.words()))
 }
 
-/// Says on `notes` in which other forms the text can be read.
-fn note_others(text: &str, decoded: &DecodedId, notes: &mut impl Write) {
-    let Some(first) = decoded.or.first() else { return };
+/// Says on `notes` in which other forms the text can be read. Once: a stream may have millions of such
+/// texts, and JSON says it for each.
+fn note_others(text: &str, decoded: &DecodedId, told: &mut bool, notes: &mut impl Write) {
+    let Some(first) = decoded.or.first().filter(|_| !*told) else { return };
+    *told = true;
     let others: Vec<_> =
         decoded.or.iter().map(|other| format!("{} for {}", other.form, other.id)).collect();
     let taken = decoded.form.as_deref().unwrap_or("decimal");
@@ -441,6 +444,8 @@ mod tests {
         let other = "\"or\":[{\"form\":\"base62\",\"id\":\"839299365868340224\"}]";
         assert!(text.starts_with("{\"id\":\"10000000000\",") && text.contains(other), "{text}");
         assert!(notes.contains("is taken as decimal") && notes.contains("--as base62"), "{notes}");
+        let (_, notes) = asked(&["10000000000"; 3], Some("leaf"), false, unasked).unwrap();
+        assert_eq!(notes.lines().count(), 1, "{notes}");
     }
 
     #[test]
