@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 127] = [
+const WRONG: [(&str, &str, &str); 128] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -73,6 +73,7 @@ const WRONG: [(&str, &str, &str); 127] = [
     ("segment.max-tags", "0", "0 is not between"),
     ("segment.refresh", "\"99ms\"", "99ms"),
     ("segment.unknown-for", "\"2h\"", "2h"),
+    ("segment.retire-after", "\"23h\"", "23h is not between 24h and 87600h; 0s: never"),
     ("snowflake.enabled", "\"perhaps\"", "perhaps"),
     ("snowflake.layout", "\"41/10/13\"", "41/10/13"),
     ("snowflake.fleet", "\"4BE1F0A37C\"", "10 lowercase hexadecimal digits"),

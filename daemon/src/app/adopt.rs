@@ -155,7 +155,8 @@ async fn raise_rows(place: &EmbeddedStore, adopted: &Adopted) -> Result<(), Stri
         last.tag.clone_into(&mut after);
         for row in rows {
             let Ok(tag) = BizTag::new(&row.tag) else { continue };
-            let floor = adopted.floors.get(&tag).copied().unwrap_or(adopted.base);
+            let unknown = || adopted.base.max(adopted.retired.floor_of(&row.tag));
+            let floor = adopted.floors.get(&tag).copied().unwrap_or_else(unknown);
             if row.leasable().is_some_and(|start| start < floor) {
                 store.raise(&tag, floor).await.map_err(|error| error.to_string())?;
             }

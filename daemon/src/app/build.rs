@@ -17,6 +17,7 @@ use crate::forecast::RateKeeper;
 use crate::segment::messages::BufferRules;
 use crate::segment::service::{SegmentSettings, Segments};
 use crate::state::dir::{StateContents, StateDir};
+use crate::state::journal::JournalHeader;
 use crate::state::lease_log::LeaseLog;
 use crate::state::owner::StateOwner;
 use crate::state::rate_file::RateFile;
@@ -53,14 +54,14 @@ pub(super) async fn build(
     let contents = state.open(&here, foreign_policy(config, &location))?;
     tell(config, &state, &here, &contents)?;
     let mut remembered = Remembered::of(&contents);
-    let StateContents { journal, worker, generation, base, .. } = contents;
+    let StateContents { journal, worker, generation, .. } = contents;
+    let settings = segment_settings(config, journal.header());
     let fatal = CancellationToken::new();
     let writer = Writer::start(environment, state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
     writer.log_leases_to(LeaseLog::new(state.path(), &here.machine, &here.identity, &here.store));
     let store =
         store::open(config, location, secrets, &state, &here, &mut remembered, &writer).await?;
-    let settings = segment_settings(config, base);
     let segments = Segments::start(
         settings,
         environment.clone(),
@@ -111,10 +112,12 @@ fn warn_of_blind_spots(config: &Config, state: &StateDir) -> Result<(), Failure>
     Ok(())
 }
 
-fn segment_settings(config: &Config, base: u64) -> SegmentSettings {
+fn segment_settings(config: &Config, journal: JournalHeader) -> SegmentSettings {
     let segment = &config.segment;
     SegmentSettings {
-        base,
+        base: journal.base,
+        retired: journal.retired,
+        retire_after: segment.retire_after,
         rules: BufferRules {
             max_step: segment.max_step,
             max_waiting: segment.max_waiting,

@@ -33,7 +33,8 @@ pub(super) struct Remembered {
 impl Remembered {
     pub(super) fn of(contents: &StateContents) -> Self {
         let tags = contents.journal.tags().clone();
-        let nothing_leased = contents.journal_is_whole && tags.is_empty() && contents.base == 0;
+        let no_tags = tags.is_empty() && contents.journal.header().knows_nothing();
+        let nothing_leased = contents.journal_is_whole && no_tags;
         Self { tags, nothing_leased }
     }
 }

@@ -148,6 +148,12 @@ impl Config {
             Duration::ZERO,
             3_600_000 * MS,
         );
+        if !segment.retire_after.is_zero() {
+            let day = 86_400_000 * MS;
+            problems
+                .duration("segment.retire-after", segment.retire_after, day, 3650 * day)
+                .because("; 0s: never");
+        }
     }
 
     fn check_snowflake(&self, problems: &mut Problems) {

@@ -125,6 +125,8 @@ pub(crate) struct SegmentSection {
     pub(crate) refresh: Duration,
     #[serde(deserialize_with = "values::duration")]
     pub(crate) unknown_for: Duration,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) retire_after: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -388,6 +390,7 @@ impl Default for SegmentSection {
             max_tags: 100_000,
             refresh: seconds(60),
             unknown_for: seconds(1),
+            retire_after: seconds(30 * 86_400),
         }
     }
 }

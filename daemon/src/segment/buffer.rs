@@ -312,6 +312,24 @@ impl TagBuffer {
             && matches!(self.persist, PersistState::Clean)
     }
 
+    /// Gives up what is left of a tag that nobody has used for as long as `unused`, and returns its
+    /// high-water mark. `None` if somebody has, or if a lease or a write is under way.
+    pub(crate) fn leave(&mut self, now: Duration, unused: Duration) -> Option<u64> {
+        let leased_lately =
+            self.step.last_lease().is_some_and(|last| now.saturating_sub(last) < unused);
+        let under_way = matches!(self.lease, LeaseState::InFlight { .. })
+            || !matches!(self.persist, PersistState::Clean);
+        if leased_lately || under_way || self.is_waited_for() || self.seconds_left(now).is_some() {
+            return None;
+        }
+        self.ready = RangeQueue::default();
+        self.granting = RangeQueue::default();
+        self.reserve = RangeQueue::default();
+        self.leases.clear();
+        self.keep_ready = false;
+        Some(self.high_water_mark)
+    }
+
     /// The high-water mark of a tag without a row, once nothing of it is left in memory.
     pub(crate) fn mark_of_removed(&self) -> Option<u64> {
         let absent = matches!(self.lease, LeaseState::Absent { .. });

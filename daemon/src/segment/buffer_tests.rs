@@ -632,6 +632,39 @@ fn a_removed_tag_is_no_longer_served_and_its_high_water_mark_is_kept() {
 }
 
 #[test]
+fn only_a_tag_that_nobody_uses_leaves_and_it_issues_nothing_more() {
+    const UNUSED: Duration = Duration::from_secs(86_400);
+    let mut buffer = served();
+    let later = T0 + UNUSED;
+    assert_eq!(buffer.leave(later - Duration::from_nanos(1), UNUSED), None, "leased lately");
+    // Requests that wait, a lease in flight and a write in flight each keep it.
+    assert_eq!(buffer.request(later, 1, 5000, NEVER), Answer::Later);
+    assert_eq!(buffer.leave(later, UNUSED), None);
+    assert!(buffer.poll_lease(later).is_some());
+    buffer.withdraw(1);
+    assert_eq!(buffer.leave(later, UNUSED), None);
+    buffer.leased(later, lease(1001, 2001, 1000));
+    assert!(buffer.poll_persist(later).is_some());
+    let later = later + UNUSED;
+    assert_eq!(buffer.leave(later, UNUSED), None);
+    buffer.persisted();
+    flush(&mut buffer, later);
+    // Without a lease, but somebody takes IDs.
+    buffer.note_rate(later);
+    assert!(buffer.take(1).is_some());
+    assert_eq!(buffer.leave(later + Duration::from_secs(1), UNUSED), None);
+    // Nobody has between two refreshes.
+    let later = later + UNUSED;
+    buffer.note_rate(later);
+    assert_eq!(buffer.leave(later + Duration::from_secs(60), UNUSED), Some(2001));
+    assert_eq!((buffer.take(1), buffer.view().remaining), (None, 0));
+    // A tag that has stopped is written by the end, not forgotten.
+    let mut buffer = served();
+    buffer.close();
+    assert_eq!(buffer.leave(T0 + UNUSED, UNUSED), None);
+}
+
+#[test]
 fn a_clean_stop_loses_nothing_and_a_crash_at_most_the_window() {
     let mut buffer = served();
     drain(&mut buffer, 49);

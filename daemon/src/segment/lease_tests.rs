@@ -13,7 +13,7 @@ use crate::segment::request::SegmentOutcome;
 use crate::segment::service::SegmentSettings;
 use crate::segment::table::Asker;
 use crate::state::dir::{ForeignPolicy, StateDir};
-use crate::state::journal::TagRecord;
+use crate::state::journal::{RetiredDays, TagRecord};
 use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 use crate::store::{BoxFuture, CreatedTag, DeletedTag, Row, Store};
@@ -160,6 +160,8 @@ impl Host {
         });
         let settings = SegmentSettings {
             base: 0,
+            retired: RetiredDays::NONE,
+            retire_after: Duration::ZERO,
             rules: BufferRules {
                 max_step: 1_000_000,
                 max_waiting: 1000,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use leaf_client::wire::{ErrorCode, SegmentTotals, TagStatus, WireError};
 
+use super::messages::RetiredCounts;
 use super::service::{Segments, lock};
 use super::tag::Tag;
 use crate::ids::BizTag;
@@ -146,13 +147,14 @@ impl Segments {
     }
 
     fn no_totals(&self) -> SegmentTotals {
+        let RetiredCounts { issued, leases } = *lock(&self.0.retired_counts);
         SegmentTotals {
             store: self.0.store.describe(),
             store_error: self.store_error(),
             tags: 0,
             waiting: 0,
-            issued: 0,
-            leases: 0,
+            issued,
+            leases,
         }
     }
 }

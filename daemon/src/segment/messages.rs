@@ -114,6 +114,13 @@ pub(crate) struct BufferCounts {
     pub(crate) gone: bool,
 }
 
+/// What tags have counted that are no longer in memory.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RetiredCounts {
+    pub(crate) issued: u64,
+    pub(crate) leases: u64,
+}
+
 /// What a tag's buffer holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BufferView {

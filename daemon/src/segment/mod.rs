@@ -15,6 +15,7 @@ pub(crate) mod lease_tally;
 mod list;
 pub(crate) mod messages;
 pub(crate) mod other_database;
+mod past_days;
 mod persist;
 mod probe;
 mod rate;

@@ -60,6 +60,7 @@ impl Segments {
                 () = self.0.refresh_now.notified() => ticks.reset(),
             }
             self.note_rates().await;
+            self.retire_past_days().await;
             // A store that comes back causes a refresh.
             if !self.store_is_open() {
                 continue;

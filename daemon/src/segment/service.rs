@@ -15,12 +15,12 @@ use tokio_util::task::TaskTracker;
 use super::buffer::TagBuffer;
 use super::health::StoreHealth;
 use super::lease_tally::LeaseTally;
-use super::messages::{BufferRecord, BufferRules};
+use super::messages::{BufferRecord, BufferRules, RetiredCounts};
 use super::table::{NameHash, NameHasher, TagPlace, TagTable};
 use super::tag::Tag;
 use crate::environment::Environment;
 use crate::ids::{BizTag, RangeQueue};
-use crate::state::journal::TagRecord;
+use crate::state::journal::{RetiredDays, TagRecord};
 use crate::state::writer::Writer;
 use crate::store::Store;
 use crate::supervise;
@@ -39,6 +39,10 @@ pub(crate) struct SegmentSettings {
     /// A tag of which this host knows nothing starts at or above this: state was lost, and lower
     /// IDs may have been issued from it. 0 if no state was lost.
     pub(crate) base: u64,
+    /// What is left of tags of past days that the journal no longer knows.
+    pub(crate) retired: RetiredDays,
+    /// How long after its day, and unused, a tag of a day stays in memory; zero: for ever.
+    pub(crate) retire_after: Duration,
     /// Whether the first request for a name creates its tag.
     pub(crate) auto_create: bool,
     /// The step of a tag that is created without one.
@@ -69,6 +73,8 @@ pub(super) struct SegmentsShared {
     /// Whether leases may be tried, for the tasks that wait for that.
     pub(super) open: watch::Sender<bool>,
     pub(super) refresh_now: Notify,
+    /// IDs and leases of tags that have left memory.
+    pub(super) retired_counts: Mutex<RetiredCounts>,
     /// When the log last said that requests had to wait for a lease.
     pub(super) starvation_logged: Mutex<Option<Instant>>,
     pub(super) lease_tally: LeaseTally,
@@ -296,8 +302,9 @@ impl SegmentsShared {
         let next_leases = leases - first_leases;
         let (started, seed) = (environment.now(), environment.seed());
         let hasher = NameHasher::default();
+        let tags = TagTable::new(settings.max_tags, first_leases, hasher.clone(), settings.retired);
         Self {
-            tags: Mutex::new(TagTable::new(settings.max_tags, first_leases, hasher.clone())),
+            tags: Mutex::new(tags),
             hasher,
             settings,
             environment,
@@ -308,6 +315,7 @@ impl SegmentsShared {
             health: Mutex::new(StoreHealth::new(seed)),
             open: watch::Sender::new(true),
             refresh_now: Notify::new(),
+            retired_counts: Mutex::default(),
             starvation_logged: Mutex::default(),
             lease_tally: LeaseTally::default(),
             tombstones_logged: AtomicBool::new(false),

@@ -3,7 +3,7 @@
 //!
 //! A lookup becomes a tag once the store has granted a range. Until then it may be evicted, and an
 //! asker of many names evicts its own first (`table/lookups.rs`). A mark is never forgotten, since
-//! uniqueness needs it.
+//! uniqueness needs it; those of past days become one number (`past_days.rs`).
 
 mod lookups;
 
@@ -14,10 +14,12 @@ use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
+use leaf_client::form::Day;
 use tokio::sync::Semaphore;
 
 use self::lookups::Lookups;
 use crate::ids::BizTag;
+use crate::state::journal::RetiredDays;
 
 /// A fast hash, since every request may look up a name. Its key is random, so a caller that chooses
 /// the names can at most slow down requests of its own host.
@@ -94,6 +96,8 @@ pub(super) struct TagTable<T> {
     lookups: Lookups<T>,
     /// The high-water marks of removed tags, at most `max_tags`.
     marks: Map<u64>,
+    /// What is left of tags of past days that are neither among the tags nor among the marks.
+    retired: RetiredDays,
     /// All names of the above, so that a walk can release the table between two pages.
     order: BTreeSet<BizTag>,
     /// Tags that were removed since the last sweep.
@@ -102,13 +106,19 @@ pub(super) struct TagTable<T> {
 
 impl<T: TableEntry> TagTable<T> {
     /// `lane_permits` is the number of permits in the lane of each asker.
-    pub(super) fn new(max_tags: usize, lane_permits: usize, hasher: NameHasher) -> Self {
+    pub(super) fn new(
+        max_tags: usize,
+        lane_permits: usize,
+        hasher: NameHasher,
+        retired: RetiredDays,
+    ) -> Self {
         Self {
             max_tags,
             hasher,
             tags: HashTable::new(),
             lookups: Lookups::new(lane_permits),
             marks: Map::default(),
+            retired,
             order: BTreeSet::new(),
             removed: 0,
         }
@@ -157,9 +167,10 @@ impl<T: TableEntry> TagTable<T> {
         self.get(name).or_else(|| self.lookups.get(name))
     }
 
-    /// The high-water mark of a removed tag, otherwise 0.
+    /// The high-water mark of a removed tag, or the floor of a retired one, otherwise 0.
     pub(super) fn mark(&self, name: &BizTag) -> u64 {
-        self.marks.get(name).copied().unwrap_or(0)
+        let mark = self.marks.get(name).copied();
+        mark.unwrap_or_else(|| self.retired.floor_of(name.as_str()))
     }
 
     /// How many tags there are.
@@ -256,6 +267,26 @@ impl<T: TableEntry> TagTable<T> {
                 self.marks.insert(name.clone(), mark);
             }
         }
+    }
+
+    /// Lets go of a tag or a mark of `day`, unless `leave` refuses. Returns what is left of all such tags.
+    pub(super) fn retire(
+        &mut self,
+        name: &BizTag,
+        day: Day,
+        leave: impl FnOnce(&T) -> Option<u64>,
+    ) -> Option<RetiredDays> {
+        let mark = match self.get(name.as_str()) {
+            Some(tag) => leave(tag)?,
+            // A lookup has the mark too, and may be about to lease.
+            None if self.lookups.get(name.as_str()).is_some() => return None,
+            None => self.marks.get(name).copied()?,
+        };
+        self.remove(name);
+        self.marks.remove(name);
+        self.order.remove(name);
+        self.retired.add(day, mark);
+        Some(self.retired)
     }
 
     /// The next names after one, in byte order: of tags, lookups and marks.

@@ -43,7 +43,7 @@ fn fake(text: &str, mark: u64) -> Fake {
 }
 
 fn table(max_tags: usize) -> TagTable<Fake> {
-    TagTable::new(max_tags, 1, NameHasher::default())
+    TagTable::new(max_tags, 1, NameHasher::default(), RetiredDays::NONE)
 }
 
 fn ask(table: &mut TagTable<Fake>, text: &str, asker: Asker) -> Result<Arc<Fake>, TableFull> {
@@ -189,6 +189,28 @@ fn pages_of_names_are_in_byte_order_and_hold_each_name_once_whatever_became_of_i
     add_tag(&mut table, "b", 9);
     add_tag(&mut table, "c", 9);
     assert_eq!(names(&table, ""), ["b", "c", "é"]);
+}
+
+#[test]
+fn a_tag_and_a_mark_of_a_past_day_leave_one_number_and_a_tag_in_use_stays() {
+    let mut table = table(100);
+    let day: Day = "20200101".parse().unwrap();
+    let leave = |tag: &Fake| tag.idle.get().then(|| tag.mark.get());
+    let [used, idle, removed] = [("a-20200101", 500), ("b-20200101", 900), ("c-20191231", 700)]
+        .map(|(name, mark)| add_tag(&mut table, name, mark));
+    idle.idle.set(true);
+    removed.gone.set(true);
+    table.sweep_among(std::slice::from_ref(&removed.name));
+    ask(&mut table, "d-20200101", BOB).unwrap();
+    let mut retire = |text: &str| table.retire(&name(text), day, leave).is_some();
+    assert!(!retire("a-20200101") && retire("b-20200101") && retire("c-20191231"));
+    assert!(!retire("b-20200101") && !retire("d-20200101"), "neither is there");
+    assert!(table.get(used.name.as_str()).is_some());
+    assert_eq!(table.names_after("", 9), ["a-20200101", "d-20200101"].map(name));
+    // Whoever comes back goes on above all of them, and today's do not.
+    for (text, mark) in [("b-20200101", 900), ("c-20191231", 900), ("e-20200102", 0), ("e", 0)] {
+        assert_eq!(ask(&mut table, text, BOB).unwrap().mark.get(), mark, "{text}");
+    }
 }
 
 #[test]

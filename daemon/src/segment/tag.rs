@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::buffer::TagBuffer;
 use super::deadline_timer::{DeadlineTimer, TimerChange};
-use super::messages::{BufferRecord, Refusal, Ticket};
+use super::messages::{BufferCounts, BufferRecord, Refusal, Ticket};
 use super::table::{Lane, TableEntry};
 use crate::actor::Actor;
 use crate::ids::{BizTag, Runs};
@@ -115,6 +115,24 @@ impl Tag {
     /// See [`TagState::is_known`].
     pub(super) fn is_known(&self) -> bool {
         self.lock().is_known()
+    }
+
+    /// Gives the tag up if nobody has used it since `since_s` (seconds since 1970), nor in this process for as
+    /// long as `unused`. Returns its high-water mark and what it has counted.
+    pub(super) fn leave(
+        &self,
+        since_s: u64,
+        now: Duration,
+        unused: Duration,
+    ) -> Option<(u64, BufferCounts)> {
+        let mut state = self.lock();
+        if state.used_s > since_s {
+            return None;
+        }
+        let counts = state.buffer.counts();
+        let mark = state.buffer.leave(now, unused)?;
+        state.forgotten = true;
+        Some((mark, counts))
     }
 
     /// Wakes the tasks of a lookup that nobody waits for any more: it need not queue for the store.

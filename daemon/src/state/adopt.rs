@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::advice::Advice;
 use super::dir::{MarkedFile, NextFiles, StateDir, StateError, WorkerPast, floors_only};
-use super::journal::{self, JournalReading};
+use super::journal::{self, JournalReading, RetiredDays};
 use super::owner::{self, OwnerFile, StateOwner};
 use super::worker_file::{self, WorkerRecord};
 use crate::ids::{BizTag, MAX_END, MAX_STEP};
@@ -73,6 +73,8 @@ pub(crate) struct Adopted {
     pub(crate) done: Vec<String>,
     /// No tag goes on below its number here.
     pub(crate) floors: HashMap<BizTag, u64>,
+    /// No other tag of a past day goes on below what this says.
+    pub(crate) retired: RetiredDays,
     /// No other tag starts below this; 0: no limit.
     pub(crate) base: u64,
     /// Whether these numbers are known to be above every ID that was issued.
@@ -101,12 +103,12 @@ impl StateDir {
         let journal = self.read_marked(journal::FILE)?;
         let copied = self.copied(owner.as_ref(), journal.as_ref())?;
         let reading = journal.as_ref().map(|journal| journal::read(&journal.content));
-        let (is_whole, journal_base) = match &reading {
+        let (is_whole, header) = match &reading {
             Some(JournalReading::Whole { header, cut_off, .. }) => {
-                (cut_off.as_ref().is_none_or(|line| !line.forgets_a_tag), header.base)
+                (cut_off.as_ref().is_none_or(|line| !line.forgets_a_tag), Some(*header))
             }
-            Some(JournalReading::Damaged { .. }) => (false, 0),
-            None => (is_new, 0),
+            Some(JournalReading::Damaged { .. }) => (false, None),
+            None => (is_new, None),
         };
         let were_known = owner.as_ref().map_or(is_new, |owner| owner.content.ends_are_known);
         let ends_are_known = is_whole && were_known && copied.is_none();
@@ -134,9 +136,11 @@ impl StateDir {
         if is_new {
             super::durable::sync_names(self.path()).map_err(self.io("sync the names above", ""))?;
         }
+        let journal_base = header.map_or(0, |header| header.base);
         let known_base = owner.as_ref().map_or(0, |owner| owner.content.base).max(journal_base);
         let base = known_base.max(above.base());
-        raise(&mut floors, above);
+        let retired = header.map_or(RetiredDays::NONE, |header| header.retired).not_below(base);
+        raise(&mut floors, above, retired);
         done.push(format!("the highest ends of {} tags are kept", floors.len()));
         if base > 0 {
             done.push(format!("every tag that is not known here starts at {base} or above"));
@@ -158,12 +162,13 @@ impl StateDir {
                 generation: generation.max(past_generation),
                 base,
                 tags: floors_only(&floors),
+                retired,
                 journal_is_whole: ends_are_known,
                 worker: WorkerPast::Known(worker),
                 ..NextFiles::new()
             },
         )?;
-        Ok(Adopted { done, floors, base, ends_are_known })
+        Ok(Adopted { done, floors, retired, base, ends_are_known })
     }
 }
 
@@ -187,7 +192,7 @@ const fn why_unknown(
 }
 
 /// Raises the highest ends to what the operator says. Never lowers one.
-fn raise(floors: &mut HashMap<BizTag, u64>, above: &Above) {
+fn raise(floors: &mut HashMap<BizTag, u64>, above: &Above, retired: RetiredDays) {
     if !above.is_given() {
         return;
     }
@@ -196,7 +201,7 @@ fn raise(floors: &mut HashMap<BizTag, u64>, above: &Above) {
         *floor = base.max(*floor);
     }
     for (tag, number) in &above.tags {
-        let floor = floors.entry(tag.clone()).or_insert(0);
+        let floor = floors.entry(tag.clone()).or_insert_with(|| retired.floor_of(tag.as_str()));
         *floor = (number + 1).max(*floor);
     }
 }

@@ -4,6 +4,7 @@
 
 mod format;
 mod replay;
+mod retired;
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -18,6 +19,7 @@ use crate::ids::{BizTag, RangeQueue};
 pub(crate) use format::JournalHeader;
 pub use format::TagRecord;
 pub(crate) use replay::{JournalReading, read};
+pub(crate) use retired::{RetiredDays, day_of};
 
 /// The journal's name in the state directory.
 pub(crate) const FILE: &str = "segments.journal";
@@ -73,6 +75,20 @@ impl SegmentJournal {
 
     pub(crate) const fn tags(&self) -> &HashMap<BizTag, TagRecord> {
         &self.tags
+    }
+
+    /// What it says of tags without a line.
+    pub(crate) const fn header(&self) -> JournalHeader {
+        self.header
+    }
+
+    /// Forgets these tags, of which `retired` keeps what uniqueness needs. The file has both until it is
+    /// written as a whole, and then neither a tag is missing nor its floor.
+    pub(crate) fn retire(&mut self, tags: &[BizTag], retired: RetiredDays) {
+        for tag in tags {
+            self.tags.remove(tag);
+        }
+        self.header.retired = retired;
     }
 
     /// Writes records and syncs them. After an error the content of the file is unknown, and the next

@@ -6,7 +6,7 @@ use crate::ids::Range;
 use crate::state::line::push_checked;
 use crate::state::mark::FileMark;
 
-const HEADER: JournalHeader = JournalHeader { generation: 7, base: 5 };
+const HEADER: JournalHeader = JournalHeader { generation: 7, base: 5, retired: RetiredDays::NONE };
 
 fn tag(name: &str) -> BizTag {
     BizTag::new(name).unwrap()
@@ -157,14 +157,38 @@ fn every_flipped_bit_is_noticed_and_the_highest_ends_of_whole_lines_are_salvaged
 }
 
 #[test]
+fn a_tag_leaves_the_file_together_with_what_is_left_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let past = "a-20200101";
+    let (mut journal, path) =
+        journal(&dir, &[(past, record(900, &[(1, 900)])), ("b", record(7, &[]))]);
+    let mut retired = RetiredDays::NONE;
+    retired.add("20200101".parse().unwrap(), 900);
+    journal.retire(&[tag(past)], retired);
+    // Until the file is written as a whole, it has the tag.
+    journal.append(vec![(tag("b"), record(8, &[]))]).unwrap();
+    assert_eq!(reopened(&path)[&tag(past)].floor, 900);
+    journal.finish(Vec::new()).unwrap();
+    let content = std::fs::read(&path).unwrap();
+    let JournalReading::Whole { header, tags, .. } = read(&content) else { panic!() };
+    assert_eq!((header.retired, tags.len()), (retired, 1));
+    // A tag that comes back has a line again, whatever the first line says.
+    journal.append(vec![(tag(past), record(1900, &[(950, 1900)]))]).unwrap();
+    let content = std::fs::read(&path).unwrap();
+    let JournalReading::Whole { tags, .. } = read(&content) else { panic!() };
+    assert_eq!(tags[&tag(past)], record(1900, &[(950, 1900)]));
+}
+
+#[test]
 fn a_journal_of_an_older_version_is_read_and_names_no_file() {
     let mut text = String::new();
     push_checked(&mut text, "leafd-segments 1 7");
     push_line(&mut text, &tag("a"), &record(9, &[(3, 9)]));
     let JournalReading::Whole { header, file, tags, .. } = read(text.as_bytes()) else { panic!() };
-    assert_eq!((header, file), (JournalHeader { generation: 7, base: 0 }, None));
+    assert_eq!((header, file), (JournalHeader { base: 0, ..HEADER }, None));
     assert_eq!(tags[&tag("a")], record(9, &[(3, 9)]));
-    for bad in ["leafd-segments 1 7 x 0", "leafd-segments 1 7 5@6 x", "leafd-segments 1 7 5 6 7"] {
+    for bad in ["leafd-segments 1 7 x 0", "leafd-segments 1 7 5@6 x", "leafd-segments 1 7 5@6 7 8"]
+    {
         let mut text = String::new();
         push_checked(&mut text, bad);
         assert!(matches!(read(text.as_bytes()), JournalReading::Damaged { .. }), "{bad}");

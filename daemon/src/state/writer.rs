@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dir::StatePlace;
 use super::durable;
-use super::journal::{SegmentJournal, TagRecord};
+use super::journal::{RetiredDays, SegmentJournal, TagRecord};
 use super::lease_log::{LeaseLog, LeaseLogEntry};
 use super::worker_file::WorkerRecord;
 use super::write_tally::{StateFile, WriteTally};
@@ -23,6 +23,7 @@ type Done = oneshot::Sender<Result<(), String>>;
 enum Job {
     Segments(Vec<(BizTag, TagRecord)>, Done),
     HighWaterMarks(Vec<(BizTag, u64)>, Done),
+    Retire(Vec<BizTag>, RetiredDays),
     LastSegments(Vec<(BizTag, TagRecord)>, Done),
     Worker(WorkerRecord, Done),
     Database(String, Done),
@@ -96,6 +97,12 @@ impl Writer {
     /// When they may not be on disk.
     pub(crate) async fn high_water_marks(&self, marks: Vec<(BizTag, u64)>) -> Result<(), String> {
         self.write(|done| Job::HighWaterMarks(marks, done)).await
+    }
+
+    /// Has the journal forget these tags, of which `retired` keeps what uniqueness needs, before any record
+    /// that is sent later. Nothing waits for it.
+    pub(crate) fn retire(&self, tags: Vec<BizTag>, retired: RetiredDays) {
+        let _ = self.jobs.send(Job::Retire(tags, retired));
     }
 
     /// Writes the file that says which database the ranges come from, and returns when it is on disk.
@@ -174,6 +181,7 @@ impl StateWriting {
             Job::HighWaterMarks(marks, done) => {
                 self.write(StateFile::Segments, done, |this| this.journal.raise(marks));
             }
+            Job::Retire(tags, retired) => self.journal.retire(&tags, retired),
             Job::LastSegments(records, done) => {
                 self.write(StateFile::Segments, done, |this| this.journal.finish(records));
             }

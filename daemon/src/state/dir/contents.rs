@@ -8,7 +8,9 @@ use super::copies::{CopySign, MarkedFile};
 use super::error::{StateError, io};
 use crate::ids::{BizTag, RangeQueue};
 use crate::state::durable::replace_marked;
-use crate::state::journal::{self, JournalHeader, JournalReading, SegmentJournal, TagRecord};
+use crate::state::journal::{
+    self, JournalHeader, JournalReading, RetiredDays, SegmentJournal, TagRecord,
+};
 use crate::state::owner::{self, OwnerFile, StateOwner};
 use crate::state::properties::Properties;
 use crate::state::worker_file::{self, WorkerRecord};
@@ -37,8 +39,6 @@ pub(crate) struct StateContents {
     pub(crate) worker: WorkerPast,
     /// The number of this start.
     pub(crate) generation: u64,
-    /// Every tag that the journal does not know starts at or above this; 0 if nothing was lost.
-    pub(crate) base: u64,
     /// What an operator has to know about the opening, one sentence each.
     pub(crate) warnings: Vec<String>,
     /// What an operator may want to know, one sentence each.
@@ -51,6 +51,7 @@ pub(in crate::state) struct NextFiles {
     pub(in crate::state) generation: u64,
     pub(in crate::state) base: u64,
     pub(in crate::state) tags: HashMap<BizTag, TagRecord>,
+    pub(in crate::state) retired: RetiredDays,
     pub(in crate::state) journal_is_whole: bool,
     pub(in crate::state) worker: WorkerPast,
     pub(in crate::state) warnings: Vec<String>,
@@ -64,6 +65,7 @@ impl NextFiles {
             generation: 0,
             base: 0,
             tags: HashMap::new(),
+            retired: RetiredDays::NONE,
             journal_is_whole: true,
             worker: WorkerPast::Known(WorkerRecord::fresh()),
             warnings: Vec::new(),
@@ -111,10 +113,11 @@ impl StateDir {
         here: &StateOwner,
         files: NextFiles,
     ) -> Result<StateContents, StateError> {
-        let NextFiles { generation, base, tags, journal_is_whole, worker, warnings, notes } = files;
-        let generation = generation + 1;
+        let NextFiles { base, tags, journal_is_whole, worker, warnings, notes, .. } = files;
+        let generation = files.generation + 1;
+        let retired = files.retired.not_below(base);
         let path = |file: &str| self.path.join(file);
-        let header = JournalHeader { generation, base };
+        let header = JournalHeader { generation, base, retired };
         let journal = SegmentJournal::create(&path(journal::FILE), header, tags)
             .map_err(io("make", path(journal::FILE)))?;
         // A lost worker file stays lost.
@@ -137,7 +140,7 @@ impl StateDir {
             owner.write()
         };
         replace_marked(&path(owner::FILE), write).map_err(io("make", path(owner::FILE)))?;
-        Ok(StateContents { journal, journal_is_whole, worker, generation, base, warnings, notes })
+        Ok(StateContents { journal, journal_is_whole, worker, generation, warnings, notes })
     }
 
     /// Reads the worker file. `copied` is a sign that the whole directory is a copy.
@@ -192,6 +195,7 @@ impl StateDir {
                 files.generation = header.generation;
                 files.base = files.base.max(header.base);
                 files.tags = tags;
+                files.retired = header.retired;
                 if let Some(line) = cut_off {
                     files.journal_is_whole &= !line.forgets_a_tag;
                     files.warnings.push(format!("{name}: {}", line.text));

@@ -4,12 +4,13 @@
 //! bytes percent-encoded, the highest end seen, the time of writing in seconds since 1970, and the
 //! ranges as `START-END,…` or `-`.
 //!
-//! The first line is `CHECKSUM leafd-segments VERSION GENERATION MARK BASE`. Older journals have neither
-//! mark nor base.
+//! The first line is `CHECKSUM leafd-segments VERSION GENERATION MARK BASE RETIRED`. Journals that no tag of a
+//! past day has left end with the base, and older ones have neither mark nor base.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::retired::RetiredDays;
 use crate::ids::{BizTag, Range, RangeQueue};
 use crate::state::line::{checked, decode, encode, push_checked};
 use crate::state::mark::FileMark;
@@ -36,6 +37,15 @@ pub(crate) struct JournalHeader {
     pub(crate) generation: u64,
     /// Every tag without a line starts at or above this; 0 if nothing was lost.
     pub(crate) base: u64,
+    /// What is left of tags of past days without a line.
+    pub(crate) retired: RetiredDays,
+}
+
+impl JournalHeader {
+    /// Whether it says nothing of tags without a line.
+    pub(crate) fn knows_nothing(&self) -> bool {
+        self.base == 0 && self.retired.is_none()
+    }
 }
 
 /// The whole text of a journal in the file with the mark `file`.
@@ -45,8 +55,9 @@ pub(super) fn whole_text(
     tags: &HashMap<BizTag, TagRecord>,
 ) -> String {
     let mut text = String::new();
-    let JournalHeader { generation, base } = header;
-    push_checked(&mut text, &format!("{NAME} {generation} {} {base}", file.write()));
+    let JournalHeader { generation, base, retired } = header;
+    let retired = retired.write().map_or(String::new(), |retired| format!(" {retired}"));
+    push_checked(&mut text, &format!("{NAME} {generation} {} {base}{retired}", file.write()));
     for (tag, record) in tags {
         push_line(&mut text, tag, record);
     }
@@ -59,7 +70,9 @@ pub(super) fn parse_header(line: &str) -> Option<(JournalHeader, Option<FileMark
     let generation = fields.next()?.parse().ok()?;
     let file = fields.next().map(|mark| FileMark::read(mark).ok_or(())).transpose().ok()?;
     let base = fields.next().map(str::parse).transpose().ok()?.unwrap_or_default();
-    fields.next().is_none().then_some((JournalHeader { generation, base }, file))
+    let retired = fields.next().map(|text| RetiredDays::read(text).ok_or(())).transpose().ok()?;
+    let header = JournalHeader { generation, base, retired: retired.unwrap_or(RetiredDays::NONE) };
+    fields.next().is_none().then_some((header, file))
 }
 
 pub(super) fn push_line(out: &mut String, tag: &BizTag, record: &TagRecord) {
