@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Layout is the layout of a snowflake ID: from the top the time, the worker and the sequence, at most 63 bits in all. [Status] names the daemon's layout; [ParseLayout] reads it.
+// Layout is the layout of a snowflake ID: from the top the time, the worker and the sequence, at most 63 bits in all.
+// [Status] names the daemon's layout; [ParseLayout] reads it. The zero value is [LayoutLeaf].
 type Layout struct {
 	unitMS, epochMS                    uint64
 	timeBits, workerBits, sequenceBits uint
@@ -65,19 +66,14 @@ func (layout Layout) Decode(id int64) (Decoded, error) {
 	if id < 0 {
 		return Decoded{}, invalidf("%d is negative, so it is no snowflake ID", id)
 	}
-	if layout == (Layout{}) {
-		layout = LayoutLeaf
-	}
+	layout = layout.orLeaf()
 	value := uint64(id)
 	units := value >> (layout.workerBits + layout.sequenceBits)
 	if units>>layout.timeBits != 0 {
 		return Decoded{}, invalidf("%d has more than the %d bits of this layout", id,
 			layout.timeBits+layout.workerBits+layout.sequenceBits)
 	}
-	workerAt, sequenceAt := layout.sequenceBits, uint(0)
-	if layout.sequenceAboveWorker {
-		workerAt, sequenceAt = 0, layout.workerBits
-	}
+	workerAt, sequenceAt := layout.shifts()
 	worker := value >> workerAt & (1<<layout.workerBits - 1)
 	decoded := Decoded{Worker: worker, Sequence: value >> sequenceAt & (1<<layout.sequenceBits - 1)}
 	if layout.datacenterBits > 0 {
@@ -92,9 +88,62 @@ func (layout Layout) Decode(id int64) (Decoded, error) {
 	return decoded, nil
 }
 
+// Compose is the ID of these parts, the inverse of Decode. Its units are those of the layout, [Layout.UnitMS] each, since
+// [Layout.EpochMS]. A part that does not fit its bits is invalid.
+func (layout Layout) Compose(units, worker, sequence uint64) (int64, error) {
+	layout = layout.orLeaf()
+	for _, part := range []struct {
+		name        string
+		value, bits uint64
+	}{
+		{"time", units, uint64(layout.timeBits)},
+		{"worker", worker, uint64(layout.workerBits)},
+		{"sequence", sequence, uint64(layout.sequenceBits)},
+	} {
+		if part.value>>part.bits != 0 {
+			return 0, invalidf("the %s %d has more than the %d bits that this layout has for it", part.name, part.value,
+				part.bits)
+		}
+	}
+	workerAt, sequenceAt := layout.shifts()
+	return int64(units<<(layout.workerBits+layout.sequenceBits) | worker<<workerAt | sequence<<sequenceAt), nil
+}
+
+// TimeBits is how many bits the time has.
+func (layout Layout) TimeBits() uint { return layout.orLeaf().timeBits }
+
+// WorkerBits is how many bits the worker has, those of the data centre included.
+func (layout Layout) WorkerBits() uint { return layout.orLeaf().workerBits }
+
+// SequenceBits is how many bits the sequence has.
+func (layout Layout) SequenceBits() uint { return layout.orLeaf().sequenceBits }
+
+// EpochMS is the time 0, in milliseconds since 1970.
+func (layout Layout) EpochMS() uint64 { return layout.orLeaf().epochMS }
+
+// UnitMS is the unit of the time: 1, 10 or 1000 ms.
+func (layout Layout) UnitMS() uint64 { return layout.orLeaf().unitMS }
+
+// orLeaf is the layout that a zero value stands for.
+func (layout Layout) orLeaf() Layout {
+	if layout == (Layout{}) {
+		return LayoutLeaf
+	}
+	return layout
+}
+
+// shifts are the places of worker and sequence, counted from the lowest bit.
+func (layout Layout) shifts() (worker, sequence uint) {
+	if layout.sequenceAboveWorker {
+		return 0, layout.workerBits
+	}
+	return layout.sequenceBits, 0
+}
+
 // String writes TIME/WORKER/SEQUENCE@EPOCH_MS/UNITms, or TIME/sSEQUENCE/wWORKER@EPOCH_MS/UNITms with the sequence above
 // the worker: forms that [ParseLayout] reads.
 func (layout Layout) String() string {
+	layout = layout.orLeaf()
 	worker := fmt.Sprint(layout.workerBits)
 	if layout.datacenterBits > 0 {
 		worker = fmt.Sprintf("%d+%d", layout.datacenterBits, layout.workerBits-layout.datacenterBits)

@@ -41,6 +41,12 @@ func TestLayoutsAreReadAndWritten(t *testing.T) {
 		"41/10/12@2010-11-04T01:42:54.657Z":  LayoutLeaf,
 		"41/10/12@1288834974657":             LayoutLeaf,
 		"41/5+5/12@1288834974657/1ms":        LayoutTwitter,
+		"js":                                 LayoutJS,
+		"37/8/8@2026-01-01/10ms":             LayoutJS,
+		"sonyflake":                          LayoutSonyflake,
+		"39/s8/w16@2014-09-01/10ms":          LayoutSonyflake,
+		"discord":                            LayoutDiscord,
+		"41/5+5/12@2015-01-01":               LayoutDiscord,
 		"62/0/1@18446744073709551615/1000ms": {unitMS: 1000, epochMS: math.MaxUint64, timeBits: 62, sequenceBits: 1},
 	} {
 		got, err := ParseLayout(text)
@@ -61,5 +67,51 @@ func TestLayoutsAreReadAndWritten(t *testing.T) {
 	top, _ := ParseLayout("62/0/1@0/1000ms")
 	if got, err := top.Decode(math.MaxInt64); got.UnixMS != math.MaxUint64 || err != nil {
 		t.Error(got, err)
+	}
+}
+
+func TestPresetsOfOtherSystemsSplitTheirIDs(t *testing.T) {
+	for _, preset := range []struct {
+		layout  Layout
+		id      int64
+		decoded Decoded
+	}{
+		// time << 16 | worker << 8 | sequence
+		{LayoutJS, 123456<<16 | 5<<8 | 7, Decoded{UnixMS: 1767225600000 + 1234560, Worker: 5, Sequence: 7}},
+		// Sonyflake has the sequence above the machine.
+		{LayoutSonyflake, 123456<<24 | 7<<16 | 513, Decoded{UnixMS: 1409529600000 + 1234560, Worker: 513, Sequence: 7}},
+		// The example of Discord's documentation.
+		{LayoutDiscord, 175928847299117063, Decoded{UnixMS: 1462015105796, Worker: 1<<5 | 0, Datacenter: 1, Sequence: 7}},
+	} {
+		if got, err := preset.layout.Decode(preset.id); got != preset.decoded || err != nil {
+			t.Errorf("%v: %v %v", preset.layout, got, err)
+		}
+		units := uint64(preset.id) >> (preset.layout.WorkerBits() + preset.layout.SequenceBits())
+		id, err := preset.layout.Compose(units, preset.decoded.Worker, preset.decoded.Sequence)
+		if id != preset.id || err != nil {
+			t.Errorf("%v: %d %v", preset.layout, id, err)
+		}
+	}
+}
+
+func TestPartsThatDoNotFitAreNotComposed(t *testing.T) {
+	if id, err := LayoutLeaf.Compose(1<<41-1, 1<<10-1, 1<<12-1); id != math.MaxInt64 || err != nil {
+		t.Error(id, err)
+	}
+	for _, parts := range [][3]uint64{{1 << 41, 0, 0}, {0, 1 << 10, 0}, {0, 0, 1 << 12}, {math.MaxUint64, 0, 0}} {
+		if id, err := LayoutLeaf.Compose(parts[0], parts[1], parts[2]); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%v is %d", parts, id)
+		}
+	}
+}
+
+func TestTheZeroLayoutIsLeafs(t *testing.T) {
+	zero := Layout{}
+	if zero.String() != LayoutLeaf.String() || zero.UnitMS() != 1 || zero.EpochMS() != LayoutLeaf.EpochMS() ||
+		zero.TimeBits() != 41 {
+		t.Error(zero)
+	}
+	if id, err := zero.Compose(1, 2, 3); id != 1<<22|2<<12|3 || err != nil {
+		t.Error(id, err)
 	}
 }
