@@ -190,6 +190,19 @@ export declare class Layout {
   static parse(text: string): Layout;
   /** Splits an ID into its parts. Throws an {@link InvalidError} for what is no ID. */
   decode(id: bigint): Decoded;
+  /**
+   * Puts the parts together, the inverse of {@link Layout.decode}. The time is in units of `unitMs` since `epochMs`.
+   * Throws an {@link InvalidError} if a part does not fit its bits.
+   */
+  compose(time: bigint, worker: bigint, sequence: bigint): bigint;
+  get timeBits(): number;
+  /** The bits of the worker, those of the data centre included. */
+  get workerBits(): number;
+  get sequenceBits(): number;
+  /** The time 0, in milliseconds since 1970. */
+  get epochMs(): bigint;
+  /** The unit of the time: 1, 10 or 1000 ms. */
+  get unitMs(): number;
   /** Writes `TIME/WORKER/SEQUENCE@EPOCH_MS/UNITms`, which {@link Layout.parse} reads. */
   toString(): string;
 }

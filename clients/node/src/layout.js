@@ -106,7 +106,7 @@ class Layout {
       const bits = BigInt(this.#timeBits) + this.#workerBits + this.#sequenceBits;
       throw new InvalidError(`${id} has more than the ${bits} bits of this layout`);
     }
-    const [workerAt, sequenceAt] = this.#sequenceAboveWorker ? [0n, this.#workerBits] : [this.#sequenceBits, 0n];
+    const [workerAt, sequenceAt] = this.#shifts();
     const worker = (id >> workerAt) & ((1n << this.#workerBits) - 1n);
     const unixMs = this.#epochMs + time * this.#unitMs;
     const decoded = {
@@ -118,6 +118,46 @@ class Layout {
       decoded.datacenter = worker >> (this.#workerBits - this.#datacenterBits);
     }
     return decoded;
+  }
+
+  compose(time, worker, sequence) {
+    for (const [name, part, bits] of [
+      ['time', time, BigInt(this.#timeBits)],
+      ['worker', worker, this.#workerBits],
+      ['sequence', sequence, this.#sequenceBits],
+    ]) {
+      if (typeof part !== 'bigint') throw new InvalidError(`the ${name} must be a bigint, not ${typeof part}`);
+      if (part < 0n || part >> bits !== 0n) {
+        throw new InvalidError(`the ${name} ${part} does not fit the ${bits} bits that this layout has for it`);
+      }
+    }
+    const [workerAt, sequenceAt] = this.#shifts();
+    return (time << (this.#workerBits + this.#sequenceBits)) | (worker << workerAt) | (sequence << sequenceAt);
+  }
+
+  get timeBits() {
+    return this.#timeBits;
+  }
+
+  get workerBits() {
+    return Number(this.#workerBits);
+  }
+
+  get sequenceBits() {
+    return Number(this.#sequenceBits);
+  }
+
+  get epochMs() {
+    return this.#epochMs;
+  }
+
+  get unitMs() {
+    return Number(this.#unitMs);
+  }
+
+  /** The places of worker and sequence, counted from the lowest bit. */
+  #shifts() {
+    return this.#sequenceAboveWorker ? [0n, this.#workerBits] : [this.#sequenceBits, 0n];
   }
 
   toString() {

@@ -61,10 +61,17 @@ test('an ID is decoded as Java Leaf composes it', () => {
 });
 
 test('layouts are written and read back', () => {
-  for (const name of ['leaf', 'twitter', 'baidu']) {
+  for (const name of ['leaf', 'twitter', 'baidu', 'js', 'sonyflake', 'discord']) {
     const layout = Layout.parse(name);
     assert.strictEqual(String(layout), String(Layout[name.toUpperCase()]));
     assert.strictEqual(String(Layout.parse(String(layout))), String(layout));
+  }
+  for (const [preset, written] of [
+    ['js', '37/8/8@1767225600000/10ms'],
+    ['sonyflake', '39/s8/w16@1409529600000/10ms'],
+    ['discord', '41/5+5/12@1420070400000/1ms'],
+  ]) {
+    assert.strictEqual(String(Layout.parse(preset)), written);
   }
   const late = '28/22/13@1767225600000/1000ms';
   for (const text of ['baidu@1767225600000', 'baidu@2026-01-01', '28/22/13@2026-01-01/1000ms']) {
@@ -76,6 +83,31 @@ test('layouts are written and read back', () => {
     '41/9+/12@0', 'a/b/c@d', '41/10/13@0', '0/51/12@0', '41/22/0@0', '41/10/12@0/2ms', '41/10/12@18446744073709551616',
   ]) {
     assert.throws(() => Layout.parse(bad), InvalidError, bad);
+  }
+});
+
+test('presets of other systems split their IDs, and compose them', () => {
+  for (const [layout, id, decoded] of [
+    // time << 16 | worker << 8 | sequence
+    [Layout.JS, (123456n << 16n) | (5n << 8n) | 7n, { unixMs: 1767226834560n, worker: 5n, sequence: 7n }],
+    // Sonyflake has the sequence above the machine.
+    [Layout.SONYFLAKE, (123456n << 24n) | (7n << 16n) | 513n, { unixMs: 1409530834560n, worker: 513n, sequence: 7n }],
+    // The example of Discord's documentation.
+    [Layout.DISCORD, 175928847299117063n, { unixMs: 1462015105796n, worker: 32n, sequence: 7n, datacenter: 1n }],
+  ]) {
+    assert.deepStrictEqual(layout.decode(id), decoded);
+    const time = (decoded.unixMs - layout.epochMs) / BigInt(layout.unitMs);
+    assert.strictEqual(layout.compose(time, decoded.worker, decoded.sequence), id);
+  }
+  const { timeBits, workerBits, sequenceBits } = Layout.SONYFLAKE;
+  assert.deepStrictEqual([timeBits, workerBits, sequenceBits], [39, 16, 8]);
+});
+
+test('parts that do not fit are not composed', () => {
+  const compose = (...parts) => Layout.LEAF.compose(...parts);
+  assert.strictEqual(compose(2n ** 41n - 1n, 2n ** 10n - 1n, 2n ** 12n - 1n), 2n ** 63n - 1n);
+  for (const parts of [[2n ** 41n, 0n, 0n], [0n, 2n ** 10n, 0n], [0n, 0n, 2n ** 12n], [-1n, 0n, 0n], [0n, 5, 0n], [0n]]) {
+    assert.throws(() => compose(...parts), InvalidError, String(parts));
   }
 });
 

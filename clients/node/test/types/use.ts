@@ -93,6 +93,9 @@ export function useLayout(): Decoded {
   const own = new Layout({ epochMs: 0n, timeBits: 41, workerBits: 10, sequenceBits: 12 });
   // @ts-expect-error an ID is a bigint
   layout.decode(5);
+  const bits: number[] = [own.timeBits, own.workerBits, own.sequenceBits, own.unitMs];
+  const composed: bigint = own.compose(own.epochMs, 0n, 1n);
+  void [bits, composed];
   return own.decode(5n) ?? Layout.LEAF.decode(5n);
 }
 
