@@ -88,7 +88,7 @@ func (layout Layout) Decode(id int64) (Decoded, error) {
 	return decoded, nil
 }
 
-// Compose is the ID of these parts, the inverse of Decode. Its units are those of the layout, [Layout.UnitMS] each, since
+// Compose is the ID of these parts, the inverse of Decode. The units of time, [Layout.UnitMS] each, count from
 // [Layout.EpochMS]. A part that does not fit its bits is invalid.
 func (layout Layout) Compose(units, worker, sequence uint64) (int64, error) {
 	layout = layout.orLeaf()

@@ -75,8 +75,8 @@ func wrongZone(zone string) error {
 		quote(zone))
 }
 
-// NewDay is a date of the calendar, from 1970-01-01 to 9999-12-31: for example one that a time zone with daylight saving
-// time has at the moment.
+// NewDay is a date of the calendar, from 1970-01-01 to 9999-12-31: for example today's in a time zone with daylight
+// saving time.
 func NewDay(year int, month time.Month, day int) (Day, error) {
 	at := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 	// Date would take the 30th of February for the 1st or 2nd of March.

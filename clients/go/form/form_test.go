@@ -149,7 +149,8 @@ func TestADayIsADateOfTheCalendar(t *testing.T) {
 	if year, month, of := day.Date(); year != 2028 || month != time.February || of != 29 || err != nil {
 		t.Error(day, err)
 	}
-	for _, date := range [][3]int{{2027, 2, 29}, {1969, 12, 31}, {10000, 1, 1}, {2026, 13, 1}, {2026, 0, 1}, {2026, 1, 0}} {
+	for _, date := range [][3]int{{2027, 2, 29}, {1969, 12, 31}, {10000, 1, 1}, {2026, 13, 1}, {2026, 0, 1},
+		{2026, 1, 0}} {
 		_, err := form.NewDay(date[0], time.Month(date[1]), date[2])
 		says(t, err, "is no date")
 	}

@@ -232,18 +232,23 @@ test('errors have the properties that callers look at', () => {
 
 test('the type declarations name what there is, and nothing else', async () => {
   const source = path.join(__dirname, '../src');
-  const declared = fs.readFileSync(path.join(source, 'index.d.ts'), 'utf8');
-  const names = [...declared.matchAll(/^export declare (?:class|function) (\w+)/gm)].map(([, name]) => name);
-  assert.deepStrictEqual(names.sort(), Object.keys(leafd).sort());
-  const imported = await import('../src/index.mjs');
-  for (const name of names) assert.strictEqual(imported[name], leafd[name], name);
-  assert.deepStrictEqual(Object.keys(imported).sort(), names);
+  for (const [file, there] of [
+    ['index', leafd],
+    ['forms', require('../src/forms.js')],
+  ]) {
+    const declared = fs.readFileSync(path.join(source, `${file}.d.ts`), 'utf8');
+    const names = [...declared.matchAll(/^export declare (?:class|function|const) (\w+)/gm)].map(([, name]) => name);
+    assert.deepStrictEqual(names.sort(), Object.keys(there).sort());
+    const imported = await import(`../src/${file}.mjs`);
+    for (const name of names) assert.strictEqual(imported[name], there[name], name);
+    assert.deepStrictEqual(Object.keys(imported).sort(), names);
 
-  for (const [, name, body] of declared.matchAll(/^export declare class (\w+)[^{]*\{\n(.*?)^\}/gms)) {
-    const members = [...body.matchAll(/^  (?:get )?(\w+)\(/gm)].map(([, member]) => member);
-    const there = Object.getOwnPropertyNames(leafd[name].prototype).filter((member) => member !== 'name');
-    const expected = there.filter((member) => member !== 'again');
-    assert.deepStrictEqual([...new Set(['constructor', ...members])].sort(), expected.sort(), name);
+    for (const [, name, body] of declared.matchAll(/^export declare class (\w+)[^{]*\{\n(.*?)^\}/gms)) {
+      const members = [...body.matchAll(/^  (?:get )?(\w+)\(/gm)].map(([, member]) => member);
+      const own = Object.getOwnPropertyNames(there[name].prototype).filter((member) => member !== 'name');
+      const expected = own.filter((member) => member !== 'again');
+      assert.deepStrictEqual([...new Set(['constructor', ...members])].sort(), expected.sort(), name);
+    }
   }
   const wire = require('../src/wire.js');
   for (const [, name] of fs

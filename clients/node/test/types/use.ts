@@ -17,6 +17,8 @@ import {
   defaultSocketPath,
 } from 'leafd-client';
 import type { DaemonStatus, Decoded, PoolEvent, PoolStats, Run } from 'leafd-client';
+import { Day, NAMESPACE, Snowflakes, decode, encode, uuid5 } from 'leafd-client/forms';
+import type { SnowflakeForm } from 'leafd-client/forms';
 import { decodeResponseFrame, encodeRequest } from 'leafd-client/wire';
 
 /** Fails to compile unless the two types are the same. */
@@ -97,6 +99,29 @@ export function useLayout(): Decoded {
   const composed: bigint = own.compose(own.epochMs, 0n, 1n);
   void [bits, composed];
   return own.decode(5n) ?? Layout.LEAF.decode(5n);
+}
+
+export function useForms(form: SnowflakeForm): bigint[] {
+  const snowflakes = new Snowflakes(Layout.LEAF, '4be1f0a37c');
+  const uuids: string[] = [snowflakes.uuid7(1n), snowflakes.uuid8(1n), snowflakes.uuid1(1n), NAMESPACE];
+  const day = Day.at(new Date(), 'UTC');
+  const { day: read, id } = Day.parse(Day.at(5n, '+08:00').text(17n));
+  const texts: string[] = [day.tag('invoices'), day.text(17n), String(read), uuid5('4be1f0a37c', 'orders', 17n)];
+  const numbers: number[] = [day.year, day.month, day.dayOfMonth, new Day(2026, 11, 22).year];
+  void [uuids, texts, numbers];
+  // @ts-expect-error an ID is a bigint
+  encode('base62', 17);
+  // @ts-expect-error a hash is no form of a snowflake
+  snowflakes.encode('uuid5', 17n);
+  // @ts-expect-error there is no default zone
+  Day.at(new Date());
+  return [
+    id,
+    decode('base62', encode('base62', 17n)),
+    snowflakes.decode(form, snowflakes.encode(form, 17n)),
+    snowflakes.idOf(snowflakes.uuid7(17n)),
+    snowflakes.idOfObjectId(snowflakes.objectId(17n)),
+  ];
 }
 
 export function useWire(): bigint {
