@@ -117,7 +117,7 @@ final class Layout
             $bits = $this->timeBits + $this->workerBits + $this->sequenceBits;
             throw new InvalidArgumentException("$id has more than the $bits bits of this layout");
         }
-        [$workerAt, $sequenceAt] = $this->sequenceAboveWorker ? [0, $this->workerBits] : [$this->sequenceBits, 0];
+        [$workerAt, $sequenceAt] = $this->shifts();
         $worker = ($id >> $workerAt) & ((1 << $this->workerBits) - 1);
         // A float only if the sum passes the highest integer.
         $unixMs = $this->epochMs + $units * $this->unitMs;
@@ -128,6 +128,39 @@ final class Layout
             $this->datacenterBits > 0 ? $worker >> ($this->workerBits - $this->datacenterBits) : null,
             ($id >> $sequenceAt) & ((1 << $this->sequenceBits) - 1),
         );
+    }
+
+    /**
+     * Puts the parts together, the inverse of {@see self::decode()}.
+     *
+     * @param int $units the time, in units of `unitMs` since `epochMs`
+     *
+     * @throws InvalidArgumentException if a part does not fit its bits
+     */
+    public function compose(int $units, int $worker, int $sequence): int
+    {
+        foreach (
+            [
+                'time' => [$units, $this->timeBits],
+                'worker' => [$worker, $this->workerBits],
+                'sequence' => [$sequence, $this->sequenceBits],
+            ] as $name => [$part, $bits]
+        ) {
+            if ($part < 0 || $part >> $bits !== 0) {
+                throw new InvalidArgumentException(
+                    "the $name $part does not fit the $bits bits that this layout has for it"
+                );
+            }
+        }
+        [$workerAt, $sequenceAt] = $this->shifts();
+
+        return $units << ($this->workerBits + $this->sequenceBits) | $worker << $workerAt | $sequence << $sequenceAt;
+    }
+
+    /** @return array{int, int} the places of worker and sequence, counted from the lowest bit */
+    private function shifts(): array
+    {
+        return $this->sequenceAboveWorker ? [0, $this->workerBits] : [$this->sequenceBits, 0];
     }
 
     /** The form that {@see self::parse()} reads. */

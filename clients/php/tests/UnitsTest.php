@@ -230,6 +230,9 @@ final class UnitsTest extends TestCase
                 'leaf' => '41/10/12@1288834974657/1ms',
                 'twitter' => '41/5+5/12@1288834974657/1ms',
                 'baidu' => '28/22/13@1463673600000/1000ms',
+                'js' => '37/8/8@1767225600000/10ms',
+                'sonyflake' => '39/s8/w16@1409529600000/10ms',
+                'discord' => '41/5+5/12@1420070400000/1ms',
                 '41/10/12@2010-11-04T01:42:54.657Z' => '41/10/12@1288834974657/1ms',
                 '28/22/13@2026-01-01/1000ms' => '28/22/13@1767225600000/1000ms',
                 'baidu@2026-01-01 00:00:00z' => '28/22/13@1767225600000/1000ms',
@@ -237,6 +240,7 @@ final class UnitsTest extends TestCase
             ] as $text => $written
         ) {
             self::assertSame($written, (string) Layout::parse($text));
+            self::assertSame($written, (string) Layout::parse($written));
         }
         $wide = Layout::parse('62/0/1@9223372036854775807/1000ms')->decode(\PHP_INT_MAX);
         self::assertSame([\PHP_INT_MAX, 0, 1], [$wide->unixMs, $wide->worker, $wide->sequence]);
@@ -255,6 +259,39 @@ final class UnitsTest extends TestCase
         }
         $this->expectException(InvalidArgumentException::class);
         Layout::leaf()->decode(-1);
+    }
+
+    public function testPresetsOfOtherSystemsSplitTheirIdsAndComposeThem(): void
+    {
+        foreach (
+            [
+                // time << 16 | worker << 8 | sequence
+                ['js', 123_456 << 16 | 5 << 8 | 7, [1_767_226_834_560, 5, null, 7]],
+                // Sonyflake has the sequence above the machine.
+                ['sonyflake', 123_456 << 24 | 7 << 16 | 513, [1_409_530_834_560, 513, null, 7]],
+                // The example of Discord's documentation.
+                ['discord', 175_928_847_299_117_063, [1_462_015_105_796, 32, 1, 7]],
+            ] as [$preset, $id, $parts]
+        ) {
+            $layout = Layout::parse($preset);
+            $decoded = $layout->decode($id);
+            self::assertSame($parts, array_values(get_object_vars($decoded)));
+            $units = intdiv($decoded->unixMs - $layout->epochMs, $layout->unitMs);
+            self::assertSame($id, $layout->compose($units, $decoded->worker, $decoded->sequence));
+        }
+    }
+
+    public function testPartsThatDoNotFitAreNotComposed(): void
+    {
+        self::assertSame(\PHP_INT_MAX, Layout::leaf()->compose((1 << 41) - 1, (1 << 10) - 1, (1 << 12) - 1));
+        foreach ([[1 << 41, 0, 0], [0, 1 << 10, 0], [0, 0, 1 << 12], [-1, 0, 0], [0, 0, \PHP_INT_MIN]] as $parts) {
+            try {
+                Layout::leaf()->compose(...$parts);
+                self::fail(implode(' ', $parts));
+            } catch (InvalidArgumentException $e) {
+                self::assertStringContainsString('does not fit', $e->getMessage());
+            }
+        }
     }
 
     public function testTheSearchLooksAtTheVariableAndThenAtDirectories(): void
