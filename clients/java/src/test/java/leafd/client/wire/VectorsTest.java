@@ -6,18 +6,14 @@ import static org.junit.Assert.assertThrows;
 import static org.junit.Assert.assertTrue;
 
 import java.io.IOException;
-import java.io.Reader;
-import java.io.StreamTokenizer;
 import java.nio.ByteBuffer;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
+import leafd.client.Json;
 import org.junit.Test;
 
 /** {@code protocol/vectors.json}: every message that this client has, as fields and as bytes. */
@@ -122,7 +118,7 @@ public class VectorsTest {
                 add(component.getAccessor().invoke(record), values);
             }
         } else {
-            values.add(value == null || value.equals("null") ? null : value.toString());
+            values.add(value == null ? null : value.toString());
         }
     }
 
@@ -142,62 +138,12 @@ public class VectorsTest {
     }
 
     private static List<Map<?, ?>> vectors(String direction) throws IOException {
-        try (Reader reader = Files.newBufferedReader(file())) {
-            Map<?, ?> all = (Map<?, ?>) new Json(reader).value();
-            List<Map<?, ?>> found = new ArrayList<>();
-            for (Object vector : (List<?>) all.get("vectors")) {
-                Map<?, ?> map = (Map<?, ?>) vector;
-                if (direction.equals(map.get("direction")) && MESSAGES.contains(map.get("message"))) {
-                    found.add(map);
-                }
-            }
-            return found;
-        }
-    }
-
-    /** The file lies beside the clients in the source tree; `check` and Maven start in this client's folder. */
-    private static Path file() {
-        return Path.of("../../protocol/vectors.json");
-    }
-
-    /** Enough JSON for that file: numbers, true, false and null stay texts. */
-    private static final class Json {
-        private final StreamTokenizer tokens;
-
-        Json(Reader reader) {
-            tokens = new StreamTokenizer(reader);
-            tokens.resetSyntax();
-            tokens.whitespaceChars(0, ' ');
-            tokens.wordChars('a', 'z');
-            tokens.wordChars('0', '9');
-            tokens.wordChars('-', '.');
-            tokens.quoteChar('"');
-        }
-
-        Object value() throws IOException {
-            switch (tokens.nextToken()) {
-                case '{':
-                    Map<String, Object> object = new LinkedHashMap<>();
-                    while (tokens.nextToken() != '}') {
-                        if (tokens.ttype != ',') {
-                            String name = tokens.sval;
-                            tokens.nextToken();
-                            object.put(name, value());
-                        }
-                    }
-                    return object;
-                case '[':
-                    List<Object> list = new ArrayList<>();
-                    while (tokens.nextToken() != ']') {
-                        if (tokens.ttype != ',') {
-                            tokens.pushBack();
-                            list.add(value());
-                        }
-                    }
-                    return list;
-                default:
-                    return tokens.sval;
+        List<Map<?, ?>> found = new ArrayList<>();
+        for (Map<?, ?> vector : Json.vectors("vectors.json", "vectors")) {
+            if (direction.equals(vector.get("direction")) && MESSAGES.contains(vector.get("message"))) {
+                found.add(vector);
             }
         }
+        return found;
     }
 }
