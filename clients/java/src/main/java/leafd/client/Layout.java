@@ -129,6 +129,85 @@ public final class Layout {
         return new Parts(timeAt(units), worker, datacenter, sequence);
     }
 
+    /**
+     * Composes an ID of its parts.
+     *
+     * @param units the time, in units since the epoch
+     * @param worker the worker ID, data centre bits included
+     * @param sequence the number within the time unit
+     * @return the ID; empty if a part is negative or has more bits than its field
+     */
+    public OptionalLong compose(long units, long worker, long sequence) {
+        if (!fits(units, timeBits) || !fits(worker, workerBits) || !fits(sequence, sequenceBits)) {
+            return OptionalLong.empty();
+        }
+        long low = sequenceAboveWorker ? sequence << workerBits | worker : worker << sequenceBits | sequence;
+        return OptionalLong.of(units << (workerBits + sequenceBits) | low);
+    }
+
+    /**
+     * Returns how many bits the time has.
+     *
+     * @return from 1 to 62
+     */
+    public int timeBits() {
+        return timeBits;
+    }
+
+    /**
+     * Returns how many bits the worker ID has, data centre bits included.
+     *
+     * @return from 0 to 61
+     */
+    public int workerBits() {
+        return workerBits;
+    }
+
+    /**
+     * Returns how many of the upper worker bits stand for the data centre.
+     *
+     * @return from 0 to {@link #workerBits}
+     */
+    public int datacenterBits() {
+        return datacenterBits;
+    }
+
+    /**
+     * Returns how many bits the sequence has.
+     *
+     * @return from 1 to 62
+     */
+    public int sequenceBits() {
+        return sequenceBits;
+    }
+
+    /**
+     * Returns the time that the layout counts from.
+     *
+     * @return milliseconds since 1970, unsigned
+     */
+    public long epochMs() {
+        return epochMs;
+    }
+
+    /**
+     * Returns how long a unit of time is.
+     *
+     * @return milliseconds: 1, 10 or 1000
+     */
+    public long unitMs() {
+        return unitMs;
+    }
+
+    /**
+     * Returns the order of the two fields below the time.
+     *
+     * @return whether the sequence is above the worker ID
+     */
+    public boolean sequenceAboveWorker() {
+        return sequenceAboveWorker;
+    }
+
     /** Times far in the future are cut to the highest unsigned number. */
     private long timeAt(long units) {
         if (Long.compareUnsigned(units, Long.divideUnsigned(-1, unitMs)) > 0) {
@@ -136,6 +215,10 @@ public final class Layout {
         }
         long unixMs = epochMs + units * unitMs;
         return Long.compareUnsigned(unixMs, epochMs) < 0 ? -1 : unixMs;
+    }
+
+    private static boolean fits(long part, int bits) {
+        return part >= 0 && part <= mask(bits);
     }
 
     private static long mask(int bits) {

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.Random;
 import leafd.client.wire.Run;
 import org.junit.Rule;
 import org.junit.Test;
@@ -42,17 +43,82 @@ public class PartsTest {
     @Test
     public void layoutsAreReadAsTheDaemonWritesThem() {
         assertEquals(Layout.LEAF, Layout.parse("leaf"));
-        for (Layout layout : List.of(Layout.LEAF, Layout.TWITTER, Layout.BAIDU)) {
+        Map<String, Layout> presets = Map.of("leaf", Layout.LEAF, "twitter", Layout.TWITTER, "baidu", Layout.BAIDU,
+                "js", Layout.JS, "sonyflake", Layout.SONYFLAKE, "discord", Layout.DISCORD);
+        presets.forEach((name, layout) -> {
+            assertEquals(layout, Layout.parse(name));
             assertEquals(layout, Layout.parse(layout.toString()));
-        }
+        });
+        assertEquals("37/8/8@1767225600000/10ms", Layout.JS.toString());
+        assertEquals("39/s8/w16@1409529600000/10ms", Layout.SONYFLAKE.toString());
+        assertEquals("41/5+5/12@1420070400000/1ms", Layout.DISCORD.toString());
+        assertEquals(Layout.SONYFLAKE, Layout.parse("39/s8/w16@2014-09-01/10ms"));
+        assertEquals("41/s12/w5+5@0/1ms", Layout.parse("41/s12/w5+5@0").toString());
         assertEquals("41/5+5/12@1288834974657/1ms", Layout.parse("twitter").toString());
         assertEquals(Layout.parse("28/22/13@2026-01-01/1000ms"), Layout.parse("baidu@1767225600000"));
         assertEquals(Layout.LEAF, Layout.parse("41/10/12@2010-11-04T01:42:54.657Z"));
         for (String wrong : List.of("", "leaf2", "leaf@", "baidu@x", "41/10/12", "41/10@0", "41/10/12@-1",
                 "41/9+/12@0", "a/b/c@d", "41/10/13@0", "0/51/12@0", "41/22/0@0", "41/10/12@0/2ms",
-                "leaf@2026-13-01", "leaf@1969-12-31")) {
+                "leaf@2026-13-01", "leaf@1969-12-31", "39/s8/16@0", "39/8/w16@0", "39/w16/s8@0", "js@", "Js")) {
             assertThrows(wrong, IllegalArgumentException.class, () -> Layout.parse(wrong));
         }
+    }
+
+    @Test
+    public void anIdOfSonyflakeHasTheMachineAtTheBottom() {
+        long id = 12_345_678_901L << 24 | 200 << 16 | 40_001;
+        long unixMs = 1_409_529_600_000L + 123_456_789_010L;
+        assertEquals(new Layout.Parts(unixMs, 40_001, OptionalLong.empty(), 200), Layout.SONYFLAKE.decode(id));
+    }
+
+    @Test
+    public void idsOfJsFitADoubleAndLongerOnesAreRefused() {
+        OptionalLong last = Layout.JS.compose((1L << 37) - 1, 255, 255);
+        assertEquals(OptionalLong.of((1L << 53) - 1), last);
+        assertEquals(last.getAsLong(), (long) (double) last.getAsLong());
+        assertThrows(IllegalArgumentException.class, () -> Layout.JS.decode(1L << 53));
+    }
+
+    @Test
+    public void everyIdIsComposedOfThePartsThatItIsDecodedTo() {
+        Random random = new Random();
+        for (String written : List.of("leaf", "twitter", "baidu", "js", "sonyflake", "discord", "61/1/1@0",
+                "1/61/1@0", "1/0/62@0", "41/s12/w5+5@2026-01-01/1000ms", "20/0/8@0")) {
+            Layout layout = Layout.parse(written);
+            int bits = layout.timeBits() + layout.workerBits() + layout.sequenceBits();
+            for (int i = 0; i < 1000; i++) {
+                long id = random.nextLong() >>> (64 - bits) >>> random.nextInt(bits);
+                Layout.Parts parts = layout.decode(id);
+                long units = (parts.unixMs() - layout.epochMs()) / layout.unitMs();
+                assertEquals(written, OptionalLong.of(id), layout.compose(units, parts.worker(), parts.sequence()));
+            }
+        }
+    }
+
+    @Test
+    public void noIdIsComposedOfAPartThatDoesNotFit() {
+        for (Layout layout : List.of(Layout.LEAF, Layout.TWITTER, Layout.BAIDU, Layout.JS, Layout.SONYFLAKE)) {
+            long units = (1L << layout.timeBits()) - 1;
+            long worker = (1L << layout.workerBits()) - 1;
+            long sequence = (1L << layout.sequenceBits()) - 1;
+            assertTrue(layout.compose(units, worker, sequence).isPresent());
+            assertEquals(OptionalLong.empty(), layout.compose(units + 1, worker, sequence));
+            assertEquals(OptionalLong.empty(), layout.compose(units, worker + 1, sequence));
+            assertEquals(OptionalLong.empty(), layout.compose(units, worker, sequence + 1));
+            assertEquals(OptionalLong.empty(), layout.compose(-1, 0, 0));
+            assertEquals(OptionalLong.empty(), layout.compose(0, -1, 0));
+            assertEquals(OptionalLong.empty(), layout.compose(0, 0, -1));
+        }
+    }
+
+    @Test
+    public void aLayoutTellsItsFields() {
+        Layout layout = Layout.parse("40/s8/w3+12@18446744073709551615/10ms");
+        assertEquals(List.of(40, 15, 3, 8),
+                List.of(layout.timeBits(), layout.workerBits(), layout.datacenterBits(), layout.sequenceBits()));
+        assertEquals(-1, layout.epochMs());
+        assertEquals(10, layout.unitMs());
+        assertTrue(layout.sequenceAboveWorker() && !Layout.LEAF.sequenceAboveWorker());
     }
 
     @Test
