@@ -6,6 +6,7 @@
  */
 module leafd.client {
     exports leafd.client;
+    exports leafd.client.form;
     exports leafd.client.leaf;
     exports leafd.client.wire;
 }
