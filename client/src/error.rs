@@ -179,6 +179,15 @@ pub enum Invalid {
     /// [`crate::wire::MAX_WORKERS_PER_PAGE`].
     #[error("the limit of the page is {0}; 1 to 100 are allowed")]
     PageSize(u32),
+    /// This many numbers or public IDs in one call: none, or more than [`crate::wire::MAX_PUBLIC_IDS`].
+    #[error("{0} in one call; 1 to 32 are allowed")]
+    PublicIds(usize),
+    /// The number is no ID of leafd.
+    #[error("{0} is above 2^63 - 1, so it is no ID of leafd")]
+    IdOutOfRange(u64),
+    /// A text of this many characters, which is too long for a public ID.
+    #[error("a public ID has 15 characters without its prefix, not {0}")]
+    PublicIdTooLong(usize),
     /// The owner has this many characters, more than [`crate::wire::MAX_OWNER_CHARS`].
     #[error("the owner has {0} characters; at most 256 are allowed")]
     OwnerTooLong(usize),

@@ -98,6 +98,21 @@ fn forecasts_come_in_pages_or_for_one_tag() {
 }
 
 #[test]
+fn public_ids_are_made_and_read_in_their_order() {
+    with_both(|daemon, make| {
+        let mut client = make(patient(&daemon));
+        let ids: Vec<u64> = (0..32).map(|at| 1000 - at).collect();
+        let texts = client.public_encode("order", &ids).unwrap();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        assert_eq!(client.public_decode("order", &texts).unwrap(), ids);
+        assert_eq!(client.public_decode("", &texts[3..4]).unwrap(), [997]);
+        let error = client.public_decode("order", &[texts[0], "-"]).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::BadPublicId));
+        assert!(client.public_encode("order", &[0; 33]).is_err());
+    });
+}
+
+#[test]
 fn a_tag_created_again_after_deletion_starts_where_it_ended() {
     with_both(|daemon, make| {
         let mut client = make(patient(&daemon));

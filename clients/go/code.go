@@ -28,6 +28,7 @@ const (
 	CodeUnknownWorker  Code = 209
 	CodeWorkerInUse    Code = 210
 	CodeWrongOwner     Code = 211
+	CodeBadPublicID    Code = 212
 
 	CodeTooManyConnections  Code = 300
 	CodeTooManyInFlight     Code = 301
@@ -64,6 +65,7 @@ var codeNames = map[Code]string{
 	CodeUnknownWorker:  "UnknownWorker",
 	CodeWorkerInUse:    "WorkerInUse",
 	CodeWrongOwner:     "WrongOwner",
+	CodeBadPublicID:    "BadPublicId",
 
 	CodeTooManyConnections:  "TooManyConnections",
 	CodeTooManyInFlight:     "TooManyInFlight",

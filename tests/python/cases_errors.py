@@ -18,6 +18,8 @@ from leaf_wire import (
     Snowflake,
     TagCreate,
     TagDelete,
+    PublicDecode,
+    PublicEncode,
     TagForecasts,
     TagList,
     TagSetStep,
@@ -44,6 +46,8 @@ class Errors(DaemonTest):
             cases += [(TagsUsed("", limit), ErrorCode.BAD_COUNT, 100)]
             cases += [(TagForecasts(name, "", limit), ErrorCode.BAD_COUNT, 100) for name in ("", tag, other)]
             cases += [(WorkerList(0, limit), ErrorCode.BAD_COUNT, 100)]
+        cases += [(PublicEncode(tag, (1,) * count), ErrorCode.BAD_COUNT, 32) for count in (0, 33)]
+        cases += [(PublicDecode("", ("x",) * count), ErrorCode.BAD_COUNT, 32) for count in (0, 33)]
         for first in (0, TOP - 49, TOP, 2**63, 2**64 - 1):
             cases += [(TagCreate(other, step=50, first=first), ErrorCode.BAD_COUNT, TOP - 50)]
         cases += [(TagCreate(other, description="é" * 257), ErrorCode.BAD_DESCRIPTION, 0)]
@@ -61,6 +65,9 @@ class Errors(DaemonTest):
         cases: list[tuple[Call, ErrorCode]] = [
             (Segment("", 0), ErrorCode.BAD_COUNT),
             (TagForecasts("\n", "", 0), ErrorCode.BAD_TAG),
+            (PublicEncode("\n"), ErrorCode.BAD_TAG),
+            (PublicEncode(tag), ErrorCode.BAD_COUNT),
+            (PublicEncode(tag, (2**64 - 1,)), ErrorCode.NOT_CONFIGURED),
             (TagCreate("", step, TOP, long), ErrorCode.BAD_TAG),
             (TagCreate(tag, step, TOP, long), ErrorCode.BAD_STEP),
             (TagCreate(tag, 1, TOP, long), ErrorCode.BAD_COUNT),

@@ -88,7 +88,7 @@ class PageTest(unittest.TestCase):
             "option byte 2": tags[:option] + b"\2" + tags[option + 1 :],
             "bool 2": workers[:live] + b"\2" + workers[live + 1 :],
             "worker state 4": workers[: live - 4] + b"\4" + workers[live - 3 :],
-            "reply 10": body(1, 10, struct.pack("<Q", 0)),
+            "reply 12": body(1, 12, struct.pack("<Q", 0)),
             "a list of 2^64 - 1": body(1, 5, struct.pack("<Q", 2**64 - 1)),
             "a text of 2^64 - 1": body(1, 0, struct.pack("<HIQQ", 100, 0, 0, 2**64 - 1)),
             "bad UTF-8": body(1, 0, struct.pack("<HIQQ", 100, 0, 0, 1) + b"\xff"),

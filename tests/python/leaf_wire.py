@@ -144,6 +144,16 @@ class TagForecasts(Struct):
     limit: U32 = 100
 
 
+class PublicEncode(Struct):
+    tag: str = ""
+    ids: tuple[U64, ...] = ()
+
+
+class PublicDecode(Struct):
+    tag: str = ""
+    public_ids: tuple[str, ...] = ()
+
+
 class Run(Struct):
     first: U64
     count: U32
@@ -330,6 +340,14 @@ class Forecasts(Struct):
     tags: tuple[TagForecast, ...]
 
 
+class PublicIds(Struct):
+    public_ids: tuple[str, ...]
+
+
+class PublicNumbers(Struct):
+    ids: tuple[U64, ...]
+
+
 Call = (
     Hello
     | Segment
@@ -349,8 +367,23 @@ Call = (
     | PoolList
     | PoolRelease
     | TagForecasts
+    | PublicEncode
+    | PublicDecode
 )
-Reply = ErrorReply | HelloReply | Ids | TimeReply | DaemonStatus | Tags | Goodbye | Workers | Loan | Forecasts
+Reply = (
+    ErrorReply
+    | HelloReply
+    | Ids
+    | TimeReply
+    | DaemonStatus
+    | Tags
+    | Goodbye
+    | Workers
+    | Loan
+    | Forecasts
+    | PublicIds
+    | PublicNumbers
+)
 
 
 class Request(Struct):
@@ -384,6 +417,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_WORKER = 209
     WORKER_IN_USE = 210
     WRONG_OWNER = 211
+    BAD_PUBLIC_ID = 212
     TOO_MANY_CONNECTIONS = 300
     TOO_MANY_IN_FLIGHT = 301
     STORE_UNAVAILABLE = 302

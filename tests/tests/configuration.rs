@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 128] = [
+const WRONG: [(&str, &str, &str); 129] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -77,6 +77,7 @@ const WRONG: [(&str, &str, &str); 128] = [
     ("snowflake.enabled", "\"perhaps\"", "perhaps"),
     ("snowflake.layout", "\"41/10/13\"", "41/10/13"),
     ("snowflake.fleet", "\"4BE1F0A37C\"", "10 lowercase hexadecimal digits"),
+    ("public.key-file", "\"/nonexistent\"", "/nonexistent"),
     ("snowflake.ceiling-ahead", "\"99ms\"", "99ms"),
     ("snowflake.max-lead", "\"2s\"", "2s is not between 0s and 1s"),
     ("snowflake.clock-tolerance", "\"2s\"", "2s is not between 0s and 1s"),

@@ -234,7 +234,7 @@ fn both_http_apis_answer_in_the_form_that_is_asked_for() {
         ("/v1/segment/orders?as=hex", "there is no form"),
         ("/v1/segment/orders?as=uuid7", "there is uuid5"),
         ("/v1/segment/orders?as=dated@8", "time zone"),
-        ("/v1/segment/orders?as=public", "leafd has none: use leafctl"),
+        ("/v1/segment/orders?as=public", "the operator sets it with public.key-file"),
         ("/v1/snowflake?as=dated@UTC", "needs an ID of a tag"),
     ] {
         let problem = place.send("POST", path, "").expect(400).json();

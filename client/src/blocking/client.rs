@@ -198,6 +198,27 @@ impl Client {
         session::forecasts(self.call(&CheckedCall::tag_forecast(tag)?)?)
     }
 
+    /// Makes public IDs of 1 to 32 numbers of a tag, by the daemon's keys; `tag` is empty for snowflake
+    /// IDs. Their order is that of `ids`.
+    ///
+    /// # Errors
+    /// See [`Error`]. Expect `NotConfigured` if the daemon has no keys, `Forbidden` if the caller may not have
+    /// IDs of the tag, and `UnknownCall` if the daemon is older than this call.
+    pub fn public_encode(&mut self, tag: &str, ids: &[u64]) -> Result<Vec<String>, Error> {
+        let call = CheckedCall::public_encode(tag, ids)?;
+        session::public_ids(self.call(&call)?, ids.len())
+    }
+
+    /// Turns 1 to 32 public IDs of a tag back into numbers, by the daemon's keys; `tag` is empty for
+    /// snowflake IDs. They have no prefix. Public IDs of another tag give some other numbers.
+    ///
+    /// # Errors
+    /// As [`Self::public_encode`]. Expect `BadPublicId`, and `Forbidden` without a rule that allows it.
+    pub fn public_decode(&mut self, tag: &str, public_ids: &[&str]) -> Result<Vec<u64>, Error> {
+        let call = CheckedCall::public_decode(tag, public_ids)?;
+        session::public_numbers(self.call(&call)?, public_ids.len())
+    }
+
     /// Deletes a tag. The database remembers where it ended: a new tag of this name starts at the
     /// `max_id` of the answer or above.
     ///

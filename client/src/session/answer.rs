@@ -89,6 +89,35 @@ pub(crate) fn forecasts(reply: Reply) -> Result<ForecastPage, Error> {
     }
 }
 
+/// Expects exactly `asked` public IDs.
+pub(crate) fn public_ids(reply: Reply, asked: usize) -> Result<Vec<String>, Error> {
+    match reply {
+        Reply::PublicIds(public_ids) if public_ids.len() == asked => Ok(public_ids),
+        Reply::PublicIds(_) => Err(wrong_length("PublicIds of another length")),
+        other => Err(unexpected("PublicIds", other)),
+    }
+}
+
+/// Expects exactly `asked` numbers, none of them too large for an ID.
+pub(crate) fn public_numbers(reply: Reply, asked: usize) -> Result<Vec<u64>, Error> {
+    match reply {
+        Reply::PublicNumbers(ids) if ids.len() != asked => {
+            Err(wrong_length("PublicNumbers of another length"))
+        }
+        Reply::PublicNumbers(ids) if ids.iter().any(|id| i64::try_from(*id).is_err()) => {
+            Err(wrong_length("PublicNumbers with one that is no ID"))
+        }
+        Reply::PublicNumbers(ids) => Ok(ids),
+        other => Err(unexpected("PublicNumbers", other)),
+    }
+}
+
+#[cold]
+fn wrong_length(got: &'static str) -> Error {
+    let expected = "as many as were asked for";
+    ProtocolError::UnexpectedReply { expected, got }.into()
+}
+
 /// Expects exactly one element. The error names what was expected and whether `none` or `more`
 /// came.
 fn one<T>(
@@ -127,6 +156,8 @@ pub(super) const fn reply_name(reply: &Reply) -> &'static str {
         Reply::Workers(_) => "Workers",
         Reply::Loan(_) => "Loan",
         Reply::Forecasts(_) => "Forecasts",
+        Reply::PublicIds(_) => "PublicIds",
+        Reply::PublicNumbers(_) => "PublicNumbers",
     }
 }
 
@@ -148,6 +179,8 @@ mod tests {
             workers(reply()).unwrap_err(),
             worker(reply()).unwrap_err(),
             forecasts(reply()).unwrap_err(),
+            public_ids(reply(), 1).unwrap_err(),
+            public_numbers(reply(), 1).unwrap_err(),
         ] {
             assert_eq!(error.code(), Some(ErrorCode::Other(4242)));
         }
@@ -161,6 +194,15 @@ mod tests {
         assert!(matches!(worker(Reply::Workers(vec![])), Err(Error::Protocol(_))));
         assert!(matches!(workers(Reply::Tags(vec![])), Err(Error::Protocol(_))));
         assert!(matches!(only_id(Reply::Goodbye), Err(Error::Protocol(_))));
+        for reply in [Reply::Goodbye, Reply::PublicNumbers(vec![1])] {
+            assert!(matches!(public_ids(reply, 1), Err(Error::Protocol(_))));
+        }
+        for ids in [vec![], vec![1, 2], vec![1 << 63]] {
+            assert!(matches!(
+                public_numbers(Reply::PublicNumbers(ids), 1),
+                Err(Error::Protocol(_))
+            ));
+        }
         let two = Reply::Ids { first: Run { first: 5, count: 2 }, more: vec![] };
         assert!(matches!(
             only_id(two),

@@ -6,9 +6,13 @@ use std::time::Duration;
 use crate::error::Invalid;
 use crate::wire::{
     Call, HeldLoan, MAX_BORROWER_CHARS, MAX_CGROUP_CHARS, MAX_DESCRIPTION_CHARS, MAX_OWNER_CHARS,
-    MAX_POOL_CHARS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE, Request,
-    encode_request,
+    MAX_POOL_CHARS, MAX_PUBLIC_IDS, MAX_TAG_CHARS, MAX_TAGS_PER_PAGE, MAX_WORKERS_PER_PAGE,
+    Request, encode_request,
 };
+
+/// The longest text that is sent as a public ID, in bytes: a few characters more than one has, for the
+/// daemon to say what is wrong.
+const MAX_PUBLIC_ID_BYTES: usize = 24;
 
 /// The highest end of a range. IDs have to fit a signed 64-bit number.
 const MAX_END: u64 = i64::MAX as u64;
@@ -33,6 +37,8 @@ pub(crate) enum CheckedCall<S> {
     PoolList { pool: S, from: u64, limit: u32 },
     PoolRelease { pool: S, worker: u64, owner: S },
     TagForecasts { tag: S, after: S, limit: u32 },
+    PublicEncode { tag: S, ids: Vec<u64> },
+    PublicDecode { tag: S, public_ids: Vec<S> },
 }
 
 /// What a borrower says of itself and of its loan.
@@ -134,6 +140,25 @@ impl<'a> CheckedCall<&'a str> {
         Ok(Self::TagForecasts { tag, after: "", limit: 1 })
     }
 
+    /// `tag` is empty for snowflake IDs.
+    pub(crate) fn public_encode(tag: &'a str, ids: &[u64]) -> Result<Self, Invalid> {
+        check_public(tag, ids.len())?;
+        if let Some(id) = ids.iter().find(|id| **id > MAX_END) {
+            return Err(Invalid::IdOutOfRange(*id));
+        }
+        Ok(Self::PublicEncode { tag, ids: ids.to_vec() })
+    }
+
+    /// As [`Self::public_encode`].
+    pub(crate) fn public_decode(tag: &'a str, public_ids: &[&'a str]) -> Result<Self, Invalid> {
+        check_public(tag, public_ids.len())?;
+        // A longer one is none, and would not fit into a request.
+        if let Some(text) = public_ids.iter().find(|text| text.len() > MAX_PUBLIC_ID_BYTES) {
+            return Err(Invalid::PublicIdTooLong(text.chars().count()));
+        }
+        Ok(Self::PublicDecode { tag, public_ids: public_ids.to_vec() })
+    }
+
     pub(crate) fn worker_borrow(
         pool: &'a str,
         borrower: &'a str,
@@ -229,6 +254,11 @@ impl<'a> CheckedCall<&'a str> {
             Self::TagForecasts { tag, after, limit } => {
                 CheckedCall::TagForecasts { tag: tag.into(), after: after.into(), limit }
             }
+            Self::PublicEncode { tag, ids } => CheckedCall::PublicEncode { tag: tag.into(), ids },
+            Self::PublicDecode { tag, public_ids } => CheckedCall::PublicDecode {
+                tag: tag.into(),
+                public_ids: public_ids.into_iter().map(Into::into).collect(),
+            },
         }
     }
 }
@@ -254,6 +284,8 @@ impl<S: AsRef<str>> CheckedCall<S> {
             Self::PoolList { .. } => "PoolList",
             Self::PoolRelease { .. } => "PoolRelease",
             Self::TagForecasts { .. } => "TagForecasts",
+            Self::PublicEncode { .. } => "PublicEncode",
+            Self::PublicDecode { .. } => "PublicDecode",
         }
     }
 
@@ -312,6 +344,13 @@ impl<S: AsRef<str>> CheckedCall<S> {
             Self::TagForecasts { tag, after, limit } => {
                 Call::TagForecasts { tag: tag.as_ref(), after: after.as_ref(), limit: *limit }
             }
+            Self::PublicEncode { tag, ids } => {
+                Call::PublicEncode { tag: tag.as_ref(), ids: ids.clone() }
+            }
+            Self::PublicDecode { tag, public_ids } => Call::PublicDecode {
+                tag: tag.as_ref(),
+                public_ids: public_ids.iter().map(AsRef::as_ref).collect(),
+            },
         };
         encode_request(&Request { id, call }, out);
     }
@@ -347,6 +386,14 @@ fn check_tag(tag: &str) -> Result<(), Invalid> {
     tag.chars().find(|c| c.is_control()).map_or(Ok(()), |c| Err(Invalid::ControlInTag(c)))
 }
 
+/// An empty tag stands for snowflake IDs.
+fn check_public(tag: &str, count: usize) -> Result<(), Invalid> {
+    if !tag.is_empty() {
+        check_tag(tag)?;
+    }
+    if (1..=MAX_PUBLIC_IDS).contains(&count) { Ok(()) } else { Err(Invalid::PublicIds(count)) }
+}
+
 const fn check_count(count: u32) -> Result<(), Invalid> {
     if count == 0 { Err(Invalid::CountZero) } else { Ok(()) }
 }
@@ -371,6 +418,16 @@ mod tests {
         assert_eq!(CheckedCall::tag_list("", 101), Err(Invalid::PageSize(101)));
         assert_eq!(CheckedCall::tag_show(""), Err(Invalid::EmptyTag));
         assert_eq!(CheckedCall::tag_forecast(""), Err(Invalid::EmptyTag));
+        assert!(CheckedCall::public_encode("", &[0, i64::MAX as u64]).is_ok());
+        let refused = Err(Invalid::IdOutOfRange(1 << 63));
+        assert_eq!(CheckedCall::public_encode("a", &[1, 1 << 63]), refused);
+        assert_eq!(CheckedCall::public_encode("a", &[]), Err(Invalid::PublicIds(0)));
+        assert_eq!(CheckedCall::public_encode("a\n", &[1]), Err(Invalid::ControlInTag('\n')));
+        assert_eq!(CheckedCall::public_decode("a", &["0"; 33]), Err(Invalid::PublicIds(33)));
+        assert_eq!(
+            CheckedCall::public_decode("a", &[&"ä".repeat(13)]),
+            Err(Invalid::PublicIdTooLong(13))
+        );
         assert_eq!(CheckedCall::tag_forecasts("", 101), Err(Invalid::PageSize(101)));
         let end = i64::MAX as u64;
         for (first, step) in

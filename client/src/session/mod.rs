@@ -8,7 +8,10 @@ mod event;
 mod failure;
 mod hello;
 
-pub(crate) use answer::{forecasts, ids, loan, only_id, status, tag, tags, time, worker, workers};
+pub(crate) use answer::{
+    forecasts, ids, loan, only_id, public_ids, public_numbers, status, tag, tags, time, worker,
+    workers,
+};
 pub(crate) use backoff::Backoff;
 pub(crate) use checked_call::CheckedCall;
 pub(crate) use event::DaemonEvent;

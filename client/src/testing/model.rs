@@ -77,6 +77,11 @@ impl FakeModel {
             }
             Call::TagForecasts { tag, after, limit } => self.forecasts(tag, after, *limit),
             Call::TagShow { tag } => self.show(tag),
+            // No permutation, but it turns back.
+            Call::PublicEncode { ids, .. } => {
+                Ok(Reply::PublicIds(ids.iter().map(|id| format!("{id:015x}")).collect()))
+            }
+            Call::PublicDecode { public_ids, .. } => public_numbers(public_ids),
             Call::TagCreate { tag, step, first, description } => {
                 self.create(tag, *step, *first, description)
             }
@@ -317,6 +322,16 @@ fn forecast(name: &str, max_id: u64) -> TagForecast {
     let limits = [1 << 31, 1 << 53, 1 << 63];
     let limits = limits.map(|limit| LimitForecast { limit, reached_unix_ms: None }).into();
     TagForecast { tag: name.to_owned(), max_id, growth: None, limits }
+}
+
+fn public_numbers(public_ids: &[&str]) -> Result<Reply, WireError> {
+    let numbers = public_ids.iter().zip(0..).map(|(text, at)| {
+        u64::from_str_radix(text, 16).map_err(|_| {
+            let text = format!("{text:?} is no public ID");
+            WireError::new(ErrorCode::BadPublicId, text).with_detail(at)
+        })
+    });
+    numbers.collect::<Result<_, _>>().map(Reply::PublicNumbers)
 }
 
 fn unknown(name: &str) -> WireError {

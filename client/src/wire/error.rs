@@ -90,6 +90,9 @@ error_codes! {
     WorkerInUse = 210,
     /// The worker ID has another owner than the one named.
     WrongOwner = 211,
+    /// A text is no public ID by one of the daemon's keys, or a number is no ID; `detail` is its place in
+    /// the list, from 0.
+    BadPublicId = 212,
 
     /// The daemon or this user has reached the limit on connections; `detail` is the limit. The
     /// connection closes.

@@ -104,15 +104,15 @@ fn every_call_and_every_reply_has_a_vector() {
         |variant: u8| [&[1, 0, 0, 0, 0, 0, 0, 0, variant, 0, 0, 0], &[0; 64][..]].concat();
 
     let calls = counts(&requests());
-    assert!(calls.keys().copied().eq(0..18), "a call lacks a vector: {calls:?}");
-    let refused = decode_request(&unknown(18)).unwrap_err().error;
-    assert_eq!(refused.code(), ErrorCode::UnknownCall, "the new call 18 needs a vector");
+    assert!(calls.keys().copied().eq(0..20), "a call lacks a vector: {calls:?}");
+    let refused = decode_request(&unknown(20)).unwrap_err().error;
+    assert_eq!(refused.code(), ErrorCode::UnknownCall, "the new call 20 needs a vector");
 
     let replies = counts(&responses());
-    assert!(replies.keys().copied().eq(0..10), "a reply lacks a vector: {replies:?}");
+    assert!(replies.keys().copied().eq(0..12), "a reply lacks a vector: {replies:?}");
     // Not just any error: the zeros need not decode as the fields of a new reply.
-    let refused = decode_response(&unknown(10)).unwrap_err();
-    assert!(refused.0.contains("found: 10"), "the new reply 10 needs a vector: {refused}");
+    let refused = decode_response(&unknown(12)).unwrap_err();
+    assert!(refused.0.contains("found: 12"), "the new reply 12 needs a vector: {refused}");
 }
 
 #[test]
@@ -173,6 +173,7 @@ fn the_number_of_an_error_never_changes() {
         (209, "UnknownWorker"),
         (210, "WorkerInUse"),
         (211, "WrongOwner"),
+        (212, "BadPublicId"),
         (300, "TooManyConnections"),
         (301, "TooManyInFlight"),
         (302, "StoreUnavailable"),

@@ -40,6 +40,9 @@ pub const MAX_RESPONSE_LEN: usize = 256 * 1024;
 /// The limit on the tags in one `Tags` or `Forecasts` reply.
 pub const MAX_TAGS_PER_PAGE: u32 = 100;
 
+/// The limit on the numbers or public IDs in one `PublicEncode` or `PublicDecode`.
+pub const MAX_PUBLIC_IDS: usize = 32;
+
 /// The limit on the worker IDs in one `Workers` reply. With the longest owners and addresses they
 /// fill four fifths of [`MAX_RESPONSE_LEN`].
 pub const MAX_WORKERS_PER_PAGE: u32 = 100;

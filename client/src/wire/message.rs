@@ -153,6 +153,20 @@ pub enum Call<'a> {
         /// The limit on the tags in the answer: 1 to [`super::MAX_TAGS_PER_PAGE`].
         limit: u32,
     },
+    /// 18. Makes the public IDs of numbers of one tag, by the daemon's keys. Answer: `PublicIds`.
+    PublicEncode {
+        /// The tag; empty for snowflake IDs.
+        tag: &'a str,
+        /// The numbers, at most 2^63 - 1: 1 to [`super::MAX_PUBLIC_IDS`] of them.
+        ids: Vec<u64>,
+    },
+    /// 19. Turns public IDs of one tag back into numbers, by the daemon's keys. Answer: `PublicNumbers`.
+    PublicDecode {
+        /// The tag; empty for snowflake IDs.
+        tag: &'a str,
+        /// The public IDs, without a prefix: 1 to [`super::MAX_PUBLIC_IDS`] of them.
+        public_ids: Vec<&'a str>,
+    },
 }
 
 /// A loan as its borrower knows it.
@@ -216,6 +230,10 @@ pub enum Reply {
     Loan(WorkerLoan),
     /// 9. When tags outgrow a type.
     Forecasts(ForecastPage),
+    /// 10. The public IDs of the numbers of a `PublicEncode`, in their order.
+    PublicIds(Vec<String>),
+    /// 11. The numbers of the public IDs of a `PublicDecode`, in their order.
+    PublicNumbers(Vec<u64>),
 }
 
 /// A worker ID that a process has borrowed.

@@ -55,6 +55,8 @@ api! {
     tags_used(after: &str, limit: u32) -> Vec<TagStatus>;
     tag_forecasts(after: &str, limit: u32) -> ForecastPage;
     tag_forecast(tag: &str) -> ForecastPage;
+    public_encode(tag: &str, ids: &[u64]) -> Vec<String>;
+    public_decode(tag: &str, public_ids: &[&str]) -> Vec<u64>;
 }
 
 /// A function that makes one of the two clients.

@@ -139,7 +139,7 @@ func TestRepliesAreDecodedFieldForField(t *testing.T) {
 			t.Fatalf("%s: not one frame: %v", v.Name, err)
 		}
 		id, reply, err := DecodeResponse(body)
-		if v.Message == "Loan" || v.Message == "Forecasts" {
+		if v.Message == "Loan" || v.Message == "Forecasts" || strings.HasPrefix(v.Message, "Public") {
 			if err == nil {
 				t.Errorf("%s is an unknown reply", v.Name)
 			}

@@ -21,6 +21,7 @@ const NUMBERS = new Map([
   [209, 'UnknownWorker'],
   [210, 'WorkerInUse'],
   [211, 'WrongOwner'],
+  [212, 'BadPublicId'],
   [300, 'TooManyConnections'],
   [301, 'TooManyInFlight'],
   [302, 'StoreUnavailable'],

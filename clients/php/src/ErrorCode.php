@@ -26,6 +26,7 @@ enum ErrorCode: int
     case UnknownWorker = 209;
     case WorkerInUse = 210;
     case WrongOwner = 211;
+    case BadPublicId = 212;
 
     case TooManyConnections = 300;
     case TooManyInFlight = 301;

@@ -17,7 +17,7 @@ final class VectorsTest extends TestCase
     private const WITHOUT = [
         'TagList', 'TagShow', 'TagCreate', 'TagSetStep', 'TagDelete', 'TagsUsed', 'WorkerList', 'WorkerRelease',
         'WorkerBorrow', 'WorkerReturn', 'PoolList', 'PoolRelease', 'TagForecasts', 'Tags', 'Workers', 'Loan',
-        'Forecasts',
+        'Forecasts', 'PublicEncode', 'PublicDecode', 'PublicIds', 'PublicNumbers',
     ];
 
     /** @return iterable<string, array{array<string, mixed>, string}> */

@@ -9,6 +9,9 @@ use wildmatch::WildMatch;
 use super::bucket::RateLimit;
 use super::principal::{AccountKey, LocalUser, Principal};
 
+/// What a refusal says that somebody may not do.
+const DECODE_PUBLIC: &str = "turn public IDs back into numbers";
+
 /// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Subjects {
@@ -47,6 +50,8 @@ pub(crate) struct Rule {
     pub(crate) administer: bool,
     /// Whether they may see the page, with the names of all tags and the workers of the fleet.
     pub(crate) page: bool,
+    /// Whether they may turn public IDs of these tags back into numbers.
+    pub(crate) decode_public: bool,
     /// The quota of each of these users.
     pub(crate) quota: UserQuota,
 }
@@ -256,6 +261,32 @@ impl Grant {
         }
     }
 
+    /// Checks whether the caller may turn public IDs of `tag` back into numbers; it is empty for snowflake IDs.
+    ///
+    /// # Errors
+    /// As [`Grant::connect`].
+    pub(crate) fn decode_public(&self, tag: &str) -> Result<(), WireError> {
+        match &self.basis {
+            Basis::Owner => Ok(()),
+            Basis::Rule(rule) if rule.decode_public => self.encode_public(tag),
+            Basis::Rule(rule) => {
+                Err(self.forbidden(DECODE_PUBLIC, &format!("{} does not allow it", rule.label)))
+            }
+            Basis::NoRules | Basis::NoRule | Basis::GroupsUnknown => Err(self.forbidden(
+                DECODE_PUBLIC,
+                "without a rule that allows it, only root and leafd's own user may",
+            )),
+        }
+    }
+
+    /// Checks whether the caller may have public IDs of `tag`, which takes what its numbers take.
+    ///
+    /// # Errors
+    /// As [`Grant::connect`].
+    pub(crate) fn encode_public(&self, tag: &str) -> Result<(), WireError> {
+        if tag.is_empty() { self.snowflake() } else { self.tag(tag) }
+    }
+
     #[cold]
     fn forbidden(&self, what: &str, why: &str) -> WireError {
         let text = format!("{} may not {what}: {why} (access.rules)", self.account);
@@ -284,6 +315,7 @@ mod tests {
             snowflake: true,
             administer: false,
             page: false,
+            decode_public: false,
             quota: UserQuota::default(),
         }
     }
@@ -321,6 +353,28 @@ mod tests {
         for uid in [0, LEAFD] {
             assert!(access.grant(&principal(uid, &[5])).administer().is_ok());
         }
+    }
+
+    #[test]
+    fn public_ids_are_turned_back_by_a_rule_of_their_own_and_for_its_tags() {
+        let open = access(vec![]);
+        let (root, other) = (open.grant(&principal(0, &[])), open.grant(&principal(1000, &[])));
+        assert!(root.decode_public("orders").is_ok() && root.decode_public("").is_ok());
+        assert!(other.encode_public("orders").is_ok() && other.encode_public("").is_ok());
+        let text = refusal(other.decode_public("orders"));
+        assert!(text.starts_with("uid 1000 may not turn public IDs back") && text.contains("root"));
+        let mut desk = rule("desk", &[1001], &[], &["orders"]);
+        (desk.decode_public, desk.snowflake) = (true, false);
+        let mut boss = rule("boss", &[1002], &[], &["*"]);
+        boss.administer = true;
+        let access = access(vec![desk, boss]);
+        let desk = access.grant(&principal(1001, &[]));
+        assert!(desk.decode_public("orders").is_ok());
+        assert!(refusal(desk.decode_public("bills")).contains("does not list it"));
+        assert!(refusal(desk.encode_public("bills")).contains("does not list it"));
+        assert!(refusal(desk.decode_public("")).contains("snowflake"));
+        let boss = access.grant(&principal(1002, &[]));
+        assert!(refusal(boss.decode_public("orders")).contains("rule \"boss\" does not allow it"));
     }
 
     #[test]

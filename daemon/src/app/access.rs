@@ -96,6 +96,7 @@ fn of(rule: &AccessRule, label: String, default: UserQuota) -> Result<Rule, Fail
         snowflake: rule.snowflake,
         administer: rule.administer,
         page: rule.page,
+        decode_public: rule.decode_public,
         quota,
     })
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use leaf_client::form::public::KeyRing;
 use nix::unistd::Uid;
 
 use crate::access::tokens::{BearerToken, Tokens};
@@ -96,6 +97,7 @@ pub(super) fn unreadable_secrets(config: &Config) -> Vec<Problem> {
         config.etcd_password(credentials().as_deref()).err(),
         config.worker_node_password(credentials().as_deref()).err(),
         http_tokens(config).err(),
+        public_keys(config).err(),
     ];
     outcomes.into_iter().flatten().map(NoPassword::problem).collect()
 }
@@ -110,6 +112,11 @@ pub(super) fn http_tokens(config: &Config) -> Result<Tokens, NoPassword> {
     let read = config.http_tokens(credentials().as_deref())?;
     let tokens = read.into_iter().map(|(secret, rule)| BearerToken { secret, rule: rule.into() });
     Ok(Tokens::new(tokens.collect()))
+}
+
+/// The keys of public IDs, if there are any.
+pub(super) fn public_keys(config: &Config) -> Result<Option<KeyRing>, NoPassword> {
+    config.public_keys(credentials().as_deref())
 }
 
 /// The path of the socket.

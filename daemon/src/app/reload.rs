@@ -20,10 +20,11 @@ use crate::transport::lifecycle::Transports;
 /// The keys that a reload puts in force, besides those of the transports
 /// ([`crate::transport::lifecycle::Transport::reloaded_keys`]). A dot at the end means the whole
 /// section. Of `[segment]`, only the waits: the rest is part of each tag's state.
-const RELOADED: [&str; 9] = [
+const RELOADED: [&str; 10] = [
     "access.",
     "http.tokens",
     "metrics.",
+    "public.",
     "quota.",
     "socket.max-in-flight",
     "socket.max-count",
@@ -138,6 +139,7 @@ pub(super) fn policy(config: &Config) -> Result<Policy, Failure> {
         max_wait: config.segment.max_wait,
     };
     let (access, tags) = (access(config)?, tag_quotas(config));
+    let (tokens, public_keys) = (paths::http_tokens(config)?, paths::public_keys(config)?);
     let metrics_tags = patterns(&config.metrics.tags);
-    Ok(Policy { limits, access, tags, tokens: paths::http_tokens(config)?, metrics_tags })
+    Ok(Policy { limits, access, tags, tokens, public_keys, metrics_tags })
 }

@@ -16,7 +16,7 @@ pub struct FormArgs {
         help = "Print IDs in this form: decimal, base62, base36, crockford32, padded[N], each with an \
                 optional prefix such as ord_base62; for a tag dated@ZONE, such as dated@UTC or \
                 dated@+08:00, and uuid5; for snowflake IDs uuid7, uuid8, uuid1 and objectid; public \
-                with an optional prefix, which needs --keys [default: decimal]"
+                with an optional prefix [default: decimal]"
     )]
     pub form: Option<IdForm>,
 
@@ -24,7 +24,7 @@ pub struct FormArgs {
     #[arg(long, value_name = "HEX", env = "LEAFD_FLEET")]
     pub fleet: Option<FleetId>,
 
-    /// Make public IDs by the keys in FILE; the first one encodes
+    /// Make public IDs by the keys in FILE, of which the first one encodes; without it, by leafd's
     #[arg(long, value_name = "FILE", env = "LEAFD_PUBLIC_KEYS")]
     pub keys: Option<PathBuf>,
 }

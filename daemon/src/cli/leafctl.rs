@@ -213,7 +213,7 @@ pub struct DecodeArgs {
     #[arg(long, value_name = "HEX", env = "LEAFD_FLEET")]
     pub fleet: Option<FleetId>,
 
-    /// Read public IDs too, by the keys in FILE
+    /// Read public IDs too, by the keys in FILE; without it, --as public has leafd read them
     #[arg(long, value_name = "FILE", env = "LEAFD_PUBLIC_KEYS")]
     pub keys: Option<PathBuf>,
 

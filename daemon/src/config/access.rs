@@ -28,6 +28,7 @@ pub(crate) struct AccessRule {
     pub(crate) snowflake: bool,
     pub(crate) administer: bool,
     pub(crate) page: bool,
+    pub(crate) decode_public: bool,
     pub(crate) ids_per_second: Option<u64>,
     pub(crate) max_connections: Option<u32>,
 }
@@ -69,6 +70,7 @@ impl Default for AccessRule {
             snowflake: true,
             administer: false,
             page: false,
+            decode_public: false,
             ids_per_second: None,
             max_connections: None,
         }
@@ -159,6 +161,9 @@ impl Config {
             if !rule.connect && rule.page {
                 add("has page = true but connect = false; remove one of the two");
             }
+            if !rule.connect && rule.decode_public {
+                add("has decode-public = true but connect = false; remove one of the two");
+            }
             if rule.name.chars().any(char::is_control) || rule.name.chars().count() > LONGEST {
                 add("has a name that is too long or contains a control character");
             }
@@ -232,6 +237,7 @@ mod tests {
             ("groups = [\"*\"]", "rule 1 has \"*\" among its groups"),
             ("users = [1]\nconnect = false\nadminister = true", "but connect = false"),
             ("users = [1]\nconnect = false\npage = true", "but connect = false"),
+            ("users = [1]\nconnect = false\ndecode-public = true", "but connect = false"),
             ("users = [1]\ntags = [\"\"]", "the pattern \"\""),
             ("users = [1]\nids-per-second = 1000000000001", "1000000000001"),
         ] {

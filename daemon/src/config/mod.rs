@@ -19,6 +19,7 @@ mod mistake;
 mod nearest;
 mod password;
 mod problems;
+mod public;
 mod reader;
 mod redis;
 mod registry;
@@ -47,6 +48,7 @@ pub(crate) use load::{Loaded, load};
 pub(crate) use mistake::ConfigError;
 pub(crate) use password::{NoPassword, StoreSecrets, place};
 pub(crate) use problems::Problem;
+use public::PublicSection;
 pub use registry::PeerAddress;
 use sections::{
     DatabaseSection, EtcdSection, LendSection, MetricsSection, PeerSection, RedisSection,
@@ -73,6 +75,7 @@ pub(crate) struct Config {
     pub(crate) redis: RedisSection,
     pub(crate) segment: SegmentSection,
     pub(crate) snowflake: SnowflakeSection,
+    pub(crate) public: PublicSection,
     pub(crate) worker: WorkerSection,
     pub(crate) zookeeper: ZooKeeperSection,
     pub(crate) database: DatabaseSection,

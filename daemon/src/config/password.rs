@@ -38,6 +38,9 @@ pub(crate) enum NoPassword {
     /// The file holds no token, or shows it to everybody.
     #[error("{path} {what} ({key})", path = path.display())]
     Token { key: &'static str, path: PathBuf, what: String },
+    /// The file of public IDs' keys cannot be used.
+    #[error("{source} ({key})")]
+    Keys { key: &'static str, source: Box<leaf_client::form::public::KeyFileError> },
     /// A relative path names a systemd credential.
     #[error(
         "cannot read the credential {name} ({key}) from {directory}: {source}; pass it in the unit \
@@ -57,8 +60,10 @@ pub(crate) enum NoPassword {
 impl NoPassword {
     /// As a problem of the configuration.
     pub(crate) fn problem(self) -> Problem {
-        let (Self::File { key, .. } | Self::Token { key, .. } | Self::Credential { key, .. }) =
-            self;
+        let (Self::File { key, .. }
+        | Self::Token { key, .. }
+        | Self::Keys { key, .. }
+        | Self::Credential { key, .. }) = self;
         Problem::new(key, self.to_string())
     }
 }

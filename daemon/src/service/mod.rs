@@ -9,6 +9,7 @@ mod answers;
 pub(crate) mod counts;
 pub(crate) mod in_flight;
 pub(crate) mod policy;
+mod public;
 mod queues;
 pub(crate) mod session;
 mod shared;

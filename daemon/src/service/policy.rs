@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use leaf_client::form::public::KeyRing;
 use wildmatch::WildMatch;
 
 use crate::access::rules::{AccessRules, TagQuota};
@@ -33,6 +34,8 @@ pub(crate) struct Policy {
     pub(crate) tags: Vec<TagQuota>,
     /// Bearer tokens, each of which belongs to a rule of `access`.
     pub(crate) tokens: Tokens,
+    /// The keys of public IDs, if leafd has any.
+    pub(crate) public_keys: Option<KeyRing>,
     /// Patterns of the tags that have metrics of their own.
     pub(crate) metrics_tags: Vec<WildMatch>,
 }
@@ -91,13 +94,15 @@ mod tests {
             access: access.clone(),
             tags: vec![],
             tokens: Tokens::default(),
+            public_keys: None,
             metrics_tags: vec![],
         });
         let known = current.get();
         assert!(current.is(&known));
         let limits = RequestLimits { max_count: 2, ..limits };
         let tokens = Tokens::default();
-        current.replace(Policy { limits, access, tags: vec![], tokens, metrics_tags: vec![] });
+        let (tags, public_keys, metrics_tags) = (vec![], None, vec![]);
+        current.replace(Policy { limits, access, tags, tokens, public_keys, metrics_tags });
         assert!(!current.is(&known));
         let known = current.get();
         assert!(current.is(&known));

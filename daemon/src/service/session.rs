@@ -3,6 +3,7 @@
 
 mod loans;
 mod other_tags;
+mod public;
 mod segments;
 
 use std::future::Future;
@@ -193,6 +194,9 @@ impl Session {
                 Ok(())
             }
             Call::WorkerBorrow { .. } | Call::WorkerReturn { .. } => self.lend(call, responder),
+            Call::PublicEncode { .. } | Call::PublicDecode { .. } => {
+                self.public(call, now, responder)
+            }
             _ => self.administrate(call, responder),
         };
         if let Err(refused) = outcome {

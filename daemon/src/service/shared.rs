@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use leaf_client::form::public::KeyRing;
 use leaf_client::wire::{DaemonStatus, SegmentTotals};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -120,6 +121,11 @@ impl Service {
     /// The rule of the bearer token `shown`, if it is one.
     pub(crate) fn rule_of_token(&self, shown: &[u8]) -> Option<Arc<str>> {
         self.policy.get().policy.tokens.rule_of(shown)
+    }
+
+    /// The keys of public IDs in force, if leafd has any.
+    pub(crate) fn public_keys(&self) -> Option<KeyRing> {
+        self.policy.get().policy.public_keys.clone()
     }
 
     /// Sessions, of all transports.

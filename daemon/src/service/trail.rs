@@ -64,6 +64,7 @@ impl AuditedCall {
             Call::TagForecasts { tag: "", .. } => list("tag-forecasts"),
             Call::TagForecasts { tag, .. } => of_tag("tag-forecasts", tag, None, false),
             Call::WorkerList { .. } => list("worker-list"),
+            Call::PublicDecode { tag, .. } => of_tag("public-decode", tag, None, false),
             _ => None,
         }
     }

@@ -45,6 +45,8 @@ call_kinds! {
     PoolList = "pool-list",
     PoolRelease = "pool-release",
     TagForecasts = "tag-forecasts",
+    PublicEncode = "public-encode",
+    PublicDecode = "public-decode",
     Connect = "connect",
     Unknown = "unknown",
 }
@@ -70,6 +72,8 @@ impl CallKind {
             Call::PoolList { .. } => Self::PoolList,
             Call::PoolRelease { .. } => Self::PoolRelease,
             Call::TagForecasts { .. } => Self::TagForecasts,
+            Call::PublicEncode { .. } => Self::PublicEncode,
+            Call::PublicDecode { .. } => Self::PublicDecode,
         }
     }
 }

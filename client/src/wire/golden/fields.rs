@@ -50,6 +50,13 @@ impl Fields {
         self.text(name).parse().unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
+    fn texts(&mut self, name: &str) -> Vec<String> {
+        let list = self.take(name);
+        let list = list.as_array().unwrap_or_else(|| panic!("{name} is no list"));
+        let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{name}")).to_owned();
+        list.iter().map(text).collect()
+    }
+
     /// `None` for `null`; otherwise what `read` returns.
     fn option<T>(&mut self, name: &str, read: impl Fn(&mut Self, &str) -> T) -> Option<T> {
         if self.left.get(name) == Some(&Value::Null) {
@@ -137,6 +144,14 @@ pub(super) fn call(message: &str, mut fields: Fields) -> Call<'static> {
             after: of.borrowed("after"),
             limit: of.u32("limit"),
         },
+        "PublicEncode" => Call::PublicEncode {
+            tag: of.borrowed("tag"),
+            ids: of.texts("ids").iter().map(|id| id.parse().unwrap()).collect(),
+        },
+        "PublicDecode" => Call::PublicDecode {
+            tag: of.borrowed("tag"),
+            public_ids: of.texts("public_ids").into_iter().map(|text| &*text.leak()).collect(),
+        },
         unknown => panic!("{unknown} is no call"),
     };
     fields.end();
@@ -170,6 +185,10 @@ pub(super) fn reply(message: &str, mut fields: Fields) -> Reply {
             layout_end_unix_ms: of.option("layout_end_unix_ms", Fields::u64),
             tags: of.list("tags", tag_forecast),
         }),
+        "PublicIds" => Reply::PublicIds(of.texts("public_ids")),
+        "PublicNumbers" => {
+            Reply::PublicNumbers(of.texts("ids").iter().map(|id| id.parse().unwrap()).collect())
+        }
         unknown => panic!("{unknown} is no reply"),
     };
     fields.end();

@@ -34,6 +34,7 @@ class ErrorCode(enum.IntEnum):
     UnknownWorker = 209
     WorkerInUse = 210
     WrongOwner = 211
+    BadPublicId = 212
     TooManyConnections = 300
     TooManyInFlight = 301
     StoreUnavailable = 302

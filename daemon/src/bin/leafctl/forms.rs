@@ -7,16 +7,43 @@ use leaf_client::Layout;
 use leaf_client::blocking::Client;
 use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, FormNeed, IdForm};
 use leafd::cli::form::FormArgs;
+use leafd::cli::leafctl::DaemonArgs;
 
 use crate::decode::parse;
 use crate::exit::Failure;
 use crate::keys::keys;
+use crate::output::IdText;
+use crate::public::PublicByLeafd;
 
 /// The tag to ask for, which a dated form changes, and the form; none for plain numbers.
 ///
 /// # Errors
 /// `Usage` if IDs of a tag cannot have this form.
-pub(crate) fn of_tag(args: &FormArgs, tag: &str) -> Result<(String, Option<FormCodec>), Failure> {
+pub(crate) fn of_tag(
+    args: &FormArgs,
+    tag: &str,
+    daemon: &DaemonArgs,
+) -> Result<(String, Option<IdText>), Failure> {
+    if let Some(public) = by_leafd(args, Some(tag), daemon)? {
+        return Ok((tag.to_owned(), Some(public)));
+    }
+    let (tag, codec) = own_of_tag(args, tag)?;
+    Ok((tag, codec.map(IdText::Codec)))
+}
+
+/// Public IDs by leafd's keys, if leafctl has no keys of its own.
+fn by_leafd(
+    args: &FormArgs,
+    tag: Option<&str>,
+    daemon: &DaemonArgs,
+) -> Result<Option<IdText>, Failure> {
+    let Some(form) = args.form.as_ref().filter(|_| args.keys.is_none()) else { return Ok(None) };
+    let Some(mut public) = PublicByLeafd::of(form, tag, daemon)? else { return Ok(None) };
+    public.check()?;
+    Ok(Some(IdText::ByLeafd(Box::new(public))))
+}
+
+fn own_of_tag(args: &FormArgs, tag: &str) -> Result<(String, Option<FormCodec>), Failure> {
     let codec = codec(args, Some(tag), None)?;
     let asked = codec.as_ref().map_or_else(|| tag.to_owned(), |codec| codec.tag(tag));
     Ok((asked, codec))
@@ -28,15 +55,19 @@ pub(crate) fn of_tag(args: &FormArgs, tag: &str) -> Result<(String, Option<FormC
 /// `Usage` if snowflake IDs cannot have this form, and those of `client`.
 pub(crate) fn of_snowflakes(
     args: &FormArgs,
+    daemon: &DaemonArgs,
     client: &mut Client,
-) -> Result<Option<FormCodec>, Failure> {
+) -> Result<Option<IdText>, Failure> {
+    if let Some(public) = by_leafd(args, None, daemon)? {
+        return Ok(Some(public));
+    }
     let layout = match args.form {
         Some(IdForm::Uuid(_) | IdForm::ObjectId) => {
             Some(parse(&client.status()?.snowflake.layout)?)
         }
         _ => None,
     };
-    codec(args, None, layout)
+    Ok(codec(args, None, layout)?.map(IdText::Codec))
 }
 
 fn codec(
@@ -91,11 +122,11 @@ mod tests {
 
     #[test]
     fn a_dated_form_asks_for_the_tag_of_its_day() {
-        let (tag, codec) = of_tag(&args("dated@UTC", None), "invoices").unwrap();
+        let (tag, codec) = own_of_tag(&args("dated@UTC", None), "invoices").unwrap();
         let text = codec.unwrap().encode(17).unwrap();
         assert_eq!(tag, format!("invoices-{}", &text[..8]));
         assert_eq!(&text[8..], "-000017");
-        let (tag, codec) = of_tag(&args("decimal", None), "invoices").unwrap();
+        let (tag, codec) = own_of_tag(&args("decimal", None), "invoices").unwrap();
         assert!(tag == "invoices" && codec.is_none());
     }
 

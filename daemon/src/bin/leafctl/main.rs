@@ -23,6 +23,7 @@ pub(crate) mod live;
 pub(crate) mod name;
 pub(crate) mod next;
 pub(crate) mod output;
+pub(crate) mod public;
 pub(crate) mod run;
 pub(crate) mod screen;
 pub(crate) mod similar;
@@ -75,16 +76,15 @@ fn error_form(words: &[OsString]) -> ErrorForm {
 fn dispatch(cli: &Cli) -> Result<(), Failure> {
     let mut out = Output::stdout();
     let done = match &cli.command {
-        LeafctlCommand::Next { tag, count, form, json } => {
-            forms::of_tag(form, tag).and_then(|(tag, codec)| {
-                out.print_ids(*json, Some(&tag), codec);
+        LeafctlCommand::Next { tag, count, form, json } => forms::of_tag(form, tag, &cli.daemon)
+            .and_then(|(tag, form)| {
+                out.print_ids(*json, Some(&tag), form);
                 next::run(&cli.daemon, &tag, *count, &mut out)
-            })
-        }
+            }),
         LeafctlCommand::Snowflake { count, form, json } => {
             let mut client = connect::patient(&cli.daemon)?;
-            forms::of_snowflakes(form, &mut client).and_then(|codec| {
-                out.print_ids(*json, None, codec);
+            forms::of_snowflakes(form, &cli.daemon, &mut client).and_then(|form| {
+                out.print_ids(*json, None, form);
                 let (patience, waiting) = (cli.daemon.timeout(), &mut ids::AtTheTerminal);
                 ids::print(*count, patience, &mut out, waiting, |n| client.snowflake_many(n))
             })

@@ -8,16 +8,22 @@ use leafd::stdout::{Stdout, stdout};
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::public::PublicByLeafd;
 
 /// What a line with an ID looks like.
-#[derive(Debug, Clone)]
 struct IdLine {
     /// In JSON, an object with the ID; else the bare ID.
     json: bool,
     /// The tag, which JSON has unless it is a snowflake ID.
     tag: Option<String>,
     /// The form of the ID; none for the plain number.
-    codec: Option<FormCodec>,
+    form: Option<IdText>,
+}
+
+/// What makes the text of an ID.
+pub(crate) enum IdText {
+    Codec(FormCodec),
+    ByLeafd(Box<PublicByLeafd>),
 }
 
 /// An ID as JSON: text, since most programs that read JSON round numbers above 2^53.
@@ -46,27 +52,35 @@ impl Output<Stdout> {
 
 impl<W: Write> Output<W> {
     pub(crate) fn to(writer: W) -> Self {
-        let ids = IdLine { json: false, tag: None, codec: None };
+        let ids = IdLine { json: false, tag: None, form: None };
         Self { writer: BufWriter::with_capacity(64 * 1024, writer), ids, text: String::new() }
     }
 
-    /// Sets what [`Output::id`] writes: the ID in the form of `codec`; with `json`, an object with the
-    /// ID, its form and its tag.
-    pub(crate) fn print_ids(&mut self, json: bool, tag: Option<&str>, codec: Option<FormCodec>) {
-        self.ids = IdLine { json, tag: tag.map(str::to_owned), codec };
+    /// Sets what [`Output::id`] writes: the ID in this form; with `json`, an object with the ID, its form and
+    /// its tag.
+    pub(crate) fn print_ids(&mut self, json: bool, tag: Option<&str>, form: Option<IdText>) {
+        self.ids = IdLine { json, tag: tag.map(str::to_owned), form };
     }
 
     /// Writes an ID on one line.
     pub(crate) fn id(&mut self, id: u64) -> Result<(), Failure> {
         self.text.clear();
-        if let Some(codec) = &self.ids.codec {
-            codec.encode_into(id, &mut self.text).map_err(|error| {
-                Failure::Usage(format!(
-                    "the ID {id} was issued, but cannot have this form: {error}"
-                ))
-            })?;
+        match &mut self.ids.form {
+            None => {}
+            Some(IdText::Codec(codec)) => {
+                codec.encode_into(id, &mut self.text).map_err(|error| {
+                    Failure::Usage(format!(
+                        "the ID {id} was issued, but cannot have this form: {error}"
+                    ))
+                })?;
+            }
+            Some(IdText::ByLeafd(public)) => {
+                self.text = public.encode(id).map_err(|failure| {
+                    failure.after(&format!("the ID {id} was issued, but has no public ID:"))
+                })?;
+            }
         }
-        let text = self.ids.codec.as_ref().map(|_| self.text.as_str());
+        let text = self.ids.form.as_ref().map(|_| self.text.as_str());
         match (self.ids.json, text) {
             (false, None) => writeln!(self.writer, "{id}").map_err(Failure::Output),
             (false, Some(text)) => writeln!(self.writer, "{text}").map_err(Failure::Output),

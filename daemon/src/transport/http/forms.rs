@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use leaf_client::Layout;
+use leaf_client::form::public::KeyRing;
 use leaf_client::form::{FleetId, FormCodec, FormContext, FormError, FormNeed, IdForm};
 
 use super::problem::HttpProblem;
@@ -17,7 +18,7 @@ pub(super) struct SnowflakeForms {
 
 impl SnowflakeForms {
     /// The form `name` of IDs of `tag`, or of snowflake IDs; none for plain numbers. Days are those of
-    /// `unix_ms`, in ms since 1970.
+    /// `unix_ms`, in ms since 1970. `keys` are leafd's, for public IDs.
     ///
     /// # Errors
     /// 400 when there is no such form, or the IDs cannot have it.
@@ -26,6 +27,7 @@ impl SnowflakeForms {
         name: Option<&str>,
         tag: Option<&str>,
         unix_ms: u64,
+        keys: Option<&KeyRing>,
     ) -> Result<Option<FormCodec>, HttpProblem> {
         let Some(name) = name.filter(|name| *name != "decimal") else { return Ok(None) };
         let refused = |error: FormError| {
@@ -34,7 +36,7 @@ impl SnowflakeForms {
                     "; the operator sets it with snowflake.fleet"
                 }
                 FormError::Needs { need: FormNeed::Keys, .. } => {
-                    "; leafd has none: use leafctl, or leaf_client::form::public"
+                    "; the operator sets it with public.key-file"
                 }
                 _ => "",
             };
@@ -43,7 +45,7 @@ impl SnowflakeForms {
         // A plus in a query is a space, and no name has one: `dated@+08:00`.
         let form: IdForm = name.replace(' ', "+").parse().map_err(refused)?;
         let Self { layout, fleet, .. } = self;
-        let context = FormContext { tag, layout: Some(layout), fleet, unix_ms, keys: None };
+        let context = FormContext { tag, layout: Some(layout), fleet, unix_ms, keys };
         let codec = form.codec(&context).and_then(|codec| {
             let probe = if tag.is_none() { layout.full_id(unix_ms) } else { None };
             codec.encode(probe.unwrap_or_default()).map(|_| codec)

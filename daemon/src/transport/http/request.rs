@@ -68,8 +68,11 @@ impl<'a> HttpRequest<'a> {
         name: Option<&str>,
         tag: Option<&str>,
     ) -> Result<Option<FormCodec>, HttpProblem> {
-        let unix_ms = self.server.service.environment.unix_ms();
-        self.server.snowflakes.codec(name, tag, unix_ms)
+        let service = &self.server.service;
+        let unix_ms = service.environment.unix_ms();
+        let is_public = name.is_some_and(|name| name.ends_with("public"));
+        let keys = if is_public { service.public_keys() } else { None };
+        self.server.snowflakes.codec(name, tag, unix_ms, keys.as_ref())
     }
 
     /// The JSON document in the body.

@@ -18,6 +18,10 @@ pub fn encode(line: &Value) -> Value {
         let number = fields[name].as_u64().unwrap_or_else(|| panic!("{name}: {fields}"));
         number.try_into().expect("32 bits")
     };
+    let texts = |name: &str| -> Vec<&str> {
+        let list = fields[name].as_array().unwrap_or_else(|| panic!("{name}: {fields}"));
+        list.iter().map(|text| text.as_str().expect("a text")).collect()
+    };
     let call = match line["message"].as_str().expect("a message") {
         "Hello" => {
             let magic = bytes(text("magic")).try_into().expect("four bytes");
@@ -73,6 +77,11 @@ pub fn encode(line: &Value) -> Value {
         "TagForecasts" => {
             Call::TagForecasts { tag: text("tag"), after: text("after"), limit: short("limit") }
         }
+        "PublicEncode" => Call::PublicEncode {
+            tag: text("tag"),
+            ids: texts("ids").iter().map(|id| id.parse().expect("an ID")).collect(),
+        },
+        "PublicDecode" => Call::PublicDecode { tag: text("tag"), public_ids: texts("public_ids") },
         _ => return json!({"unsupported": true}),
     };
     let id = line["request_id"].as_str().and_then(|id| id.parse().ok()).expect("an ID");
@@ -122,6 +131,11 @@ pub fn decode(hex: &str) -> Outcome {
                 "left_ms": loan.left_ms.to_string(),
             }),
         ),
+        Reply::PublicIds(texts) => ("PublicIds", json!({"public_ids": texts})),
+        Reply::PublicNumbers(ids) => {
+            let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
+            ("PublicNumbers", json!({"ids": ids}))
+        }
         Reply::Forecasts(page) => (
             "Forecasts",
             json!({

@@ -33,10 +33,10 @@ pub(super) const ALL: &[Scenario] = &[
 ];
 
 /// Replies that a client which never asks for them may refuse like any unknown one.
-const LATER: [&str; 2] = ["Loan", "Forecasts"];
+const LATER: [&str; 4] = ["Loan", "Forecasts", "PublicIds", "PublicNumbers"];
 
 /// Messages that a client may lack.
-const ADMINISTRATION: [&str; 15] = [
+const ADMINISTRATION: [&str; 17] = [
     "TagList",
     "TagShow",
     "TagCreate",
@@ -50,6 +50,8 @@ const ADMINISTRATION: [&str; 15] = [
     "PoolList",
     "PoolRelease",
     "TagForecasts",
+    "PublicEncode",
+    "PublicDecode",
     "Tags",
     "Workers",
 ];
@@ -188,7 +190,7 @@ fn undecodable(stage: &mut Stage<'_>) {
     let status = vectors("response");
     let status = status.iter().find(|vector| vector["name"] == "page-status-reply");
     let mut frames = vec![
-        ("an unknown reply", body(10, &[])),
+        ("an unknown reply", body(12, &[])),
         ("a reply of number 2^32 - 1", body(u32::MAX, &[])),
         ("a list of 2^64 - 1 runs", body(2, &[&run, &huge])),
         ("a list of 2^32 runs", body(2, &[&run, &(1u64 << 32).to_le_bytes()])),

@@ -5,6 +5,7 @@
 mod layouts;
 mod reading;
 
+use std::cell::RefCell;
 use std::io::{Read, Write};
 
 use leaf_client::form::public::KeyRing;
@@ -18,6 +19,7 @@ use crate::exit::{ErrorForm, Failure};
 use crate::keys::keys;
 use crate::lines::Lines;
 use crate::output::{Output, harmless};
+use crate::public::PublicByLeafd;
 use reading::{ReadingRules, TextReading};
 
 /// Where the layout comes from.
@@ -96,10 +98,23 @@ pub(crate) fn run<W: Write>(
         return layouts::print(args.json, out);
     }
     let ask = || layout_of(daemon);
+    let leafd = by_leafd(args, daemon)?;
+    let notes = &mut std::io::stderr();
     if args.ids == ["-"] {
-        return stream(args, ask, Lines::of(std::io::stdin().lock()), out, &mut std::io::stderr());
+        return stream(args, leafd.as_ref(), ask, Lines::of(std::io::stdin().lock()), out, notes);
     }
-    print(args, ask, out, &mut std::io::stderr())
+    print(args, leafd.as_ref(), ask, out, notes)
+}
+
+/// Has leafd read public IDs, if `--as` names them and there are no keys.
+fn by_leafd(
+    args: &DecodeArgs,
+    daemon: &DaemonArgs,
+) -> Result<Option<RefCell<PublicByLeafd>>, Failure> {
+    let form = args.form.as_ref().filter(|_| args.keys.is_none());
+    let Some(form) = form.and_then(|form| form.parse().ok()) else { return Ok(None) };
+    let public = PublicByLeafd::of(&form, args.tag.as_deref(), daemon)?;
+    Ok(public.map(RefCell::new))
 }
 
 /// The layout of the IDs that leafd issues, in leafd's notation.
@@ -110,13 +125,14 @@ fn layout_of(daemon: &DaemonArgs) -> Result<String, String> {
 
 fn print<W: Write>(
     args: &DecodeArgs,
+    leafd: Option<&RefCell<PublicByLeafd>>,
     ask: impl FnOnce() -> Result<String, String>,
     out: &mut Output<W>,
     notes: &mut impl Write,
 ) -> Result<(), Failure> {
     let keys = keys(args.keys.as_deref())?;
     let (layout, source) = layout(args, ask, notes)?;
-    let rules = rules(args, keys.as_ref());
+    let rules = rules(args, keys.as_ref(), leafd);
     let ids = args.ids.iter().map(|text| decoded(rules, text, layout, source));
     let ids = ids.collect::<Result<Vec<_>, _>>()?;
     let mut told = false;
@@ -131,6 +147,7 @@ fn print<W: Write>(
 /// and the others are decoded nevertheless.
 fn stream<W: Write, R: Read>(
     args: &DecodeArgs,
+    leafd: Option<&RefCell<PublicByLeafd>>,
     ask: impl FnOnce() -> Result<String, String>,
     mut lines: Lines<R>,
     out: &mut Output<W>,
@@ -139,7 +156,7 @@ fn stream<W: Write, R: Read>(
     let form = if args.json { ErrorForm::Json } else { ErrorForm::Text };
     let keys = keys(args.keys.as_deref())?;
     let (layout, source) = layout(args, ask, notes)?;
-    let rules = rules(args, keys.as_ref());
+    let rules = rules(args, keys.as_ref(), leafd);
     let (mut right, mut wrong, mut told) = (0_u64, 0_u64, false);
     loop {
         if lines.is_drained() {
@@ -251,8 +268,13 @@ pub(crate) fn parse(text: &str) -> Result<Layout, Failure> {
     })
 }
 
-fn rules<'a>(args: &'a DecodeArgs, keys: Option<&'a KeyRing>) -> ReadingRules<'a> {
-    ReadingRules { form: args.form.as_deref(), fleet: args.fleet, keys, tag: args.tag.as_deref() }
+fn rules<'a>(
+    args: &'a DecodeArgs,
+    keys: Option<&'a KeyRing>,
+    leafd: Option<&'a RefCell<PublicByLeafd>>,
+) -> ReadingRules<'a> {
+    let (form, tag) = (args.form.as_deref(), args.tag.as_deref());
+    ReadingRules { form, fleet: args.fleet, keys, tag, leafd }
 }
 
 fn decoded(
@@ -317,7 +339,7 @@ mod tests {
         };
         let (mut bytes, mut notes) = (Vec::new(), Vec::new());
         let mut out = Output::to(&mut bytes);
-        print(&args, ask, &mut out, &mut notes)?;
+        print(&args, None, ask, &mut out, &mut notes)?;
         out.finish()?;
         drop(out);
         Ok((String::from_utf8(bytes).unwrap(), String::from_utf8(notes).unwrap()))
@@ -391,7 +413,7 @@ mod tests {
             let (mut bytes, mut notes) = (Vec::new(), Vec::new());
             let mut out = Output::to(&mut bytes);
             let lines = Lines::of(text.as_bytes());
-            let result = stream(&args, || panic!("unasked"), lines, &mut out, &mut notes);
+            let result = stream(&args, None, || panic!("unasked"), lines, &mut out, &mut notes);
             out.finish().unwrap();
             drop(out);
             (result, String::from_utf8(bytes).unwrap(), String::from_utf8(notes).unwrap())
@@ -451,7 +473,8 @@ mod tests {
     #[test]
     fn with_a_form_nothing_else_is_read() {
         let read = |text: &str, form: &'static str| {
-            let rules = ReadingRules { form: Some(form), fleet: None, keys: None, tag: None };
+            let rules =
+                ReadingRules { form: Some(form), fleet: None, keys: None, tag: None, leafd: None };
             let read = rules.read(text, Layout::LEAF);
             read.map(|read| read.reading.id).map_err(|failure| failure.to_string())
         };
@@ -478,6 +501,7 @@ mod tests {
             fleet: Some("0000000001".parse().unwrap()),
             keys: None,
             tag: None,
+            leafd: None,
         };
         let error = theirs.read("01a1fcd4-5c07-7000-8000-474be1f0a37c", Layout::LEAF).unwrap_err();
         assert!(error.to_string().contains("another installation"), "{error}");

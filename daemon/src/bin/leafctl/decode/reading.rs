@@ -1,13 +1,16 @@
 //! From the text that a user passed to the ID.
 
+use std::cell::RefCell;
+
 use leaf_client::Layout;
 use leaf_client::form::public::KeyRing;
 use leaf_client::form::{FleetId, FormContext, FormError, FormReading, IdForm, recognise};
 
 use crate::exit::Failure;
+use crate::public::PublicByLeafd;
 
 /// How texts are read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct ReadingRules<'a> {
     /// The one form that is accepted.
     pub(super) form: Option<&'a str>,
@@ -17,6 +20,8 @@ pub(super) struct ReadingRules<'a> {
     pub(super) keys: Option<&'a KeyRing>,
     /// The tag that public IDs are of; none for snowflakes.
     pub(super) tag: Option<&'a str>,
+    /// Reads public IDs if there are no keys.
+    pub(super) leafd: Option<&'a RefCell<PublicByLeafd>>,
 }
 
 /// An ID, and in which form it was.
@@ -31,8 +36,13 @@ impl ReadingRules<'_> {
     /// Reads `text`.
     ///
     /// # Errors
-    /// `Usage` quotes the text.
+    /// `Usage` quotes the text; leafd's refusal of a public ID.
     pub(super) fn read(&self, text: &str, layout: Layout) -> Result<TextReading, Failure> {
+        if let (Some(leafd), Some(form)) = (self.leafd, self.form) {
+            let id = leafd.borrow_mut().decode(text)?;
+            let reading = FormReading { form: form.to_owned(), id, day: None, fleet: None };
+            return Ok(TextReading { reading, others: Vec::new() });
+        }
         if text.strip_prefix('-').is_some_and(is_number) {
             return Err(wrong_number(text, "it is negative"));
         }

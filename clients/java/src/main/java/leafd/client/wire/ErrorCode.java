@@ -46,6 +46,8 @@ public enum ErrorCode {
     WORKER_IN_USE(210, "WorkerInUse"),
     /** The worker ID has another owner. */
     WRONG_OWNER(211, "WrongOwner"),
+    /** A text is no public ID, or a number is no ID; {@code detail} is its place in the list. */
+    BAD_PUBLIC_ID(212, "BadPublicId"),
     /** The daemon or this user has too many connections; {@code detail} is the limit. */
     TOO_MANY_CONNECTIONS(300, "TooManyConnections"),
     /** Too many requests wait on this connection or for this user; {@code detail} is the limit. */
