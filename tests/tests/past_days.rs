@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use leaf_client::wire::ErrorCode;
 use leafd_tests::caller::wait_until;
 use leafd_tests::daemon::{Daemon, Home};
 use leafd_tests::database::{Database, Kind};
@@ -55,13 +56,18 @@ fn a_tag_of_a_past_day_leaves_memory_and_the_journal_and_goes_on_above_its_ids()
     assert!(ended.log().contains("tags of past days left memory"), "{}", ended.log());
     let text = journal(&home);
     assert!(!text.contains(PAST) && !text.contains(BEFORE) && text.contains(" orders "), "{text}");
+    assert!(text.contains(" - retired\n"), "{text}");
     let daemon = home.start();
     assert_eq!(tags(&daemon), 2);
     let mut client = daemon.client();
     assert!(client.next(PAST).unwrap() > 40);
     assert!(client.next(BEFORE).unwrap() > 1500);
     assert_eq!(client.next("invoices-20200103").unwrap(), 1, "a later day begins at 1");
-    assert_eq!(tags(&daemon), 5);
+    assert_eq!(client.next("bills-20200101").unwrap(), 1, "and so does a day of another series");
+    assert_eq!(tags(&daemon), 6);
+    let ended = daemon.stop();
+    assert!(ended.log().contains("a tag of a past day is used again"), "{}", ended.log());
+    assert!(!ended.log().contains("went backwards"), "{}", ended.log());
 }
 
 #[test]
@@ -73,6 +79,7 @@ fn after_a_kill_the_journal_has_the_tags_or_what_is_left_of_them() {
     let first = daemon.client().next(PAST).unwrap();
     assert!(first > 40, "{first}");
     daemon.kill();
+    home.sql("UPDATE leaf_alloc SET max_id = 1 WHERE biz_tag LIKE 'invoices-%'");
     let daemon = home.start();
     let mut client = daemon.client();
     assert!(client.next(PAST).unwrap() > first);
@@ -101,6 +108,56 @@ fn a_past_day_repeats_nothing_though_its_row_went_back_or_was_deleted_meanwhile(
 }
 
 #[test]
+fn a_tag_with_a_date_that_was_used_lately_stays_though_its_last_lease_is_long_ago() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = home(folder.path(), &clock);
+    clock.set_offset_ms(-4 * DAY_MS);
+    let daemon = home.start();
+    daemon.client().next(PAST).unwrap();
+    daemon.client().next(BEFORE).unwrap();
+    daemon.stop();
+    // No refresh comes between the jump of the clock and the next request.
+    let daemon = home.clone().with("SEGMENT_REFRESH", "1h").start();
+    clock.set_offset_ms(0);
+    assert_eq!(daemon.client().next(PAST).unwrap(), 2);
+    daemon.stop();
+    let daemon = home.start();
+    wait_until(&home, "the other one leaves", || tags(&daemon) == 1);
+    assert_eq!(daemon.client().next(PAST).unwrap(), 3);
+}
+
+#[test]
+fn a_name_of_a_past_day_that_nobody_may_make_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = home(folder.path(), &clock);
+    four_days_later(&home, &clock).stop();
+    let daemon = home.clone().with("SEGMENT_AUTO_CREATE", "false").start();
+    for day in 1..=9 {
+        let error = daemon.client().next(&format!("invoices-2019010{day}")).unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::UnknownTag), "{error}");
+    }
+    daemon.stop();
+    assert!(!journal(&home).contains("2019"), "{}", journal(&home));
+    assert_eq!(tags(&home.start()), 2);
+}
+
+#[test]
+fn the_row_of_a_past_day_in_use_that_went_back_is_told_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeTime::new(folder.path());
+    let home = home(folder.path(), &clock);
+    let daemon = four_days_later(&home, &clock);
+    let first = daemon.client().next(PAST).unwrap();
+    daemon.stop();
+    home.sql(&format!("UPDATE leaf_alloc SET max_id = 5 WHERE biz_tag = '{PAST}'"));
+    let daemon = home.start();
+    home.log().wait_for("went backwards to 5");
+    assert!(daemon.client().next(PAST).unwrap() > first);
+}
+
+#[test]
 fn with_zero_no_tag_leaves() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeTime::new(folder.path());
@@ -117,5 +174,5 @@ fn with_zero_no_tag_leaves() {
     assert_eq!(tags(&daemon), 2);
     home.sql("DELETE FROM leaf_alloc WHERE biz_tag = 'gone'");
     wait_until(&home, "a refresh", || tags(&daemon) == 1);
-    assert!(daemon.client().next(PAST).unwrap() > 1);
+    assert_eq!(daemon.client().next(PAST).unwrap(), 2);
 }

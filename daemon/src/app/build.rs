@@ -17,7 +17,6 @@ use crate::forecast::RateKeeper;
 use crate::segment::messages::BufferRules;
 use crate::segment::service::{SegmentSettings, Segments};
 use crate::state::dir::{StateContents, StateDir};
-use crate::state::journal::JournalHeader;
 use crate::state::lease_log::LeaseLog;
 use crate::state::owner::StateOwner;
 use crate::state::rate_file::RateFile;
@@ -55,7 +54,8 @@ pub(super) async fn build(
     tell(config, &state, &here, &contents)?;
     let mut remembered = Remembered::of(&contents);
     let StateContents { journal, worker, generation, .. } = contents;
-    let settings = segment_settings(config, journal.header());
+    let settings = segment_settings(config, journal.base());
+    let retired = journal.retired().clone();
     let fatal = CancellationToken::new();
     let writer = Writer::start(environment, state.place(), generation, journal, &fatal)
         .map_err(|error| Failure::system("cannot start a thread", &error))?;
@@ -67,7 +67,7 @@ pub(super) async fn build(
         environment.clone(),
         store,
         writer.clone(),
-        &remembered.tags,
+        (&remembered.tags, retired),
         &fatal,
     );
     let rates = RateFile::new(state.place(), &here);
@@ -112,11 +112,10 @@ fn warn_of_blind_spots(config: &Config, state: &StateDir) -> Result<(), Failure>
     Ok(())
 }
 
-fn segment_settings(config: &Config, journal: JournalHeader) -> SegmentSettings {
+fn segment_settings(config: &Config, base: u64) -> SegmentSettings {
     let segment = &config.segment;
     SegmentSettings {
-        base: journal.base,
-        retired: journal.retired,
+        base,
         retire_after: segment.retire_after,
         rules: BufferRules {
             max_step: segment.max_step,

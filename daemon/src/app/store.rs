@@ -33,8 +33,7 @@ pub(super) struct Remembered {
 impl Remembered {
     pub(super) fn of(contents: &StateContents) -> Self {
         let tags = contents.journal.tags().clone();
-        let no_tags = tags.is_empty() && contents.journal.header().knows_nothing();
-        let nothing_leased = contents.journal_is_whole && no_tags;
+        let nothing_leased = contents.journal_is_whole && contents.journal.knows_nothing();
         Self { tags, nothing_leased }
     }
 }

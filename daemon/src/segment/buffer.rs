@@ -319,7 +319,7 @@ impl TagBuffer {
             self.step.last_lease().is_some_and(|last| now.saturating_sub(last) < unused);
         let under_way = matches!(self.lease, LeaseState::InFlight { .. })
             || !matches!(self.persist, PersistState::Clean);
-        if leased_lately || under_way || self.is_waited_for() || self.seconds_left(now).is_some() {
+        if leased_lately || under_way || self.is_waited_for() {
             return None;
         }
         self.ready = RangeQueue::default();

@@ -649,14 +649,7 @@ fn only_a_tag_that_nobody_uses_leaves_and_it_issues_nothing_more() {
     assert_eq!(buffer.leave(later, UNUSED), None);
     buffer.persisted();
     flush(&mut buffer, later);
-    // Without a lease, but somebody takes IDs.
-    buffer.note_rate(later);
-    assert!(buffer.take(1).is_some());
-    assert_eq!(buffer.leave(later + Duration::from_secs(1), UNUSED), None);
-    // Nobody has between two refreshes.
-    let later = later + UNUSED;
-    buffer.note_rate(later);
-    assert_eq!(buffer.leave(later + Duration::from_secs(60), UNUSED), Some(2001));
+    assert_eq!(buffer.leave(later, UNUSED), Some(2001));
     assert_eq!((buffer.take(1), buffer.view().remaining), (None, 0));
     // A tag that has stopped is written by the end, not forgotten.
     let mut buffer = served();

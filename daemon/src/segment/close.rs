@@ -1,6 +1,7 @@
 //! The end of the segments: every tag stops issuing, and the disk learns exactly what was not
 //! issued.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::{Segments, lock};
@@ -17,13 +18,17 @@ impl Segments {
         let _ = tokio::time::timeout(grace, self.0.tasks.wait()).await;
         let tags: Vec<_> = {
             let table = lock(&self.0.tags);
-            table.tags().chain(table.lookups()).cloned().collect()
+            let tags = table.tags().map(|tag| (Arc::clone(tag), 0));
+            // What a lookup was made with is in the journal already, if it is of this name.
+            let lookups = table.lookups().map(|tag| (Arc::clone(tag), table.mark(tag.name())));
+            tags.chain(lookups).collect()
         };
-        let records = tags.iter().filter_map(|tag| {
+        let records = tags.iter().filter_map(|(tag, known)| {
             let mut state = tag.lock();
+            state.note_use(self.now(), self.unix_seconds());
             let record = state.buffer.close();
-            let record =
-                (record.high_water_mark > 0).then(|| (tag.name().clone(), state.to_disk(record)));
+            let record = (record.high_water_mark > *known)
+                .then(|| (tag.name().clone(), state.to_disk(record)));
             drop(state);
             self.attend(tag);
             record

@@ -43,10 +43,12 @@ impl Segments {
 
     fn take_in(&self, tag: &Arc<Tag>, outcome: Result<Leased, LeaseFailure>) {
         let now = self.now();
+        if let Ok(leased) = &outcome {
+            self.log_leased(tag, leased);
+        }
         let mut state = tag.lock();
         match outcome {
             Ok(leased) => {
-                log_leased(tag, &leased);
                 let view = state.buffer.view();
                 // Requests always wait for a tag's first lease.
                 if view.lease_count > 0 && state.buffer.is_starving() {
@@ -71,6 +73,41 @@ impl Segments {
             }
         }
         self.attend(tag);
+    }
+
+    fn log_leased(&self, tag: &Tag, leased: &Leased) {
+        let range = leased.lease.range;
+        if let Some(from) = leased.moved_from {
+            self.log_backwards(tag, from, range.start());
+        }
+        tracing::debug!(
+            tag = tag.name().as_str(),
+            start = range.start(),
+            end = range.end(),
+            row_step = leased.lease.row_step,
+            "leased a range"
+        );
+    }
+
+    /// The row was found at `found`, below `mark`, and moved forward to it.
+    pub(super) fn log_backwards(&self, tag: &Tag, found: u64, mark: u64) {
+        // Of a tag of a past day that is only looked up, nothing is known but where its series left, and its
+        // row may well be below.
+        let is_lookup = tag.lane().is_some();
+        let is_of_series = {
+            let table = lock(&self.0.tags);
+            table.removed_mark(tag.name()) == 0 && table.retired_floor(tag.name().as_str()) > 0
+        };
+        if !(is_lookup && is_of_series) {
+            return log_backwards(tag, found, mark);
+        }
+        tracing::info!(
+            tag = tag.name().as_str(),
+            found,
+            mark,
+            "a tag of a past day is used again; leafd moved its row above all that this host has seen of \
+             such tags"
+        );
     }
 
     /// Adds the lease to the log that `leafd audit` reads. It goes ahead of the journal's record in
@@ -287,24 +324,10 @@ pub(super) fn log_gone(tag: &Tag, view: &BufferView) {
     );
 }
 
-fn log_leased(tag: &Tag, leased: &Leased) {
-    let range = leased.lease.range;
-    if let Some(from) = leased.moved_from {
-        log_backwards(tag, from, range.start());
-    }
-    tracing::debug!(
-        tag = tag.name().as_str(),
-        start = range.start(),
-        end = range.end(),
-        row_step = leased.lease.row_step,
-        "leased a range"
-    );
-}
-
 /// The row was found at `found`, below `mark`, and moved forward to it. This host cannot know where
 /// the row was set back to: others may have leased from there up to `found` before this host
 /// looked.
-pub(super) fn log_backwards(tag: &Tag, found: u64, mark: u64) {
+fn log_backwards(tag: &Tag, found: u64, mark: u64) {
     tracing::error!(
         tag = tag.name().as_str(),
         found,

@@ -160,7 +160,6 @@ impl Host {
         });
         let settings = SegmentSettings {
             base: 0,
-            retired: RetiredDays::NONE,
             retire_after: Duration::ZERO,
             rules: BufferRules {
                 max_step: 1_000_000,
@@ -181,8 +180,14 @@ impl Host {
         let remembered: HashMap<_, _> = (0..tags)
             .map(|tag| (BizTag::new(&format!("tag {tag}")).unwrap(), used.clone()))
             .collect();
-        let segments =
-            Segments::start(settings, environment, store.clone(), writer, &remembered, &fatal);
+        let segments = Segments::start(
+            settings,
+            environment,
+            store.clone(),
+            writer,
+            (&remembered, RetiredDays::default()),
+            &fatal,
+        );
         Self { _folder: folder, _state: state, store, segments }
     }
 

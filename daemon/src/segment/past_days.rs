@@ -1,12 +1,12 @@
 //! Tags of past days leave memory: `invoices-20261122` and the like, as the form `dated` makes a new one every day.
-//! Of all that have left, the journal keeps one number (`RetiredDays`); their rows stay.
+//! Of those of one series that have left, the journal keeps one number (`RetiredDays`); their rows stay.
 
 use std::time::Duration;
 
 use leaf_client::form::{Day, Zone};
 
 use super::service::{Segments, lock};
-use crate::state::journal::day_of;
+use crate::state::journal::series_of;
 use crate::store::FIND_AT_ONCE;
 
 /// The last place on earth where a day ends: 18 hours behind UTC is the furthest that the form `dated` knows.
@@ -45,25 +45,24 @@ impl Segments {
         let mut table = lock(&self.0.tags);
         let names = table.names_after(after, FIND_AT_ONCE);
         let last = names.last()?.as_str().to_owned();
-        let (mut gone, mut left) = (Vec::new(), None);
+        let mut gone = Vec::new();
         for name in names {
-            let Some(day) = day_of(name.as_str()).filter(|day| *day < first_kept) else { continue };
-            let retired = table.retire(&name, day, |tag| {
+            if series_of(name.as_str()).is_none_or(|(_, day)| day >= first_kept) {
+                continue;
+            }
+            let left = table.retire(&name, self.0.settings.base, |tag| {
                 let (mark, counts) = tag.leave(since_s, now, unused)?;
                 let mut total = lock(&self.0.retired_counts);
                 total.issued += counts.issued;
                 total.leases += counts.leases;
                 Some(mark)
             });
-            if retired.is_some() {
-                gone.push(name);
-                left = retired;
-            }
+            gone.extend(left.map(|left| (name, left)));
         }
         let count = gone.len();
-        if let Some(left) = left {
+        if count > 0 {
             // With the table in hand: a record of a tag that comes back has to be written after this.
-            self.0.writer.retire(gone, left);
+            self.0.writer.retire(gone);
         }
         Some((last, count))
     }

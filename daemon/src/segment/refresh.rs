@@ -8,7 +8,7 @@ use std::time::Duration;
 use leaf_client::wire::ErrorCode;
 use tokio::time::MissedTickBehavior;
 
-use super::lease::{log_backwards, log_gone};
+use super::lease::log_gone;
 use super::list::Walk;
 use super::messages::BufferView;
 use super::service::{Segments, lock};
@@ -76,13 +76,16 @@ impl Segments {
         }
     }
 
-    /// Nobody polls an idle tag: without this, its last burst would count for ever.
+    /// Nobody polls an idle tag: without this, its last burst would count for ever. And nobody would know when
+    /// a tag was last used whose range lasts for long.
     async fn note_rates(&self) {
         let mut walk = Walk::default();
         while let Some(tags) = walk.next(self) {
-            let now = self.now();
+            let (now, unix_s) = (self.now(), self.unix_seconds());
             for tag in tags {
-                tag.lock().buffer.note_rate(now);
+                let mut state = tag.lock();
+                state.buffer.note_rate(now);
+                state.note_use(now, unix_s);
             }
             tokio::task::yield_now().await;
         }
@@ -157,7 +160,7 @@ impl Segments {
             if !rows.contains_key(name.as_str()) {
                 continue;
             }
-            let mark = table.mark(name);
+            let mark = table.removed_mark(name);
             if let Some(lookup) = table.get_any(name.as_str()) {
                 // It has the mark too, and may be about to lease.
                 lookup.lock().buffer.appeared();
@@ -183,7 +186,7 @@ impl Segments {
         let asked = self.now();
         match self.0.store.raise(tag.name(), mark).await {
             Ok(Some(from)) => {
-                log_backwards(tag, u64::try_from(from).unwrap_or_default(), mark);
+                self.log_backwards(tag, u64::try_from(from).unwrap_or_default(), mark);
             }
             Ok(None) => {}
             Err(StoreError::NoSuchTag) => self.remove(tag, began),

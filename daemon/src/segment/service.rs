@@ -39,8 +39,6 @@ pub(crate) struct SegmentSettings {
     /// A tag of which this host knows nothing starts at or above this: state was lost, and lower
     /// IDs may have been issued from it. 0 if no state was lost.
     pub(crate) base: u64,
-    /// What is left of tags of past days that the journal no longer knows.
-    pub(crate) retired: RetiredDays,
     /// How long after its day, and unused, a tag of a day stays in memory; zero: for ever.
     pub(crate) retire_after: Duration,
     /// Whether the first request for a name creates its tag.
@@ -110,11 +108,12 @@ impl Segments {
         environment: Environment,
         store: Arc<dyn Store>,
         writer: Writer,
-        remembered: &HashMap<BizTag, TagRecord>,
+        (remembered, retired): (&HashMap<BizTag, TagRecord>, RetiredDays),
         fatal: &CancellationToken,
     ) -> Self {
         let shared = SegmentsShared::new(settings, environment, store, writer, fatal.clone());
         let this = Self(Arc::new(shared));
+        lock(&this.0.tags).remember_retired(retired);
         let recent = this.restore(remembered);
         this.start_tasks();
         for tag in &recent {
@@ -302,7 +301,7 @@ impl SegmentsShared {
         let next_leases = leases - first_leases;
         let (started, seed) = (environment.now(), environment.seed());
         let hasher = NameHasher::default();
-        let tags = TagTable::new(settings.max_tags, first_leases, hasher.clone(), settings.retired);
+        let tags = TagTable::new(settings.max_tags, first_leases, hasher.clone());
         Self {
             tags: Mutex::new(tags),
             hasher,

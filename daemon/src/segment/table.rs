@@ -3,7 +3,7 @@
 //!
 //! A lookup becomes a tag once the store has granted a range. Until then it may be evicted, and an
 //! asker of many names evicts its own first (`table/lookups.rs`). A mark is never forgotten, since
-//! uniqueness needs it; those of past days become one number (`past_days.rs`).
+//! uniqueness needs it; those of past days become one number for each series (`past_days.rs`).
 
 mod lookups;
 
@@ -14,12 +14,11 @@ use std::sync::Arc;
 
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
-use leaf_client::form::Day;
 use tokio::sync::Semaphore;
 
 use self::lookups::Lookups;
 use crate::ids::BizTag;
-use crate::state::journal::RetiredDays;
+use crate::state::journal::{RetiredDays, RetiredSeries, series_of};
 
 /// A fast hash, since every request may look up a name. Its key is random, so a caller that chooses
 /// the names can at most slow down requests of its own host.
@@ -106,19 +105,14 @@ pub(super) struct TagTable<T> {
 
 impl<T: TableEntry> TagTable<T> {
     /// `lane_permits` is the number of permits in the lane of each asker.
-    pub(super) fn new(
-        max_tags: usize,
-        lane_permits: usize,
-        hasher: NameHasher,
-        retired: RetiredDays,
-    ) -> Self {
+    pub(super) fn new(max_tags: usize, lane_permits: usize, hasher: NameHasher) -> Self {
         Self {
             max_tags,
             hasher,
             tags: HashTable::new(),
             lookups: Lookups::new(lane_permits),
             marks: Map::default(),
-            retired,
+            retired: RetiredDays::default(),
             order: BTreeSet::new(),
             removed: 0,
         }
@@ -167,10 +161,15 @@ impl<T: TableEntry> TagTable<T> {
         self.get(name).or_else(|| self.lookups.get(name))
     }
 
-    /// The high-water mark of a removed tag, or the floor of a retired one, otherwise 0.
+    /// The high-water mark of a removed tag, otherwise 0.
+    pub(super) fn removed_mark(&self, name: &BizTag) -> u64 {
+        self.marks.get(name).copied().unwrap_or(0)
+    }
+
+    /// Where a name goes on that is not among the tags: at the mark of a removed tag, or where those of its
+    /// series left that are of past days. Otherwise 0.
     pub(super) fn mark(&self, name: &BizTag) -> u64 {
-        let mark = self.marks.get(name).copied();
-        mark.unwrap_or_else(|| self.retired.floor_of(name.as_str()))
+        self.removed_mark(name).max(self.retired_floor(name.as_str()))
     }
 
     /// How many tags there are.
@@ -269,13 +268,28 @@ impl<T: TableEntry> TagTable<T> {
         }
     }
 
-    /// Lets go of a tag or a mark of `day`, unless `leave` refuses. Returns what is left of all such tags.
+    /// Takes over what is left of tags of past days.
+    pub(super) fn remember_retired(&mut self, retired: RetiredDays) {
+        self.retired = retired;
+    }
+
+    /// Where a retired tag of this name starts; 0 if there is none.
+    pub(super) fn retired_floor(&self, name: &str) -> u64 {
+        self.retired.floor_of(name)
+    }
+
+    /// Lets go of a tag or a mark of a past day, unless `leave` refuses or there is no room for one more
+    /// series. Returns what is left of it: its mark, or `base` if that is higher.
     pub(super) fn retire(
         &mut self,
         name: &BizTag,
-        day: Day,
+        base: u64,
         leave: impl FnOnce(&T) -> Option<u64>,
-    ) -> Option<RetiredDays> {
+    ) -> Option<RetiredSeries> {
+        let (series, through) = series_of(name.as_str())?;
+        if !self.retired.knows(series) && self.retired.len() >= self.max_tags {
+            return None;
+        }
         let mark = match self.get(name.as_str()) {
             Some(tag) => leave(tag)?,
             // A lookup has the mark too, and may be about to lease.
@@ -285,8 +299,9 @@ impl<T: TableEntry> TagTable<T> {
         self.remove(name);
         self.marks.remove(name);
         self.order.remove(name);
-        self.retired.add(day, mark);
-        Some(self.retired)
+        let left = RetiredSeries { through, floor: mark.max(base) };
+        self.retired.add(series, left);
+        Some(left)
     }
 
     /// The next names after one, in byte order: of tags, lookups and marks.

@@ -43,7 +43,7 @@ fn fake(text: &str, mark: u64) -> Fake {
 }
 
 fn table(max_tags: usize) -> TagTable<Fake> {
-    TagTable::new(max_tags, 1, NameHasher::default(), RetiredDays::NONE)
+    TagTable::new(max_tags, 1, NameHasher::default())
 }
 
 fn ask(table: &mut TagTable<Fake>, text: &str, asker: Asker) -> Result<Arc<Fake>, TableFull> {
@@ -192,25 +192,53 @@ fn pages_of_names_are_in_byte_order_and_hold_each_name_once_whatever_became_of_i
 }
 
 #[test]
-fn a_tag_and_a_mark_of_a_past_day_leave_one_number_and_a_tag_in_use_stays() {
-    let mut table = table(100);
-    let day: Day = "20200101".parse().unwrap();
+fn tags_and_marks_of_past_days_leave_one_number_for_their_series_and_a_tag_in_use_stays() {
+    let mut table = table(9);
     let leave = |tag: &Fake| tag.idle.get().then(|| tag.mark.get());
-    let [used, idle, removed] = [("a-20200101", 500), ("b-20200101", 900), ("c-20191231", 700)]
+    let [used, idle, removed] = [("a-20200103", 500), ("a-20200102", 900), ("a-20200101", 700)]
         .map(|(name, mark)| add_tag(&mut table, name, mark));
     idle.idle.set(true);
     removed.gone.set(true);
     table.sweep_among(std::slice::from_ref(&removed.name));
     ask(&mut table, "d-20200101", BOB).unwrap();
-    let mut retire = |text: &str| table.retire(&name(text), day, leave).is_some();
-    assert!(!retire("a-20200101") && retire("b-20200101") && retire("c-20191231"));
-    assert!(!retire("b-20200101") && !retire("d-20200101"), "neither is there");
+    let retire = |table: &mut TagTable<Fake>, text: &str| {
+        table.retire(&name(text), 800, leave).map(|left| left.floor)
+    };
+    let retired = ["a-20200103", "a-20200102", "a-20200101", "a-20200102", "d-20200101"]
+        .map(|text| retire(&mut table, text));
+    assert_eq!(retired, [None, Some(900), Some(800), None, None], "neither is there any more");
     assert!(table.get(used.name.as_str()).is_some());
-    assert_eq!(table.names_after("", 9), ["a-20200101", "d-20200101"].map(name));
-    // Whoever comes back goes on above all of them, and today's do not.
-    for (text, mark) in [("b-20200101", 900), ("c-20191231", 900), ("e-20200102", 0), ("e", 0)] {
-        assert_eq!(ask(&mut table, text, BOB).unwrap().mark.get(), mark, "{text}");
+    assert_eq!(table.names_after("", 9), ["a-20200103", "d-20200101"].map(name));
+    // Whoever comes back goes on above all of its series, and nobody else does.
+    for (text, mark) in [
+        ("a-20200102", 900),
+        ("a-20200101", 900),
+        ("a-20191231", 900),
+        ("a-20200104", 0),
+        ("e-20200101", 0),
+        ("a", 0),
+    ] {
+        assert_eq!(table.mark(&name(text)), mark, "{text}");
+        assert_eq!(table.removed_mark(&name(text)), 0, "{text}");
     }
+}
+
+#[test]
+fn there_is_room_for_as_many_series_of_past_days_as_for_tags() {
+    let mut table = table(3);
+    let leave = |tag: &Fake| Some(tag.mark.get());
+    for (text, floor) in [
+        ("a-20200102", Some(7)),
+        ("b-20200101", Some(7)),
+        ("c-20200101", Some(7)),
+        ("d-20200101", None),
+        ("a-20200101", Some(7)),
+    ] {
+        add_tag(&mut table, text, 7);
+        let left = table.retire(&name(text), 0, leave);
+        assert_eq!(left.map(|left| left.floor), floor, "{text}");
+    }
+    assert!(table.get("d-20200101").is_some(), "its mark stays, and it with it");
 }
 
 #[test]

@@ -58,6 +58,10 @@ pub(super) struct TagState {
     pub(super) deadline_timer: DeadlineTimer,
     /// When the tag was last used, in seconds since 1970.
     pub(super) used_s: u64,
+    /// The same by the monotonic clock; none before the first use in this process.
+    used_at: Option<Duration>,
+    /// How many IDs had been issued by then.
+    used_up_to: u64,
     /// The first of those that wait, or the last that had to: the audit names it if leafd creates
     /// the tag for it.
     pub(super) actor: Option<Actor>,
@@ -74,6 +78,8 @@ impl Tag {
             is_dirty: false,
             deadline_timer: DeadlineTimer::default(),
             used_s,
+            used_at: None,
+            used_up_to: 0,
             actor: None,
         };
         let (hurry, deadlines_changed) = (Notify::new(), Notify::new());
@@ -126,7 +132,8 @@ impl Tag {
         unused: Duration,
     ) -> Option<(u64, BufferCounts)> {
         let mut state = self.lock();
-        if state.used_s > since_s {
+        let used_lately = state.used_at.is_some_and(|at| now.saturating_sub(at) < unused);
+        if state.used_s > since_s || used_lately || state.is_used_since() {
             return None;
         }
         let counts = state.buffer.counts();
@@ -196,6 +203,18 @@ impl TagState {
     /// Whether this is a lookup that nobody waits for.
     pub(super) fn is_abandoned(&self) -> bool {
         self.lane.is_some() && !self.buffer.is_waited_for()
+    }
+
+    fn is_used_since(&self) -> bool {
+        self.buffer.counts().issued > self.used_up_to
+    }
+
+    /// Notes that IDs were issued since the last call, if any were: the fast path does not.
+    pub(super) fn note_use(&mut self, now: Duration, unix_s: u64) {
+        if self.is_used_since() {
+            self.used_up_to = self.buffer.counts().issued;
+            (self.used_at, self.used_s) = (Some(now), unix_s);
+        }
     }
 
     /// `actor` asks for more than memory has.

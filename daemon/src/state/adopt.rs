@@ -103,16 +103,16 @@ impl StateDir {
         let journal = self.read_marked(journal::FILE)?;
         let copied = self.copied(owner.as_ref(), journal.as_ref())?;
         let reading = journal.as_ref().map(|journal| journal::read(&journal.content));
-        let (is_whole, header) = match &reading {
+        let (is_whole, journal_base) = match &reading {
             Some(JournalReading::Whole { header, cut_off, .. }) => {
-                (cut_off.as_ref().is_none_or(|line| !line.forgets_a_tag), Some(*header))
+                (cut_off.as_ref().is_none_or(|line| !line.forgets_a_tag), header.base)
             }
-            Some(JournalReading::Damaged { .. }) => (false, None),
-            None => (is_new, None),
+            Some(JournalReading::Damaged { .. }) => (false, 0),
+            None => (is_new, 0),
         };
         let were_known = owner.as_ref().map_or(is_new, |owner| owner.content.ends_are_known);
         let ends_are_known = is_whole && were_known && copied.is_none();
-        let mut floors = reading.map(JournalReading::into_floors).unwrap_or_default();
+        let (mut floors, retired) = reading.map(JournalReading::into_floors).unwrap_or_default();
         if let LeasedFrom::Embedded { is_there } = from
             && !above.is_given()
         {
@@ -136,11 +136,10 @@ impl StateDir {
         if is_new {
             super::durable::sync_names(self.path()).map_err(self.io("sync the names above", ""))?;
         }
-        let journal_base = header.map_or(0, |header| header.base);
         let known_base = owner.as_ref().map_or(0, |owner| owner.content.base).max(journal_base);
         let base = known_base.max(above.base());
-        let retired = header.map_or(RetiredDays::NONE, |header| header.retired).not_below(base);
-        raise(&mut floors, above, retired);
+        let retired = retired.not_below(base);
+        raise(&mut floors, above, &retired);
         done.push(format!("the highest ends of {} tags are kept", floors.len()));
         if base > 0 {
             done.push(format!("every tag that is not known here starts at {base} or above"));
@@ -162,7 +161,7 @@ impl StateDir {
                 generation: generation.max(past_generation),
                 base,
                 tags: floors_only(&floors),
-                retired,
+                retired: retired.clone(),
                 journal_is_whole: ends_are_known,
                 worker: WorkerPast::Known(worker),
                 ..NextFiles::new()
@@ -192,7 +191,7 @@ const fn why_unknown(
 }
 
 /// Raises the highest ends to what the operator says. Never lowers one.
-fn raise(floors: &mut HashMap<BizTag, u64>, above: &Above, retired: RetiredDays) {
+fn raise(floors: &mut HashMap<BizTag, u64>, above: &Above, retired: &RetiredDays) {
     if !above.is_given() {
         return;
     }

@@ -205,7 +205,8 @@ impl StateDir {
         }
         let no_tags = self.read(journal::FILE)?.is_none_or(|content| {
             matches!(journal::read(&content),
-                JournalReading::Whole { tags, header, .. } if tags.is_empty() && header.knows_nothing())
+                JournalReading::Whole { tags, header, retired, .. }
+                    if tags.is_empty() && retired.is_empty() && header.base == 0)
         });
         let no_worker = self.read(worker_file::FILE)?.is_none_or(|content| {
             WorkerRecord::read(&content).is_ok_and(|(record, _)| record == WorkerRecord::fresh())

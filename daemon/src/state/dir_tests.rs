@@ -5,7 +5,7 @@ use super::*;
 use crate::ids::{BizTag, Range};
 use crate::state::adopt::{Above, Adopted, LeasedFrom};
 use crate::state::durable::{replace, replace_marked};
-use crate::state::journal::{JournalHeader, RetiredDays, SegmentJournal, TagRecord};
+use crate::state::journal::{JournalHeader, RetiredDays, RetiredSeries, SegmentJournal, TagRecord};
 use crate::state::properties::Properties;
 use crate::state::worker_file::SharedClaim;
 
@@ -295,7 +295,7 @@ fn with_the_embedded_store_a_restored_directory_is_refused_until_an_operator_say
             let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
             let record = &contents.journal.tags()[&tag("a")];
             assert_eq!((record.floor, record.left.total()), (5001, 0));
-            assert_eq!((contents.journal.header().base, contents.journal_is_whole), (5001, true));
+            assert_eq!((contents.journal.base(), contents.journal_is_whole), (5001, true));
             assert!(contents.warnings.is_empty(), "{:?}", contents.warnings);
             let WorkerPast::Known(worker) = contents.worker else { panic!() };
             assert_eq!(worker.ceiling_ms, WORKER.ceiling_ms);
@@ -415,7 +415,7 @@ fn after_a_lost_directory_is_adopted_no_tag_starts_below_what_the_operator_said_
     for _start in 0..2 {
         let state = StateDir::lock(&path, &Environment::system()).unwrap();
         let contents = state.open(&here(), ForeignPolicy::Refuse).unwrap();
-        assert_eq!((contents.journal.header().base, contents.journal_is_whole), (5001, true));
+        assert_eq!((contents.journal.base(), contents.journal_is_whole), (5001, true));
         assert_eq!(contents.journal.tags()[&tag("b")].floor, 9001);
         assert_eq!(contents.journal.tags()[&tag("c")].floor, 4);
         let WorkerPast::Known(worker) = contents.worker else { panic!() };
@@ -424,7 +424,7 @@ fn after_a_lost_directory_is_adopted_no_tag_starts_below_what_the_operator_said_
     // The base survives a journal that is lost later.
     std::fs::remove_file(path.join(journal::FILE)).unwrap();
     let state = StateDir::lock(&path, &Environment::system()).unwrap();
-    assert_eq!(state.open(&here(), ForeignPolicy::Refuse).unwrap().journal.header().base, 5001);
+    assert_eq!(state.open(&here(), ForeignPolicy::Refuse).unwrap().journal.base(), 5001);
     drop(state);
     // A second word of the operator does not lower it.
     assert_eq!(adopt(&path, 0, gone, &["10"]).unwrap().base, 5001);
@@ -435,7 +435,7 @@ fn an_adopted_directory_of_a_shared_store_does_not_claim_to_know_every_end() {
     let dir = tempfile::tempdir().unwrap();
     adopt(dir.path(), 70, LeasedFrom::Shared, &[]).unwrap();
     let contents = open(&dir, SET_ASIDE).unwrap();
-    assert_eq!((contents.journal.header().base, contents.journal_is_whole), (0, false));
+    assert_eq!((contents.journal.base(), contents.journal_is_whole), (0, false));
     assert!(matches!(contents.worker, WorkerPast::Known(worker) if worker.ceiling_ms == 70));
 }
 
@@ -446,10 +446,7 @@ fn if_only_tags_are_named_all_others_start_above_the_highest_number() {
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
     // An end that the journal has seen is never lowered.
     assert_eq!(contents.journal.tags()[&tag("a")].floor, 2001);
-    assert_eq!(
-        (contents.journal.tags()[&tag("b")].floor, contents.journal.header().base),
-        (7001, 7001)
-    );
+    assert_eq!((contents.journal.tags()[&tag("b")].floor, contents.journal.base()), (7001, 7001));
 }
 
 #[test]
@@ -516,10 +513,7 @@ fn a_crash_while_a_restored_directory_is_adopted_leaves_it_refused_or_adopted() 
     adopt(dir.path(), 0, EMBEDDED, &["5000"]).unwrap();
     std::fs::rename(dir.path().join("kept"), owner).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
-    assert_eq!(
-        (contents.journal.header().base, contents.journal.tags()[&tag("a")].floor),
-        (5001, 5001)
-    );
+    assert_eq!((contents.journal.base(), contents.journal.tags()[&tag("a")].floor), (5001, 5001));
 }
 
 #[test]
@@ -622,8 +616,9 @@ fn a_crash_while_adopting_keeps_the_highest_ends() {
         keep_aside(&dir.path().join(file), "adopted", 0).unwrap();
     }
     let floors = HashMap::from([(tag("a"), 2001)]);
-    let header = JournalHeader { generation: 1, base: 0, retired: RetiredDays::NONE };
-    SegmentJournal::create(&dir.path().join(journal::FILE), header, floors_only(&floors)).unwrap();
+    let (header, none) = (JournalHeader { generation: 1, base: 0 }, RetiredDays::default());
+    SegmentJournal::create(&dir.path().join(journal::FILE), header, floors_only(&floors), none)
+        .unwrap();
     assert!(matches!(open(&dir, ForeignPolicy::Refuse), Err(StateError::Foreign { .. })));
     adopt(dir.path(), 0, EMBEDDED, &[]).unwrap();
     let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
@@ -652,27 +647,36 @@ fn adopting_keeps_the_highest_ends_and_the_later_time_and_drops_the_ranges() {
     assert_eq!((worker.worker, worker.ceiling_ms), (None, later));
 }
 
-/// A directory whose only tag was of a past day and has left the journal at 900.
+/// A directory whose only tags were of past days and have left the journal at 900.
 fn retired() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut contents = open(&dir, ForeignPolicy::Refuse).unwrap();
-    let mut retired = RetiredDays::NONE;
-    retired.add("20200101".parse().unwrap(), 900);
-    contents.journal.retire(&[], retired);
+    let left = RetiredSeries { through: "20200101".parse().unwrap(), floor: 900 };
+    contents.journal.retire(&tag("a-20200101"), left);
     contents.journal.finish(Vec::new()).unwrap();
     dir
 }
 
 #[test]
-fn what_is_left_of_past_days_survives_starts_and_is_not_taken_for_a_new_directory() {
+fn what_is_left_of_past_days_survives_starts_damage_and_old_copies_and_is_no_new_directory() {
     let dir = retired();
+    let file = dir.path().join(journal::FILE);
+    let old = std::fs::read(&file).unwrap();
     for _ in 0..3 {
         let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
-        let header = contents.journal.header();
-        assert!(contents.journal_is_whole && !header.knows_nothing());
-        assert_eq!(header.retired.floor_of("a-20200101"), 900);
+        assert!(contents.journal_is_whole && !contents.journal.knows_nothing());
+        assert_eq!(contents.journal.retired().floor_of("a-20191231"), 900);
+    }
+    // Another line is damaged, and then an old copy is written over the file.
+    for content in [[&std::fs::read(&file).unwrap()[..], b"0 b 5 1 -\n"].concat(), old] {
+        std::fs::write(&file, content).unwrap();
+        let contents = open(&dir, ForeignPolicy::SetAside { fixed_worker: None }).unwrap();
+        assert!(!contents.journal_is_whole);
+        assert_eq!(contents.journal.retired().floor_of("a-20191231"), 900);
+        assert_eq!(contents.journal.tags()[&tag("a-20200101")].floor, 900, "the advice names it");
     }
     // Without its owner file, only the journal says that something was issued.
+    let dir = retired();
     std::fs::remove_file(dir.path().join(owner::FILE)).unwrap();
     assert!(open(&dir, ForeignPolicy::Refuse).is_err());
 }
@@ -680,7 +684,7 @@ fn what_is_left_of_past_days_survives_starts_and_is_not_taken_for_a_new_director
 #[test]
 fn adopting_keeps_what_is_left_of_past_days_and_raises_it_to_the_operators_word() {
     for (words, named, other) in
-        [(&[][..], 900, 900), (&["1000"][..], 1001, 1001), (&["a-20200101=50"][..], 900, 900)]
+        [(&[][..], 900, 900), (&["1000"][..], 1001, 1001), (&["a-20191231=50"][..], 900, 900)]
     {
         let dir = retired();
         let adopted = adopt(dir.path(), 0, EMBEDDED, words).unwrap();
@@ -688,9 +692,9 @@ fn adopting_keeps_what_is_left_of_past_days_and_raises_it_to_the_operators_word(
             let floor = adopted.floors.get(&tag(name)).copied();
             floor.unwrap_or_else(|| adopted.base.max(adopted.retired.floor_of(name)))
         };
-        assert_eq!((known("a-20200101"), known("b-20191231")), (named, other), "{words:?}");
+        assert_eq!((known("a-20191231"), known("a-20191230")), (named, other), "{words:?}");
         let contents = open(&dir, ForeignPolicy::Refuse).unwrap();
-        assert_eq!(contents.journal.header().retired, adopted.retired);
+        assert_eq!(*contents.journal.retired(), adopted.retired);
     }
 }
 

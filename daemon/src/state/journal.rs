@@ -19,7 +19,7 @@ use crate::ids::{BizTag, RangeQueue};
 pub(crate) use format::JournalHeader;
 pub use format::TagRecord;
 pub(crate) use replay::{JournalReading, read};
-pub(crate) use retired::{RetiredDays, day_of};
+pub(crate) use retired::{RetiredDays, RetiredSeries, series_of};
 
 /// The journal's name in the state directory.
 pub(crate) const FILE: &str = "segments.journal";
@@ -39,6 +39,7 @@ pub struct SegmentJournal {
     file: File,
     lines: usize,
     tags: HashMap<BizTag, TagRecord>,
+    retired: RetiredDays,
     /// A write failed, so the content of the file is unknown: the next write replaces it.
     suspect: bool,
     /// How often the mark was renewed.
@@ -46,7 +47,7 @@ pub struct SegmentJournal {
 }
 
 impl SegmentJournal {
-    /// Makes a journal with these tags, and replaces one that exists.
+    /// Makes a journal with these tags, and with what is left of others, and replaces one that exists.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -54,12 +55,14 @@ impl SegmentJournal {
         path: &Path,
         header: JournalHeader,
         tags: HashMap<BizTag, TagRecord>,
+        retired: RetiredDays,
     ) -> io::Result<Self> {
-        durable::replace_marked(path, |file| whole_text(header, file, &tags))?;
+        durable::replace_marked(path, |file| whole_text(header, file, &tags, &retired))?;
         let file = OpenOptions::new().append(true).open(path)?;
         let lines = tags.len();
         let path = path.to_owned();
-        let mut this = Self { path, header, file, lines, tags, suspect: false, renewed: 0 };
+        let (suspect, renewed) = (false, 0);
+        let mut this = Self { path, header, file, lines, tags, retired, suspect, renewed };
         this.renew_mark();
         Ok(this)
     }
@@ -77,18 +80,28 @@ impl SegmentJournal {
         &self.tags
     }
 
-    /// What it says of tags without a line.
-    pub(crate) const fn header(&self) -> JournalHeader {
-        self.header
+    /// What is left of tags of past days.
+    pub(crate) const fn retired(&self) -> &RetiredDays {
+        &self.retired
     }
 
-    /// Forgets these tags, of which `retired` keeps what uniqueness needs. The file has both until it is
-    /// written as a whole, and then neither a tag is missing nor its floor.
-    pub(crate) fn retire(&mut self, tags: &[BizTag], retired: RetiredDays) {
-        for tag in tags {
-            self.tags.remove(tag);
-        }
-        self.header.retired = retired;
+    /// Whether nothing was ever leased, as far as the journal knows.
+    pub(crate) fn knows_nothing(&self) -> bool {
+        self.tags.is_empty() && self.header.base == 0 && self.retired.is_empty()
+    }
+
+    /// Every tag without a line starts at or above this; 0 if nothing was lost.
+    pub(crate) const fn base(&self) -> u64 {
+        self.header.base
+    }
+
+    /// Keeps of this tag of a past day only what uniqueness needs: `left`, or its own mark if that is higher. The
+    /// file has the tag until it is written as a whole, and then neither is missing.
+    pub(crate) fn retire(&mut self, tag: &BizTag, left: RetiredSeries) {
+        let Some((series, _)) = series_of(tag.as_str()) else { return };
+        let known = self.tags.remove(tag).map_or(0, |record| record.floor);
+        let floor = left.floor.max(known);
+        self.retired.add(series, RetiredSeries { floor, ..left });
     }
 
     /// Writes records and syncs them. After an error the content of the file is unknown, and the next
@@ -157,7 +170,8 @@ impl SegmentJournal {
 
     fn rewrite(&mut self) -> io::Result<()> {
         self.suspect = true;
-        durable::replace_marked(&self.path, |file| whole_text(self.header, file, &self.tags))?;
+        let text = |file| whole_text(self.header, file, &self.tags, &self.retired);
+        durable::replace_marked(&self.path, text)?;
         self.file = OpenOptions::new().append(true).open(&self.path)?;
         self.lines = self.tags.len();
         self.suspect = false;

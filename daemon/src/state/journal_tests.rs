@@ -6,7 +6,7 @@ use crate::ids::Range;
 use crate::state::line::push_checked;
 use crate::state::mark::FileMark;
 
-const HEADER: JournalHeader = JournalHeader { generation: 7, base: 5, retired: RetiredDays::NONE };
+const HEADER: JournalHeader = JournalHeader { generation: 7, base: 5 };
 
 fn tag(name: &str) -> BizTag {
     BizTag::new(name).unwrap()
@@ -19,7 +19,8 @@ fn record(floor: u64, left: &[(u64, u64)]) -> TagRecord {
 
 fn journal(dir: &tempfile::TempDir, records: &[(&str, TagRecord)]) -> (SegmentJournal, PathBuf) {
     let path = dir.path().join(FILE);
-    let mut journal = SegmentJournal::create(&path, HEADER, HashMap::new()).unwrap();
+    let mut journal =
+        SegmentJournal::create(&path, HEADER, HashMap::new(), RetiredDays::default()).unwrap();
     for (name, record) in records {
         journal.append(vec![(tag(name), record.clone())]).unwrap();
     }
@@ -28,7 +29,7 @@ fn journal(dir: &tempfile::TempDir, records: &[(&str, TagRecord)]) -> (SegmentJo
 
 fn reopened(path: &Path) -> HashMap<BizTag, TagRecord> {
     match read(&std::fs::read(path).unwrap()) {
-        JournalReading::Whole { header, file, tags, cut_off } => {
+        JournalReading::Whole { header, file, tags, cut_off, .. } => {
             assert_eq!((header, cut_off), (HEADER, None));
             assert_eq!(file, Some(FileMark::of(&std::fs::metadata(path).unwrap())));
             tags
@@ -159,24 +160,51 @@ fn every_flipped_bit_is_noticed_and_the_highest_ends_of_whole_lines_are_salvaged
 #[test]
 fn a_tag_leaves_the_file_together_with_what_is_left_of_it() {
     let dir = tempfile::tempdir().unwrap();
-    let past = "a-20200101";
+    let past = "a b-20200101";
     let (mut journal, path) =
         journal(&dir, &[(past, record(900, &[(1, 900)])), ("b", record(7, &[]))]);
-    let mut retired = RetiredDays::NONE;
-    retired.add("20200101".parse().unwrap(), 900);
-    journal.retire(&[tag(past)], retired);
+    let left = RetiredSeries { through: "20200101".parse().unwrap(), floor: 700 };
+    journal.retire(&tag(past), left);
+    journal.retire(&tag("a b-20191231"), RetiredSeries { floor: 800, ..left });
     // Until the file is written as a whole, it has the tag.
     journal.append(vec![(tag("b"), record(8, &[]))]).unwrap();
     assert_eq!(reopened(&path)[&tag(past)].floor, 900);
     journal.finish(Vec::new()).unwrap();
-    let content = std::fs::read(&path).unwrap();
-    let JournalReading::Whole { header, tags, .. } = read(&content) else { panic!() };
-    assert_eq!((header.retired, tags.len()), (retired, 1));
-    // A tag that comes back has a line again, whatever the first line says.
+    let whole = || {
+        let content = std::fs::read(&path).unwrap();
+        let JournalReading::Whole { tags, retired, cut_off: None, .. } = read(&content) else {
+            panic!()
+        };
+        (tags, retired)
+    };
+    let (tags, retired) = whole();
+    assert_eq!((retired.floor_of(past), retired.floor_of("a b-20200102"), tags.len()), (900, 0, 1));
+    // A tag that comes back has a line again, beside that of its series.
     journal.append(vec![(tag(past), record(1900, &[(950, 1900)]))]).unwrap();
-    let content = std::fs::read(&path).unwrap();
-    let JournalReading::Whole { tags, .. } = read(&content) else { panic!() };
-    assert_eq!(tags[&tag(past)], record(1900, &[(950, 1900)]));
+    let (tags, again) = whole();
+    assert_eq!((&tags[&tag(past)], again), (&record(1900, &[(950, 1900)]), retired));
+    // A line of a series that is cut off is not taken for one of a tag of its name.
+    let text = std::fs::read_to_string(&path).unwrap();
+    let series = text.lines().nth(1).unwrap();
+    assert!(series.ends_with(" retired"), "{text}");
+    let end = text.find(series).unwrap() + series.len();
+    for cut in [end, end - 1, end - 8] {
+        let JournalReading::Whole { tags, retired, cut_off: Some(line), .. } =
+            read(&text.as_bytes()[..cut])
+        else {
+            panic!("{cut}")
+        };
+        let is_known = retired.floor_of("a b-20190101") == 900;
+        assert_eq!((tags.len(), is_known), (0, !line.forgets_a_tag), "{cut}");
+        assert_eq!(is_known, cut == end);
+    }
+    // Whatever else is damaged, the line of the series is believed.
+    let mut content = std::fs::read(&path).unwrap();
+    content.extend_from_slice(b"nonsense\n");
+    let reading = read(&content);
+    assert!(matches!(reading, JournalReading::Damaged { .. }));
+    let (floors, retired) = reading.into_floors();
+    assert_eq!((retired.floor_of("a b-20190101"), floors[&tag(past)]), (900, 1900));
 }
 
 #[test]
@@ -187,8 +215,7 @@ fn a_journal_of_an_older_version_is_read_and_names_no_file() {
     let JournalReading::Whole { header, file, tags, .. } = read(text.as_bytes()) else { panic!() };
     assert_eq!((header, file), (JournalHeader { base: 0, ..HEADER }, None));
     assert_eq!(tags[&tag("a")], record(9, &[(3, 9)]));
-    for bad in ["leafd-segments 1 7 x 0", "leafd-segments 1 7 5@6 x", "leafd-segments 1 7 5@6 7 8"]
-    {
+    for bad in ["leafd-segments 1 7 x 0", "leafd-segments 1 7 5@6 x", "leafd-segments 1 7 5 6 7"] {
         let mut text = String::new();
         push_checked(&mut text, bad);
         assert!(matches!(read(text.as_bytes()), JournalReading::Damaged { .. }), "{bad}");
@@ -251,9 +278,9 @@ fn after_a_failed_write_the_whole_file_is_written_again() {
 proptest! {
     #[test]
     fn no_content_makes_the_reader_panic(content in any::<Vec<u8>>()) {
-        let mut file = whole_text(HEADER, FileMark::read("7@8").unwrap(), &HashMap::new()).into_bytes();
+        let mut file = whole_text(HEADER, FileMark::read("7@8").unwrap(), &HashMap::new(), &RetiredDays::default()).into_bytes();
         file.extend(&content);
         let _ = (read(&content), read(&file));
-        prop_assert!(salvage(&content).is_empty());
+        prop_assert!(salvage(&content).0.is_empty());
     }
 }

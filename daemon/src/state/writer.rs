@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dir::StatePlace;
 use super::durable;
-use super::journal::{RetiredDays, SegmentJournal, TagRecord};
+use super::journal::{RetiredSeries, SegmentJournal, TagRecord};
 use super::lease_log::{LeaseLog, LeaseLogEntry};
 use super::worker_file::WorkerRecord;
 use super::write_tally::{StateFile, WriteTally};
@@ -23,7 +23,7 @@ type Done = oneshot::Sender<Result<(), String>>;
 enum Job {
     Segments(Vec<(BizTag, TagRecord)>, Done),
     HighWaterMarks(Vec<(BizTag, u64)>, Done),
-    Retire(Vec<BizTag>, RetiredDays),
+    Retire(Vec<(BizTag, RetiredSeries)>),
     LastSegments(Vec<(BizTag, TagRecord)>, Done),
     Worker(WorkerRecord, Done),
     Database(String, Done),
@@ -99,10 +99,10 @@ impl Writer {
         self.write(|done| Job::HighWaterMarks(marks, done)).await
     }
 
-    /// Has the journal forget these tags, of which `retired` keeps what uniqueness needs, before any record
-    /// that is sent later. Nothing waits for it.
-    pub(crate) fn retire(&self, tags: Vec<BizTag>, retired: RetiredDays) {
-        let _ = self.jobs.send(Job::Retire(tags, retired));
+    /// Has the journal keep of these tags only what is left of their series, before any record that is sent
+    /// later. Nothing waits for it.
+    pub(crate) fn retire(&self, tags: Vec<(BizTag, RetiredSeries)>) {
+        let _ = self.jobs.send(Job::Retire(tags));
     }
 
     /// Writes the file that says which database the ranges come from, and returns when it is on disk.
@@ -181,7 +181,9 @@ impl StateWriting {
             Job::HighWaterMarks(marks, done) => {
                 self.write(StateFile::Segments, done, |this| this.journal.raise(marks));
             }
-            Job::Retire(tags, retired) => self.journal.retire(&tags, retired),
+            Job::Retire(tags) => {
+                tags.iter().for_each(|(tag, left)| self.journal.retire(tag, *left));
+            }
             Job::LastSegments(records, done) => {
                 self.write(StateFile::Segments, done, |this| this.journal.finish(records));
             }

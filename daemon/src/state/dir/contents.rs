@@ -65,7 +65,7 @@ impl NextFiles {
             generation: 0,
             base: 0,
             tags: HashMap::new(),
-            retired: RetiredDays::NONE,
+            retired: RetiredDays::default(),
             journal_is_whole: true,
             worker: WorkerPast::Known(WorkerRecord::fresh()),
             warnings: Vec::new(),
@@ -117,8 +117,8 @@ impl StateDir {
         let generation = files.generation + 1;
         let retired = files.retired.not_below(base);
         let path = |file: &str| self.path.join(file);
-        let header = JournalHeader { generation, base, retired };
-        let journal = SegmentJournal::create(&path(journal::FILE), header, tags)
+        let header = JournalHeader { generation, base };
+        let journal = SegmentJournal::create(&path(journal::FILE), header, tags, retired)
             .map_err(io("make", path(journal::FILE)))?;
         // A lost worker file stays lost.
         if let WorkerPast::Known(record) = &worker {
@@ -188,27 +188,29 @@ impl StateDir {
             files.warnings.push(format!("{name} is missing; leafd leases new ranges"));
             return Ok(());
         };
-        let (damage, floors) = match journal::read(&content) {
-            JournalReading::Whole { header, tags, cut_off, .. }
+        let (damage, reading) = match journal::read(&content) {
+            JournalReading::Whole { header, tags, retired, cut_off, .. }
                 if header.generation >= files.generation =>
             {
                 files.generation = header.generation;
                 files.base = files.base.max(header.base);
                 files.tags = tags;
-                files.retired = header.retired;
+                files.retired = retired;
                 if let Some(line) = cut_off {
                     files.journal_is_whole &= !line.forgets_a_tag;
                     files.warnings.push(format!("{name}: {}", line.text));
                 }
                 return Ok(());
             }
-            whole @ JournalReading::Whole { .. } => (OLD_COPY.to_owned(), whole.into_floors()),
-            JournalReading::Damaged { damage, floors } => (damage.to_string(), floors),
+            whole @ JournalReading::Whole { .. } => (OLD_COPY.to_owned(), whole),
+            damaged @ JournalReading::Damaged { .. } => (damaged.damage(), damaged),
         };
         files.journal_is_whole = false;
         files.warnings.push(format!("{name} is damaged: {damage}; leafd leases new ranges"));
         files.warnings.extend(self.keep_copy(name, "damaged")?);
+        let (floors, retired) = reading.into_floors();
         files.tags = floors_only(&floors);
+        files.retired = retired;
         Ok(())
     }
 }

@@ -91,7 +91,7 @@ impl StateDir {
         copied: &CopySign,
         journal: Option<&MarkedFile<Vec<u8>>>,
     ) -> StateError {
-        let floors = journal.map(|journal| journal::read(&journal.content).into_floors());
+        let floors = journal.map(|journal| journal::read(&journal.content).into_floors().0);
         let advice = Advice::new(&floors.unwrap_or_default(), copied.by_inode_alone);
         let (path, what) = (self.path.clone(), copied.what.clone());
         StateError::Copied { path, what, advice: Box::new(advice) }

@@ -4,13 +4,16 @@
 //! bytes percent-encoded, the highest end seen, the time of writing in seconds since 1970, and the
 //! ranges as `START-END,…` or `-`.
 //!
-//! The first line is `CHECKSUM leafd-segments VERSION GENERATION MARK BASE RETIRED`. Journals that no tag of a
-//! past day has left end with the base, and older ones have neither mark nor base.
+//! What is left of a series of tags of past days is `CHECKSUM SERIES FLOOR DAY - retired`. Such lines come before
+//! those of tags, in a file that was written as a whole: so if there are tags, a line that was cut off is one's.
+//!
+//! The first line is `CHECKSUM leafd-segments VERSION GENERATION MARK BASE`. Older journals have neither
+//! mark nor base.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::retired::RetiredDays;
+use super::retired::{RetiredDays, RetiredSeries};
 use crate::ids::{BizTag, Range, RangeQueue};
 use crate::state::line::{checked, decode, encode, push_checked};
 use crate::state::mark::FileMark;
@@ -37,15 +40,6 @@ pub(crate) struct JournalHeader {
     pub(crate) generation: u64,
     /// Every tag without a line starts at or above this; 0 if nothing was lost.
     pub(crate) base: u64,
-    /// What is left of tags of past days without a line.
-    pub(crate) retired: RetiredDays,
-}
-
-impl JournalHeader {
-    /// Whether it says nothing of tags without a line.
-    pub(crate) fn knows_nothing(&self) -> bool {
-        self.base == 0 && self.retired.is_none()
-    }
 }
 
 /// The whole text of a journal in the file with the mark `file`.
@@ -53,11 +47,18 @@ pub(super) fn whole_text(
     header: JournalHeader,
     file: FileMark,
     tags: &HashMap<BizTag, TagRecord>,
+    retired: &RetiredDays,
 ) -> String {
     let mut text = String::new();
-    let JournalHeader { generation, base, retired } = header;
-    let retired = retired.write().map_or(String::new(), |retired| format!(" {retired}"));
-    push_checked(&mut text, &format!("{NAME} {generation} {} {base}{retired}", file.write()));
+    let JournalHeader { generation, base } = header;
+    push_checked(&mut text, &format!("{NAME} {generation} {} {base}", file.write()));
+    for (series, RetiredSeries { through, floor }) in retired.iter() {
+        let mut line = String::with_capacity(64);
+        encode(series, &mut line);
+        // Writing to a String cannot fail.
+        let _ = write!(line, " {floor} {through} - {RETIRED}");
+        push_checked(&mut text, &line);
+    }
     for (tag, record) in tags {
         push_line(&mut text, tag, record);
     }
@@ -70,9 +71,7 @@ pub(super) fn parse_header(line: &str) -> Option<(JournalHeader, Option<FileMark
     let generation = fields.next()?.parse().ok()?;
     let file = fields.next().map(|mark| FileMark::read(mark).ok_or(())).transpose().ok()?;
     let base = fields.next().map(str::parse).transpose().ok()?.unwrap_or_default();
-    let retired = fields.next().map(|text| RetiredDays::read(text).ok_or(())).transpose().ok()?;
-    let header = JournalHeader { generation, base, retired: retired.unwrap_or(RetiredDays::NONE) };
-    fields.next().is_none().then_some((header, file))
+    fields.next().is_none().then_some((JournalHeader { generation, base }, file))
 }
 
 pub(super) fn push_line(out: &mut String, tag: &BizTag, record: &TagRecord) {
@@ -88,6 +87,19 @@ pub(super) fn push_line(out: &mut String, tag: &BizTag, record: &TagRecord) {
         line.push('-');
     }
     push_checked(out, &line);
+}
+
+/// How the line of a series ends.
+const RETIRED: &str = "retired";
+
+/// Reads the line of a series.
+pub(super) fn parse_retired(line: &str) -> Option<(String, RetiredSeries)> {
+    let line = checked(line)?.strip_suffix(RETIRED)?.strip_suffix(" - ")?;
+    let mut fields = line.split(' ');
+    let series = decode(fields.next()?)?;
+    let floor = fields.next()?.parse().ok()?;
+    let through = fields.next()?.parse().ok()?;
+    fields.next().is_none().then_some((series, RetiredSeries { through, floor }))
 }
 
 pub(super) fn parse_line(line: &str) -> Option<(BizTag, TagRecord)> {

@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::format::{JournalHeader, NAME, TagRecord, parse_header, parse_line};
+use super::format::{JournalHeader, NAME, TagRecord, parse_header, parse_line, parse_retired};
+use super::retired::RetiredDays;
 use crate::ids::{BizTag, RangeQueue};
 use crate::state::line::{checked, encode};
 use crate::state::mark::FileMark;
@@ -21,6 +22,8 @@ pub(crate) enum JournalReading {
         /// The mark of the file that it was written to; older journals do not say.
         file: Option<FileMark>,
         tags: HashMap<BizTag, TagRecord>,
+        /// What is left of tags of past days.
+        retired: RetiredDays,
         /// Set if the last line was cut off.
         cut_off: Option<CutOffLine>,
     },
@@ -30,17 +33,34 @@ pub(crate) enum JournalReading {
         damage: Damage,
         /// The highest ends from the lines that are whole: they can only make leafd stricter.
         floors: HashMap<BizTag, u64>,
+        /// As above, from such lines.
+        retired: RetiredDays,
     },
 }
 
 impl JournalReading {
-    pub(crate) fn into_floors(self) -> HashMap<BizTag, u64> {
+    /// What is wrong with it, in words; empty if nothing is.
+    pub(crate) fn damage(&self) -> String {
         match self {
-            Self::Whole { tags, .. } => {
-                tags.into_iter().map(|(tag, record)| (tag, record.floor)).collect()
-            }
-            Self::Damaged { floors, .. } => floors,
+            Self::Whole { .. } => String::new(),
+            Self::Damaged { damage, .. } => damage.to_string(),
         }
+    }
+
+    /// The highest ends of all tags, and what is left of tags of past days, of which the latest of each
+    /// series are among the former too.
+    pub(crate) fn into_floors(self) -> (HashMap<BizTag, u64>, RetiredDays) {
+        let (mut floors, retired): (HashMap<_, _>, _) = match self {
+            Self::Whole { tags, retired, .. } => {
+                (tags.into_iter().map(|(tag, record)| (tag, record.floor)).collect(), retired)
+            }
+            Self::Damaged { floors, retired, .. } => (floors, retired),
+        };
+        for (tag, mark) in retired.latest() {
+            let floor = floors.entry(tag).or_insert(0);
+            *floor = mark.max(*floor);
+        }
+        (floors, retired)
     }
 }
 
@@ -56,12 +76,18 @@ pub(crate) struct CutOffLine {
 /// Reads a journal's content.
 pub(crate) fn read(content: &[u8]) -> JournalReading {
     match parse(content) {
-        Ok((header, file, tags, cut_off)) => JournalReading::Whole { header, file, tags, cut_off },
-        Err(damage) => JournalReading::Damaged { damage, floors: salvage(content) },
+        Ok((header, file, (tags, retired), cut_off)) => {
+            JournalReading::Whole { header, file, tags, retired, cut_off }
+        }
+        Err(damage) => {
+            let (floors, retired) = salvage(content);
+            JournalReading::Damaged { damage, floors, retired }
+        }
     }
 }
 
-type Parsed = (JournalHeader, Option<FileMark>, HashMap<BizTag, TagRecord>, Option<CutOffLine>);
+type Lines = (HashMap<BizTag, TagRecord>, RetiredDays);
+type Parsed = (JournalHeader, Option<FileMark>, Lines, Option<CutOffLine>);
 
 fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     let end = content.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -72,21 +98,37 @@ fn parse(content: &[u8]) -> Result<Parsed, Damage> {
     let header = lines.next().and_then(checked).and_then(parse_header);
     let (header, file) =
         header.ok_or_else(|| Damage::Content(format!("it does not begin with {NAME:?}")))?;
-    let mut tags = HashMap::new();
+    let (mut tags, mut retired) = (HashMap::new(), RetiredDays::default());
     for (nth, line) in lines.enumerate() {
+        if let Some((series, left)) = parse_retired(line) {
+            retired.add(&series, left);
+            continue;
+        }
         let (tag, record) = parse_line(line)
             .ok_or_else(|| Damage::Content(format!("line {} is damaged", nth + 2)))?;
         tags.insert(tag, record);
     }
-    let cut_off = (!rest.is_empty()).then(|| apply_cut_off(rest, &mut tags));
-    Ok((header, file, tags, cut_off))
+    let cut_off = (!rest.is_empty()).then(|| apply_cut_off(rest, &mut tags, &mut retired));
+    Ok((header, file, (tags, retired), cut_off))
 }
 
 /// Applies a last line without a line break.
-fn apply_cut_off(line: &[u8], tags: &mut HashMap<BizTag, TagRecord>) -> CutOffLine {
-    let whole = std::str::from_utf8(line).ok().and_then(parse_line);
-    if let Some((tag, record)) = whole {
+fn apply_cut_off(
+    line: &[u8],
+    tags: &mut HashMap<BizTag, TagRecord>,
+    retired: &mut RetiredDays,
+) -> CutOffLine {
+    let text = std::str::from_utf8(line).ok();
+    let is_whole = if let Some((tag, record)) = text.and_then(parse_line) {
         tags.insert(tag, record);
+        true
+    } else if let Some((series, left)) = text.and_then(parse_retired) {
+        retired.add(&series, left);
+        true
+    } else {
+        false
+    };
+    if is_whole {
         let text = "its last line lacks the line break, but is right".into();
         return CutOffLine { text, forgets_a_tag: false };
     }
@@ -155,15 +197,18 @@ impl<'a> NamePart<'a> {
     }
 }
 
-/// The highest ends from all lines of a damaged journal that are whole.
-pub(super) fn salvage(content: &[u8]) -> HashMap<BizTag, u64> {
-    let mut floors = HashMap::new();
+/// The highest ends, and what is left of tags of past days, from all lines of a damaged journal that are
+/// whole.
+pub(super) fn salvage(content: &[u8]) -> (HashMap<BizTag, u64>, RetiredDays) {
+    let (mut floors, mut retired) = (HashMap::new(), RetiredDays::default());
     for line in content.split(|byte| *byte == b'\n') {
-        let record = std::str::from_utf8(line).ok().and_then(parse_line);
-        if let Some((tag, record)) = record {
+        let Ok(line) = std::str::from_utf8(line) else { continue };
+        if let Some((series, left)) = parse_retired(line) {
+            retired.add(&series, left);
+        } else if let Some((tag, record)) = parse_line(line) {
             let floor = floors.entry(tag).or_insert(0);
             *floor = record.floor.max(*floor);
         }
     }
-    floors
+    (floors, retired)
 }
