@@ -164,8 +164,15 @@ fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestS
         })
         .collect();
     let made: usize = tasks.into_iter().map(join).sum();
-    assert_eq!(made, TAGS);
     let rows = run(bench.open().page("", 1000)).unwrap();
+    assert_eq!(rows.len(), TAGS);
+    // Of several databases, a host may find a tag in the first one and complete it in the second one before
+    // the host that made it comes there. Then the tag exists for both, and nobody has made it.
+    if bench.is_several() {
+        assert!((1..=TAGS).contains(&made), "{made}");
+    } else {
+        assert_eq!(made, TAGS);
+    }
     // A host that comes between the two rows of a tag leases from the second database.
     if bench.is_several() {
         return;
