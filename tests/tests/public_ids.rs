@@ -1,5 +1,4 @@
-//! Public IDs by leafd's own keys (`[public]`): applications and operators have none. Who may have them, who
-//! may turn them back, and how keys change while leafd runs.
+//! Public IDs that leafd makes (`[public]`): who may encode, who may decode, and how keys change while leafd runs.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -122,7 +121,7 @@ fn leafd_and_a_key_file_make_and_read_the_same_public_ids() {
 }
 
 #[test]
-fn who_may_have_ids_gets_public_ones_and_turns_them_back_only_by_a_rule_of_its_own() {
+fn a_caller_that_may_get_ids_may_encode_them_and_decodes_only_by_a_rule_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let (home, _) = home(folder.path());
     let home = home.with("ACCESS_RULES", RULES);
@@ -139,10 +138,7 @@ fn who_may_have_ids_gets_public_ones_and_turns_them_back_only_by_a_rule_of_its_o
     let decode = |tag| ["decode", "--as", "public", "--layout", "leaf", "--tag", tag];
     let (code, out, errors) = run(&app, &[&decode("orders")[..], &[&order]].concat());
     assert_eq!((code, out.as_str()), (Some(64), ""));
-    assert!(
-        errors.contains("206 Forbidden") && errors.contains("turn public IDs back"),
-        "{errors}"
-    );
+    assert!(errors.contains("206 Forbidden") && errors.contains("decode public IDs"), "{errors}");
     let (code, out, errors) = run(&desk, &[&decode("orders")[..], &[&order]].concat());
     assert_eq!(code, Some(0), "{errors}");
     assert!(out.starts_with("id          1\n"), "{out}");
@@ -162,7 +158,7 @@ fn who_may_have_ids_gets_public_ones_and_turns_them_back_only_by_a_rule_of_its_o
 fn a_quota_counts_each_public_id_as_an_id_so_numbers_are_not_found_by_trying_all() {
     let folder = tempfile::tempdir().unwrap();
     let (home, _) = home(folder.path());
-    let daemon = home.with("QUOTA_IDS_PER_SECOND", "40").start();
+    let daemon = home.clone().with("QUOTA_IDS_PER_SECOND", "40").start();
     let mut raw = Raw::greeted(&daemon.home().socket());
     let ids: Vec<u64> = (0..32).collect();
     let mut encode = || raw.ask(1, Call::PublicEncode { tag: "orders", ids: ids.clone() });
@@ -174,7 +170,18 @@ fn a_quota_counts_each_public_id_as_an_id_so_numbers_are_not_found_by_trying_all
     // Reading has its own rule.
     let public_ids = texts.iter().map(String::as_str).collect();
     let read = raw.ask(1, Call::PublicDecode { tag: "orders", public_ids });
-    assert_eq!(read, Reply::PublicNumbers(ids));
+    assert_eq!(read, Reply::PublicNumbers(ids.clone()));
+    daemon.stop();
+    // A quota of tags counts those of tags alone: snowflake IDs have none.
+    let quota = "[{ tags = ['*'], ids-per-second = 40 }]";
+    let daemon = home.with("QUOTA_IDS_PER_SECOND", "0").with("QUOTA_TAGS", quota).start();
+    let mut raw = Raw::greeted(&daemon.home().socket());
+    let mut encode = |tag| raw.ask(1, Call::PublicEncode { tag, ids: ids.clone() });
+    assert!((0..100).all(|_| matches!(encode(""), Reply::PublicIds(_))));
+    let refused =
+        (0..1000).map(|_| encode("orders")).find(|reply| matches!(reply, Reply::Error(_)));
+    let Some(Reply::Error(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(error.code(), ErrorCode::QuotaExceeded, "{error}");
     daemon.stop();
 }
 
@@ -234,7 +241,7 @@ fn http_gives_public_ids_and_reads_them_for_those_who_may() {
     assert_eq!(client.public_decode("orders", &[&plain]).unwrap(), [3]);
     let path = format!("/v1/decode/{first}?as=ord_public&tag=orders");
     let problem = place.get(&path).expect(403).json();
-    assert!(problem["detail"].as_str().unwrap().contains("turn public IDs back"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("decode public IDs"), "{problem}");
     // Root may, on the socket of HTTP.
     let socket = daemon.home().http_socket();
     let read = curl(&socket, "GET", &path, 200);

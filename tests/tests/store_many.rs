@@ -166,8 +166,8 @@ fn exactly_one_of_several_hosts_that_create_a_tag_at_once_succeeds(bench: &TestS
     let made: usize = tasks.into_iter().map(join).sum();
     let rows = run(bench.open().page("", 1000)).unwrap();
     assert_eq!(rows.len(), TAGS);
-    // Of several databases, a host may find a tag in the first one and complete it in the second one before
-    // the host that made it comes there. Then the tag exists for both, and nobody has made it.
+    // Of several databases, a host can find a tag in the first and complete it in the second before the host
+    // that created it gets there. Both hosts then get `Exists`.
     if bench.is_several() {
         assert!((1..=TAGS).contains(&made), "{made}");
     } else {

@@ -1,6 +1,7 @@
 //! The blocking client: one connection and one request at a time, with the standard library alone.
 //! It makes the same promises as the asynchronous client.
 
+mod administration;
 mod client;
 mod connection;
 mod descriptor;

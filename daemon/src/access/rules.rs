@@ -10,7 +10,7 @@ use super::bucket::RateLimit;
 use super::principal::{AccountKey, LocalUser, Principal};
 
 /// What a refusal says that somebody may not do.
-const DECODE_PUBLIC: &str = "turn public IDs back into numbers";
+const DECODE_PUBLIC: &str = "decode public IDs";
 
 /// The callers that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,7 +50,7 @@ pub(crate) struct Rule {
     pub(crate) administer: bool,
     /// Whether they may see the page, with the names of all tags and the workers of the fleet.
     pub(crate) page: bool,
-    /// Whether they may turn public IDs of these tags back into numbers.
+    /// Whether they may decode public IDs of these tags.
     pub(crate) decode_public: bool,
     /// The quota of each of these users.
     pub(crate) quota: UserQuota,
@@ -261,7 +261,7 @@ impl Grant {
         }
     }
 
-    /// Checks whether the caller may turn public IDs of `tag` back into numbers; it is empty for snowflake IDs.
+    /// Checks whether the caller may decode public IDs of `tag`, which is empty for snowflake IDs.
     ///
     /// # Errors
     /// As [`Grant::connect`].
@@ -279,7 +279,7 @@ impl Grant {
         }
     }
 
-    /// Checks whether the caller may have public IDs of `tag`, which takes what its numbers take.
+    /// Checks whether the caller may encode IDs of `tag`: it needs the same rule as for the numbers.
     ///
     /// # Errors
     /// As [`Grant::connect`].
@@ -356,13 +356,13 @@ mod tests {
     }
 
     #[test]
-    fn public_ids_are_turned_back_by_a_rule_of_their_own_and_for_its_tags() {
+    fn public_ids_are_decoded_by_a_rule_of_their_own_and_for_its_tags() {
         let open = access(vec![]);
         let (root, other) = (open.grant(&principal(0, &[])), open.grant(&principal(1000, &[])));
         assert!(root.decode_public("orders").is_ok() && root.decode_public("").is_ok());
         assert!(other.encode_public("orders").is_ok() && other.encode_public("").is_ok());
         let text = refusal(other.decode_public("orders"));
-        assert!(text.starts_with("uid 1000 may not turn public IDs back") && text.contains("root"));
+        assert!(text.starts_with("uid 1000 may not decode public IDs") && text.contains("root"));
         let mut desk = rule("desk", &[1001], &[], &["orders"]);
         (desk.decode_public, desk.snowflake) = (true, false);
         let mut boss = rule("boss", &[1002], &[], &["*"]);

@@ -312,8 +312,8 @@ impl TagBuffer {
             && matches!(self.persist, PersistState::Clean)
     }
 
-    /// Gives up what is left of a tag that nobody has used for as long as `unused`, and returns its
-    /// high-water mark. `None` if somebody has, or if a lease or a write is under way.
+    /// Drops the IDs of a tag that has leased nothing for `unused`, and returns its high-water mark. `None` if it
+    /// has leased since, or if a request waits or a lease or a write is under way.
     pub(crate) fn leave(&mut self, now: Duration, unused: Duration) -> Option<u64> {
         let leased_lately =
             self.step.last_lease().is_some_and(|last| now.saturating_sub(last) < unused);

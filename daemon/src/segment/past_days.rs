@@ -20,7 +20,7 @@ fn first_kept(unix_ms: u64, after: Duration) -> Day {
 }
 
 impl Segments {
-    /// Lets go of tags of past days that nobody has used for long (`segment.retire-after`).
+    /// Drops idle tags of past days from memory (`segment.retire-after`).
     pub(super) async fn retire_past_days(&self) {
         let after = self.0.settings.retire_after;
         if after.is_zero() {

@@ -123,8 +123,8 @@ impl Tag {
         self.lock().is_known()
     }
 
-    /// Gives the tag up if nobody has used it since `since_s` (seconds since 1970), nor in this process for as
-    /// long as `unused`. Returns its high-water mark and what it has counted.
+    /// Drops the tag if it has been idle since `since_s` (seconds since 1970) and, in this process, for `unused`.
+    /// Returns its high-water mark and its counts.
     pub(super) fn leave(
         &self,
         since_s: u64,

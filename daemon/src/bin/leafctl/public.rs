@@ -1,4 +1,4 @@
-//! Public IDs by leafd's own keys, for an operator who has none.
+//! Public IDs that leafd makes and reads, for an operator without a key file.
 
 use leaf_client::blocking::Client;
 use leaf_client::form::IdForm;

@@ -30,11 +30,14 @@ impl Session {
             self.note(refused);
             self.visitor.audit_refusal(&self.service, call, refused);
         })?;
-        // Whoever may encode at will can find a small number by trying: as many as it may have IDs.
+        // A caller that encodes at will finds small numbers by trying, so its quota of IDs limits it.
         let count = u32::try_from(wanted.count()).unwrap_or(u32::MAX);
-        let allowance = self.visitor.allowance(&self.service, tag);
+        let encodes = matches!(wanted, PublicCall::Encode(_));
+        // Snowflake IDs have no tag, and so no tag's quota.
+        let of_tag = (encodes && !tag.is_empty()).then_some(tag);
+        let allowance = of_tag.and_then(|tag| self.visitor.allowance(&self.service, tag));
         let allowance = allowance.as_ref();
-        let metered = matches!(wanted, PublicCall::Encode(_)) && self.visitor.is_metered(allowance);
+        let metered = encodes && self.visitor.is_metered(allowance);
         if metered {
             let quota = self.visitor.check_quota(&self.service, count, allowance, now);
             quota.inspect_err(|refused| self.note(refused))?;

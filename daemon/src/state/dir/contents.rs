@@ -188,7 +188,7 @@ impl StateDir {
             files.warnings.push(format!("{name} is missing; leafd leases new ranges"));
             return Ok(());
         };
-        let (damage, reading) = match journal::read(&content) {
+        let reading = match journal::read(&content) {
             JournalReading::Whole { header, tags, retired, cut_off, .. }
                 if header.generation >= files.generation =>
             {
@@ -202,8 +202,11 @@ impl StateDir {
                 }
                 return Ok(());
             }
-            whole @ JournalReading::Whole { .. } => (OLD_COPY.to_owned(), whole),
-            damaged @ JournalReading::Damaged { .. } => (damaged.damage(), damaged),
+            reading => reading,
+        };
+        let damage = match &reading {
+            JournalReading::Whole { .. } => OLD_COPY.to_owned(),
+            JournalReading::Damaged { damage, .. } => damage.to_string(),
         };
         files.journal_is_whole = false;
         files.warnings.push(format!("{name} is damaged: {damage}; leafd leases new ranges"));

@@ -39,14 +39,6 @@ pub(crate) enum JournalReading {
 }
 
 impl JournalReading {
-    /// What is wrong with it, in words; empty if nothing is.
-    pub(crate) fn damage(&self) -> String {
-        match self {
-            Self::Whole { .. } => String::new(),
-            Self::Damaged { damage, .. } => damage.to_string(),
-        }
-    }
-
     /// The highest ends of all tags, and what is left of tags of past days, of which the latest of each
     /// series are among the former too.
     pub(crate) fn into_floors(self) -> (HashMap<BizTag, u64>, RetiredDays) {

@@ -127,6 +127,9 @@ fn wrong_number(text: &str, why: &str) -> Failure {
 fn wrong(text: &str, form: Option<&str>, error: &FormError) -> Failure {
     Failure::Usage(match form {
         Some(form) => format!("{text:?} is not an ID in the form {form}: {error}"),
+        None if *error == FormError::Unrecognised => {
+            format!("{text:?} is not an ID: {error}; --as public reads one by leafd's keys")
+        }
         None => format!("{text:?} is not an ID: {error}"),
     })
 }
