@@ -18,9 +18,11 @@ pub use session::{Rows, Session};
 
 use product::Product;
 use server::Server;
+use tempfile::TempDir;
 
 use crate::binaries::{program, without_settings};
 use crate::faketime::FakeTime;
+use crate::instance::copy_folder;
 use crate::log::Log;
 
 /// The kind of a database server.
@@ -205,15 +207,37 @@ impl Database {
 
     /// Creates all tables that `leafd schema` prints, with the rights on those of worker IDs.
     pub fn create_worker_tables(&self) {
-        let mut schema = Command::new(program("leafd"));
-        without_settings(&mut schema);
-        let printed = schema.args(["schema", self.server.product().name()]).output();
-        let printed = printed.expect("leafd starts");
-        assert!(printed.status.success(), "{printed:?}");
-        self.sql(&String::from_utf8(printed.stdout).expect("text"));
+        self.sql(&printed_schema(self.server.product().name()));
         for table in ["leafd_worker", "leafd_worker_fleet"] {
             self.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO leaf"));
         }
+    }
+
+    /// Creates the table by which a fleet notices lost leases, as `leafd schema` prints it, with the rights on it
+    /// and on the tombstones.
+    pub fn create_witness_table(&self) {
+        let dialect = match self.kind {
+            Kind::MariaDb => "mysql-witness",
+            Kind::Postgres => "postgres-witness",
+        };
+        self.sql(&printed_schema(dialect));
+        self.sql("GRANT SELECT, INSERT, UPDATE, DELETE ON leafd_witness TO leaf");
+        self.sql("GRANT SELECT, INSERT, UPDATE ON leafd_tombstone TO leaf");
+    }
+
+    /// Copies the data of a server that is not running.
+    #[must_use]
+    pub fn back_up(&self) -> TempDir {
+        let backup = tempfile::tempdir().expect("a folder");
+        copy_folder(&self.server.home().data(), &backup.path().join("data"));
+        backup
+    }
+
+    /// Puts a copy in the place of the data of a server that is not running.
+    pub fn restore(&self, backup: &TempDir) {
+        let data = self.server.home().data();
+        std::fs::remove_dir_all(&data).expect("the data can be removed");
+        copy_folder(&backup.path().join("data"), &data);
     }
 
     /// Adds the row of a tag.
@@ -320,4 +344,13 @@ impl Database {
         self.stop();
         self.start_again();
     }
+}
+
+/// What `leafd schema` prints.
+fn printed_schema(dialect: &str) -> String {
+    let mut schema = Command::new(program("leafd"));
+    without_settings(&mut schema);
+    let printed = schema.args(["schema", dialect]).output().expect("leafd starts");
+    assert!(printed.status.success(), "{printed:?}");
+    String::from_utf8(printed.stdout).expect("text")
 }

@@ -1,10 +1,14 @@
 //! A replica that follows a server asynchronously, and can be promoted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::server::Server;
 use super::{Database, Extra, Kind, postgres, template};
 use crate::instance::Home;
+
+/// The ID of the next replica. Replication needs different ones.
+static SERVER: AtomicU32 = AtomicU32::new(2);
 
 impl Database {
     /// Starts a server for this test alone that replicas can follow, with an empty database.
@@ -36,7 +40,9 @@ impl Database {
         let product = self.server.product();
         let server = match self.kind {
             Kind::MariaDb => {
-                let arguments = &["--server-id=2", "--read-only"];
+                // Its own log has all that it gets, so that others can follow it once it is promoted.
+                let id = format!("--server-id={}", SERVER.fetch_add(1, Ordering::Relaxed));
+                let arguments = &[&*id, "--read-only", "--log-bin=bin", "--log-slave-updates"];
                 let server = Server::start(product, Extra { arguments, ..Extra::default() });
                 let mut session = server.session(product.first_database());
                 session.execute(&format!(
