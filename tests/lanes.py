@@ -65,6 +65,7 @@ LONGEST = {
     "store_many": 2,
     "page": 1,
     "leafd": 2,
+    "witness": 4,
 }
 THREADS = 2
 
@@ -72,6 +73,7 @@ THREADS = 2
 # capability.
 QUICK = {
     "several": "a_copy_of_a_database",
+    "witness": "a_host_that_wrote_nothing",
     "access": "a_user_given_by_name_or_number",
     "audit": "postgres::an_audit_finds",
     "audit_trail": "the_audit_says_who",

@@ -33,7 +33,7 @@ fn keys(home: &Home) -> BTreeSet<String> {
 }
 
 /// For each key a value that it refuses, as written in the file, and a part of the error message.
-const WRONG: [(&str, &str, &str); 129] = [
+const WRONG: [(&str, &str, &str); 132] = [
     ("socket.mode", "\"0999\"", "0999"),
     ("socket.mode", "\"rw-rw----\"", "rw-rw----"),
     ("socket.max-connections", "0", "0 is not between 1 and"),
@@ -64,6 +64,9 @@ const WRONG: [(&str, &str, &str); 129] = [
     ("store.timeout", "\"5 parsecs\"", "5 parsecs"),
     ("store.password-file", "\"/nonexistent\"", "store.kind is sqlite"),
     ("store.max-connections", "4", "4 is not between 5 and 1000"),
+    ("store.missing-hosts", "\"hope\"", "hope"),
+    ("store.missing-after", "\"9s\"", "9s is not between 10s and 24h"),
+    ("store.missing-margin", "0", "0 is not between 1 and 1000000000000"),
     ("segment.auto-create", "\"maybe\"", "maybe"),
     ("segment.default-step", "0", "0 is not between 1 and 100000000"),
     ("segment.max-step", "1000000001", "1000000001"),

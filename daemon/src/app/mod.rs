@@ -1,5 +1,6 @@
 //! The commands of `leafd`, each from the configuration to the exit code.
 
+mod accept_loss;
 mod access;
 mod adopt;
 mod audit;
@@ -28,6 +29,7 @@ mod store;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+pub use accept_loss::{AcceptLossError, AcceptLossRequest, accept_loss};
 pub use adopt::adopt;
 pub use audit::audit;
 pub use division::{DivisionRequest, division};

@@ -18,6 +18,8 @@ use crate::state::owner::StateOwner;
 use crate::state::writer::Writer;
 #[cfg(feature = "redis")]
 use crate::store::RedisStore;
+use crate::store::witness::keeper::{KeeperParts, WitnessKeeper};
+use crate::store::witness::memory::WitnessMemory;
 use crate::store::{
     self, DatabaseGuard, EmbeddedStore, IfMissing, SeveralStores, SharedStore, Store, StoreLimits,
     StoreLocation, StoreSource, UnusableDatabase, may_be_another,
@@ -56,8 +58,16 @@ pub(super) async fn open(
     }
     // If nothing was leased, any database is right.
     let recorded = recorded.filter(|_| !nothing_leased).unwrap_or_default();
-    let recorder = StateDirRecorder { writer: writer.clone(), place: here.store.clone() };
-    let guard = DatabaseGuard::new(recorded, Arc::new(recorder));
+    let recorder = Arc::new(StateDirRecorder {
+        writer: writer.clone(),
+        place: here.store.clone(),
+        environment: state.environment().clone(),
+    });
+    let witness = match &location {
+        StoreLocation::Shared(_) => Some(witness(config, state, here, recorder.clone())?),
+        _ => None,
+    };
+    let guard = DatabaseGuard::new(recorded, recorder, witness);
     let is_embedded = location.is_embedded();
     let if_missing = if nothing_leased { IfMissing::Create } else { IfMissing::Refuse };
     let here = (state.environment(), if_missing);
@@ -72,6 +82,42 @@ pub(super) async fn open(
         look_at(&*store, &guard, &path, &mut remembered.tags, writer).await?;
     }
     Ok(store)
+}
+
+/// What this process knows of the witness table, which the database may have.
+fn witness(
+    config: &Config,
+    state: &StateDir,
+    here: &StateOwner,
+    recorder: Arc<StateDirRecorder>,
+) -> Result<Arc<WitnessKeeper>, Failure> {
+    let environment = state.environment();
+    let remembered = state.witness()?.and_then(|content| {
+        let read = WitnessMemory::read(&content, environment.unix_ms() / 1000);
+        let read = read.inspect_err(|damage| {
+            tracing::warn!(
+                "witness.properties is damaged, so leafd joins the table again: {damage}"
+            );
+        });
+        read.ok()
+    });
+    let parts = KeeperParts {
+        shown: shown_host(here),
+        missing: config.missing_hosts(),
+        environment: environment.clone(),
+        recorder,
+        remembered,
+    };
+    WitnessKeeper::new(parts).map_err(|error| Failure::system("no random bytes", &error))
+}
+
+/// What people call this host.
+fn shown_host(here: &StateOwner) -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    let name = Some(here.identity.clone()).filter(|name| !name.is_empty()).or(host);
+    let name = name.unwrap_or_default();
+    let plain = |char: &char| char.is_ascii_graphic() && !"|;".contains(*char);
+    name.chars().filter(plain).take(100).collect()
 }
 
 /// The source of ranges that the configuration names.

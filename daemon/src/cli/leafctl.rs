@@ -144,6 +144,9 @@ pub enum LeafctlCommand {
     /// List the worker IDs of all hosts, and release those of hosts that are gone
     #[command(subcommand)]
     Worker(WorkerCommand),
+    /// Go on after a loss of the store's latest leases
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Run a command that makes snowflake IDs with another library, and lend it a worker ID
     ///
     /// leafctl borrows a worker ID of one of leafd's pools, passes it to the command, and gives it
@@ -322,6 +325,31 @@ pub enum TagCommand {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+    },
+}
+
+/// The commands of `leafctl store`.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Show the epoch of the table leafd_witness, or go on without the hosts that have not confirmed it
+    ///
+    /// After a failover or a restart of the database, leases wait until every host has moved its tags above
+    /// what it knows. If a host does not come back, nobody knows what it had leased: say by how many IDs every
+    /// tag has to move to be above that. Reads leafd's configuration and asks the database itself, so no leafd
+    /// has to run. Run it as root or as leafd's user.
+    AcceptLoss {
+        /// Read the configuration of leafd from FILE [default: /etc/leafd/leafd.toml if it exists, else the
+        /// built-in defaults]
+        #[arg(long, value_name = "FILE", env = "LEAFD_CONFIG")]
+        config: Option<PathBuf>,
+        /// Close this epoch; without it, only show the table
+        #[arg(long, value_name = "N", requires = "margin")]
+        epoch: Option<u64>,
+        /// Move every tag forward by N IDs; 0 to 10^12. 0 says that the missing hosts leased nothing that was
+        /// lost
+        #[arg(long, value_name = "N", requires = "epoch",
+            value_parser = clap::value_parser!(u64).range(..=1_000_000_000_000))]
+        margin: Option<u64>,
     },
 }
 

@@ -14,6 +14,9 @@ const MAX_NAME: usize = 200;
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 
+/// The most IDs that every tag skips when hosts are missing.
+const MAX_MISSING_MARGIN: u64 = 1_000_000_000_000;
+
 impl Config {
     /// Everything that is wrong; empty if leafd can start. This does not look at the clock, which
     /// may be wrong now and right a minute later.
@@ -87,6 +90,9 @@ impl Config {
             .because(why)
             .with(&["store.kind"]);
         problems.range("store.max-connections", store.max_connections as u64, 5, 1000);
+        let (day, second) = (86_400_000 * MS, 1000 * MS);
+        problems.duration("store.missing-after", store.missing_after, 10 * second, day);
+        problems.range("store.missing-margin", store.missing_margin, 1, MAX_MISSING_MARGIN);
         self.check_redis(problems);
         let location = match self.store_location() {
             Ok(location) => location,

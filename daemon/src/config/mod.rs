@@ -36,6 +36,7 @@ mod zookeeper;
 
 use serde::Deserialize;
 
+use crate::store::witness::rules::MissingHosts;
 use crate::store::{ServerKind, StoreLocation};
 
 pub(crate) use access::{AccessRule, UserOrGroup};
@@ -50,6 +51,7 @@ pub(crate) use password::{NoPassword, StoreSecrets, place};
 pub(crate) use problems::Problem;
 use public::PublicSection;
 pub use registry::PeerAddress;
+use sections::MissingHostsKind;
 use sections::{
     DatabaseSection, EtcdSection, LendSection, MetricsSection, PeerSection, RedisSection,
     SegmentSection, ShutdownSection, SnowflakeSection, SocketSection, StateSection, StoreSection,
@@ -95,6 +97,17 @@ impl Config {
         match self.segment.auto_create {
             AutoCreate::Auto => self.store.kind == StoreKind::Sqlite,
             AutoCreate::Always(create) => create,
+        }
+    }
+
+    /// What this host does about others that do not confirm an epoch of the witness table.
+    pub(crate) fn missing_hosts(&self) -> MissingHosts {
+        match self.store.missing_hosts {
+            MissingHostsKind::Wait => MissingHosts::Wait,
+            MissingHostsKind::Skip => MissingHosts::Skip {
+                after: self.store.missing_after,
+                margin: self.store.missing_margin,
+            },
         }
     }
 

@@ -62,6 +62,18 @@ pub(crate) struct StoreSection {
     #[serde(deserialize_with = "values::duration")]
     pub(crate) timeout: Duration,
     pub(crate) max_connections: usize,
+    pub(crate) missing_hosts: MissingHostsKind,
+    #[serde(deserialize_with = "values::duration")]
+    pub(crate) missing_after: Duration,
+    pub(crate) missing_margin: u64,
+}
+
+/// What to do about hosts that do not confirm an epoch of the witness table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MissingHostsKind {
+    Wait,
+    Skip,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -374,6 +386,9 @@ impl Default for StoreSection {
             tls_verify: true,
             timeout: seconds(2),
             max_connections: 8,
+            missing_hosts: MissingHostsKind::Wait,
+            missing_after: seconds(60),
+            missing_margin: 1_000_000,
         }
     }
 }

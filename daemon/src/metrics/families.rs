@@ -99,6 +99,12 @@ families! {
         "1 if the store works as far as leafd knows, else 0"
     STORE_DATABASES: Gauge "leafd_store_databases" ["state"]
         "Databases of a store of several, by whether they work"
+    STORE_EPOCH: Gauge "leafd_store_epoch" []
+        "The epoch of the witness table"
+    STORE_EPOCH_OPEN: Gauge "leafd_store_epoch_open" []
+        "1 while leases wait until every host has confirmed the epoch, else 0"
+    STORE_EPOCH_HOSTS: Gauge "leafd_store_epoch_hosts" ["state"]
+        "Hosts that an epoch waits for, by whether they have confirmed it"
     LEASES: Counter "leafd_leases" ["outcome"]
         "Calls to the store that leased a range, or failed to"
     LEASE_DURATION: Histogram "leafd_lease_duration_seconds" []

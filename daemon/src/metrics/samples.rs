@@ -152,6 +152,16 @@ pub(super) fn add_leases(out: &mut Exposition, segments: &Segments) {
             out.labelled(&list::STORE_DATABASES, [state.into()], value);
         }
     }
+    if let Some(status) = segments.store_epoch() {
+        out.whole(&list::STORE_EPOCH, status.epoch);
+        out.whole(&list::STORE_EPOCH_OPEN, u64::from(status.open));
+        let missing = status.missing.len();
+        let confirmed = status.hosts.saturating_sub(missing);
+        for (state, count) in [("confirmed", confirmed), ("missing", missing)] {
+            let value = SampleValue::Whole(count as u64);
+            out.labelled(&list::STORE_EPOCH_HOSTS, [state.into()], value);
+        }
+    }
     let tally = segments.lease_tally();
     for (outcome, count) in [("granted", &tally.granted), ("failed", &tally.failed)] {
         out.labelled(&list::LEASES, [outcome.into()], SampleValue::Whole(count.get()));

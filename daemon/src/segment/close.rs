@@ -34,6 +34,7 @@ impl Segments {
             record
         });
         let outcome = self.0.writer.last_segments(records.collect()).await;
+        self.say_goodbye_to_witness().await;
         self.0.store.close().await;
         outcome
     }

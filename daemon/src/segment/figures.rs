@@ -6,6 +6,7 @@ use super::messages::TagFigures;
 use super::service::Segments;
 use super::tag::Tag;
 use crate::store::DatabaseCount;
+use crate::store::witness::keeper::EpochStatus;
 
 impl Segments {
     pub(crate) fn lease_tally(&self) -> &LeaseTally {
@@ -20,6 +21,11 @@ impl Segments {
     /// How many databases the store has, if it has several.
     pub(crate) fn store_databases(&self) -> Option<DatabaseCount> {
         self.0.store.databases()
+    }
+
+    /// The epoch of the witness table, if the database has it.
+    pub(crate) fn store_epoch(&self) -> Option<EpochStatus> {
+        self.0.store.witness()?.keeper()?.status()
     }
 
     /// Whether the last call to the store worked.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leaf_client::wire::ErrorCode;
-use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, RwLockReadGuard, SemaphorePermit};
 
 use super::messages::{BufferView, LeaseFailure};
 use super::service::{Segments, lock};
@@ -34,8 +34,10 @@ impl Segments {
         let breakdown = self.0.fatal.clone().drop_guard();
         let mut next = Some(ask);
         while let Some(ask) = next.take() {
-            let outcome = self.lease_in_turn(&tag, ask).await;
+            let mut gate = None;
+            let outcome = self.lease_in_turn(&tag, ask, &mut gate).await;
             self.take_in(&tag, outcome);
+            drop(gate);
             next = self.next_ask(&tag).await;
         }
         drop(breakdown.disarm());
@@ -171,7 +173,13 @@ impl Segments {
         }
     }
 
-    async fn lease_in_turn(&self, tag: &Tag, ask: LeaseAsk) -> Result<Leased, LeaseFailure> {
+    /// `gate` is held from before the call on, so that its outcome comes into memory before it opens.
+    async fn lease_in_turn<'a>(
+        &'a self,
+        tag: &Tag,
+        ask: LeaseAsk,
+        gate: &mut Option<RwLockReadGuard<'a, ()>>,
+    ) -> Result<Leased, LeaseFailure> {
         let Some(_turn) = self.turn(tag).await else {
             return Err(LeaseFailure::NotTried("no request waits for it any more".into()));
         };
@@ -186,6 +194,11 @@ impl Segments {
         {
             return Err(LeaseFailure::NoRoom { limit, removed });
         }
+        // Before the gate: what it waits for may need the gate.
+        if let Some(witness) = self.0.store.witness() {
+            witness.ready().await;
+        }
+        *gate = Some(self.0.lease_gate.read().await);
         let begun = self.now();
         let ask = LeaseAsk { floor: self.or_base(ask.floor), ..ask };
         let mut outcome = self.0.store.lease(tag.name(), ask).await;

@@ -29,3 +29,4 @@ mod step;
 pub(crate) mod table;
 pub(crate) mod tag;
 mod window;
+mod witness;

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::service::{Segments, lock};
+use crate::environment::Environment;
 use crate::ids::BizTag;
 use crate::state::database;
 use crate::state::database::RecordedDatabase;
 use crate::state::journal::TagRecord;
 use crate::state::writer::Writer;
 use crate::store::BoxFuture;
+use crate::store::witness::keeper::WitnessRecorder;
+use crate::store::witness::memory::WitnessMemory;
 use crate::store::{DatabaseGuard, DatabaseRecorder, StoreError, UnusableDatabase, Witness};
 
 /// Pause before retrying a write that the disk refused.
@@ -22,11 +25,19 @@ pub(crate) struct StateDirRecorder {
     pub(crate) writer: Writer,
     /// Where the database is, as the owner file names it.
     pub(crate) place: String,
+    pub(crate) environment: Environment,
 }
 
 impl DatabaseRecorder for StateDirRecorder {
     fn record(&self, recorded: RecordedDatabase) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.writer.database(database::write(&self.place, recorded)))
+    }
+}
+
+impl WitnessRecorder for StateDirRecorder {
+    fn record(&self, memory: WitnessMemory, database: String) -> BoxFuture<'_, Result<(), String>> {
+        let now_s = self.environment.unix_ms() / 1000;
+        Box::pin(self.writer.witness(move |file| memory.write(&database, now_s, file)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, RwLock, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -73,6 +73,8 @@ pub(super) struct SegmentsShared {
     pub(super) refresh_now: Notify,
     /// IDs and leases of tags that have left memory.
     pub(super) retired_counts: Mutex<RetiredCounts>,
+    /// Each lease holds it from before its call until its range is in memory.
+    pub(super) lease_gate: RwLock<()>,
     /// When the log last said that requests had to wait for a lease.
     pub(super) starvation_logged: Mutex<Option<Instant>>,
     pub(super) lease_tally: LeaseTally,
@@ -149,6 +151,7 @@ impl Segments {
         supervise::spawn("persist", fatal, self.clone().persist_for_ever());
         supervise::spawn("refresh", fatal, self.clone().refresh_for_ever());
         supervise::spawn("probe", fatal, self.clone().probe_for_ever());
+        supervise::spawn("witness", fatal, self.clone().attend_to_witness());
         if let Some(guard) = self.0.store.guard().cloned() {
             supervise::spawn("database", fatal, self.clone().watch_database(guard));
         }
@@ -315,6 +318,7 @@ impl SegmentsShared {
             open: watch::Sender::new(true),
             refresh_now: Notify::new(),
             retired_counts: Mutex::default(),
+            lease_gate: RwLock::default(),
             starvation_logged: Mutex::default(),
             lease_tally: LeaseTally::default(),
             tombstones_logged: AtomicBool::new(false),

@@ -16,10 +16,11 @@ use self::contents::foreign_worker;
 use self::error::io;
 use self::lock::DirLock;
 use super::database::{self, RecordedDatabase};
-use super::durable::{self, keep_aside, set_aside, sync_parent};
+use super::durable::{self, keep_aside, set_aside};
 use super::journal::{self, JournalReading};
 use super::mark::{FileMark, Inodes};
 use super::owner::{self, OwnerFile, StateOwner};
+use super::properties::Properties;
 use super::worker_file::{self, WorkerRecord};
 
 use crate::environment::Environment;
@@ -179,12 +180,21 @@ impl StateDir {
     /// When the operating system refuses.
     pub(crate) fn forget_database(&self) -> Result<(), StateError> {
         let path = self.path.join(database::FILE);
-        match std::fs::remove_file(&path).and_then(|()| sync_parent(&path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(self.io("remove", database::FILE)(error))
-            }
-            _ => Ok(()),
-        }
+        durable::remove(&path).map_err(self.io("remove", database::FILE))
+    }
+
+    /// The content of the file in which leafd keeps what it has seen in the table of witnesses. `None` also if
+    /// it is a copy of the file that leafd wrote.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub(crate) fn witness(&self) -> Result<Option<Vec<u8>>, StateError> {
+        let file = self.read_marked(lock::WITNESS_FILE)?;
+        Ok(file.and_then(|MarkedFile { content, mark }| {
+            let written = Properties::read(&content).ok().and_then(|content| content.file());
+            let is_copy = written.is_some_and(|written| written.differs_by(mark, self.inodes));
+            (!is_copy).then_some(content)
+        }))
     }
 
     /// Whether the worker file has this worker ID, or may have it.

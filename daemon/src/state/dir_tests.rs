@@ -782,3 +782,44 @@ fn a_directory_without_its_journal_does_not_count_as_one_without_tags() {
     let error = adopt(dir.path(), 0, LeasedFrom::Embedded { is_there: false }, &[]).unwrap_err();
     assert!(error.to_string().contains("--above"), "{error}");
 }
+
+#[test]
+fn what_was_seen_of_the_witness_table_stays_only_with_a_directory_that_knows_all_that_it_leased() {
+    let seen = |dir: &tempfile::TempDir| {
+        let state = StateDir::lock(dir.path(), &Environment::system()).unwrap();
+        let opened = state.open(&here(), SET_ASIDE);
+        opened.unwrap();
+        state.witness().unwrap().is_some()
+    };
+    let file = |dir: &tempfile::TempDir| dir.path().join(lock::WITNESS_FILE);
+    let write = |dir: &tempfile::TempDir| {
+        let text = |file: FileMark| {
+            let mut properties = Properties::default();
+            properties.set("file", file.write());
+            properties.write("test")
+        };
+        replace_marked(&file(dir), text).unwrap();
+    };
+    let dir = used();
+    write(&dir);
+    assert!(seen(&dir) && seen(&dir));
+    // A copy of the file alone.
+    std::fs::copy(file(&dir), dir.path().join("copy")).unwrap();
+    std::fs::rename(dir.path().join("copy"), file(&dir)).unwrap();
+    assert!(!seen(&dir));
+    // A journal that was lost, even if the next start finds a whole one again.
+    write(&dir);
+    std::fs::remove_file(dir.path().join(journal::FILE)).unwrap();
+    assert!(!seen(&dir) && !seen(&dir));
+    assert!(!file(&dir).exists());
+    // Another host's directory, and one that is adopted.
+    write(&dir);
+    let other = StateOwner { machine: "m2".into(), ..here() };
+    let state = StateDir::lock(dir.path(), &Environment::system()).unwrap();
+    state.open(&other, SET_ASIDE).unwrap();
+    assert!(!file(&dir).exists());
+    drop(state);
+    write(&dir);
+    adopt(dir.path(), 0, LeasedFrom::Shared, &[]).unwrap();
+    assert!(!file(&dir).exists());
+}

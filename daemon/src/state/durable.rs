@@ -135,6 +135,17 @@ fn name_aside(path: &Path, why: &str, now_ms: u64) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many files set aside in this second"))
 }
 
+/// Removes a file, if it is there, and returns when that is on disk.
+///
+/// # Errors
+/// When the operating system refuses.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path).and_then(|()| sync_parent(path)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

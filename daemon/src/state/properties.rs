@@ -57,6 +57,17 @@ impl Properties {
         text.parse().map_err(|_| Damage::Content(format!("{key} is {text:?}, not a number")))
     }
 
+    /// The values whose keys begin with `prefix`, with the rest of the key.
+    pub(crate) fn with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let rest = move |(key, value): (&'a String, &'a String)| {
+            Some((key.strip_prefix(prefix)?, value.as_str()))
+        };
+        self.0.iter().filter_map(rest)
+    }
+
     /// The mark of the file that the content was written to, if it says so.
     pub(super) fn file(&self) -> Option<FileMark> {
         self.get(FILE_MARK).ok().and_then(FileMark::read)

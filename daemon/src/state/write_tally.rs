@@ -9,10 +9,11 @@ pub(crate) enum StateFile {
     Segments,
     Worker,
     Database,
+    Witness,
 }
 
 impl StateFile {
-    pub(crate) const ALL: [Self; 3] = [Self::Segments, Self::Worker, Self::Database];
+    pub(crate) const ALL: [Self; 4] = [Self::Segments, Self::Worker, Self::Database, Self::Witness];
 
     /// The value of the label `file`.
     pub(crate) const fn name(self) -> &'static str {
@@ -20,6 +21,7 @@ impl StateFile {
             Self::Segments => "segments",
             Self::Worker => "worker",
             Self::Database => "database",
+            Self::Witness => "witness",
         }
     }
 }
@@ -38,6 +40,7 @@ pub(crate) struct WriteTally {
     segments: FileWrites,
     worker: FileWrites,
     database: FileWrites,
+    witness: FileWrites,
 }
 
 impl WriteTally {
@@ -46,6 +49,7 @@ impl WriteTally {
             StateFile::Segments => &self.segments,
             StateFile::Worker => &self.worker,
             StateFile::Database => &self.database,
+            StateFile::Witness => &self.witness,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::dir::StatePlace;
 use super::durable;
 use super::journal::{RetiredSeries, SegmentJournal, TagRecord};
 use super::lease_log::{LeaseLog, LeaseLogEntry};
+use super::mark::FileMark;
 use super::worker_file::WorkerRecord;
 use super::write_tally::{StateFile, WriteTally};
 use crate::environment::Environment;
@@ -20,6 +21,9 @@ use crate::ids::BizTag;
 /// Carries the outcome of a job back to the caller.
 type Done = oneshot::Sender<Result<(), String>>;
 
+/// Makes a file's content once the file's mark is known.
+type TextFor = Box<dyn FnOnce(FileMark) -> String + Send>;
+
 enum Job {
     Segments(Vec<(BizTag, TagRecord)>, Done),
     HighWaterMarks(Vec<(BizTag, u64)>, Done),
@@ -27,6 +31,7 @@ enum Job {
     LastSegments(Vec<(BizTag, TagRecord)>, Done),
     Worker(WorkerRecord, Done),
     Database(String, Done),
+    Witness(TextFor, Done),
     LogLeasesTo(Box<LeaseLog>),
     Leased(LeaseLogEntry),
 }
@@ -113,6 +118,17 @@ impl Writer {
         self.write(|done| Job::Database(content, done)).await
     }
 
+    /// Writes the file of what leafd has seen in the table of witnesses, and returns when it is on disk.
+    ///
+    /// # Errors
+    /// When it may not be on disk.
+    pub(crate) async fn witness(
+        &self,
+        text: impl FnOnce(FileMark) -> String + Send + 'static,
+    ) -> Result<(), String> {
+        self.write(|done| Job::Witness(Box::new(text), done)).await
+    }
+
     /// Writes leases to this log from now on.
     pub(crate) fn log_leases_to(&self, log: LeaseLog) {
         // If the thread has ended, the calls that wait for it fail.
@@ -189,6 +205,9 @@ impl StateWriting {
             }
             Job::Database(content, done) => self.write(StateFile::Database, done, |this| {
                 durable::replace(&this.place.database_file(), content.as_bytes()).map(drop)
+            }),
+            Job::Witness(text, done) => self.write(StateFile::Witness, done, |this| {
+                durable::replace_marked(&this.place.witness_file(), text).map(drop)
             }),
             Job::Worker(record, done) => self.write(StateFile::Worker, done, |this| {
                 let text = |file| record.write(this.generation, file);

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::BoxFuture;
 use super::identity::{IdentityFinding, SeenDatabase, judge};
+use super::witness::keeper::WitnessKeeper;
 use crate::state::database::{DatabaseIdentity, RecordedDatabase};
 use crate::state::mark::FileMark;
 
@@ -79,6 +80,8 @@ pub struct DatabaseGuard {
     state: Mutex<GuardState>,
     /// Checks run one at a time: of two connections to two databases, only one is accepted.
     turn: tokio::sync::Mutex<()>,
+    /// Notices that the database has lost what it had confirmed, if it has the table for that.
+    witness: Option<Arc<WitnessKeeper>>,
     /// Whether [`UnusableDatabase::Other`] waits for leafd to drop the ranges.
     other: watch::Sender<bool>,
 }
@@ -102,11 +105,13 @@ impl DatabaseGuard {
     pub(crate) fn new(
         recorded: RecordedDatabase,
         recorder: Arc<dyn DatabaseRecorder>,
+        witness: Option<Arc<WitnessKeeper>>,
     ) -> Arc<Self> {
         let state = GuardState { recorded, seen: SeenDatabase::Nothing, unusable: None };
         Arc::new(Self {
             recorder,
             state: Mutex::new(state),
+            witness,
             turn: tokio::sync::Mutex::default(),
             other: watch::Sender::new(false),
         })
@@ -121,11 +126,15 @@ impl DatabaseGuard {
                 Box::pin(async { Ok(()) })
             }
         }
-        Self::new(RecordedDatabase::default(), Arc::new(Nowhere))
+        Self::new(RecordedDatabase::default(), Arc::new(Nowhere), None)
     }
 
     fn state(&self) -> MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) const fn witness(&self) -> Option<&Arc<WitnessKeeper>> {
+        self.witness.as_ref()
     }
 
     pub(crate) fn recorded(&self) -> RecordedDatabase {

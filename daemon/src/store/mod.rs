@@ -13,12 +13,14 @@ mod redis;
 mod row;
 pub(crate) mod several;
 mod sql;
+pub(crate) mod witness;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::witness::WitnessStore;
 use crate::ids::{BizTag, Range};
 
 pub use address::{BadAddress, SharedStore, StoreAddress};
@@ -178,6 +180,12 @@ pub trait Store: Send + Sync {
 
     /// Knows which database this has to be. `None`: nothing checks that.
     fn guard(&self) -> Option<&Arc<DatabaseGuard>> {
+        None
+    }
+
+    /// Whether leafd can notice that the store has lost what it had confirmed.
+    #[expect(private_interfaces, reason = "only leafd itself attends to the table")]
+    fn witness(&self) -> Option<&dyn WitnessStore> {
         None
     }
 

@@ -25,7 +25,7 @@ pub enum ServerKind {
 }
 
 /// What `leafd schema` can print.
-pub(crate) static SCHEMAS: [SchemaDialect; 8] = [
+pub(crate) static SCHEMAS: [SchemaDialect; 10] = [
     sqlite::SQLITE_SCHEMA,
     mysql::MYSQL_SCHEMA,
     mysql::MARIADB_SCHEMA,
@@ -33,6 +33,8 @@ pub(crate) static SCHEMAS: [SchemaDialect; 8] = [
     mysql::MYSQL_SEVERAL_SCHEMA,
     mysql::MARIADB_SEVERAL_SCHEMA,
     postgres::POSTGRES_SEVERAL_SCHEMA,
+    mysql::MYSQL_WITNESS_SCHEMA,
+    postgres::POSTGRES_WITNESS_SCHEMA,
     mysql::WORKER_NODE_SCHEMA,
 ];
 

@@ -28,6 +28,7 @@ pub(crate) mod run;
 pub(crate) mod screen;
 pub(crate) mod similar;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod tag;
 pub(crate) mod text;
@@ -97,6 +98,7 @@ fn dispatch(cli: &Cli) -> Result<(), Failure> {
         LeafctlCommand::Doctor(args) => doctor::run(&cli.daemon, args, &mut out),
         LeafctlCommand::Tag(command) => tag::run(&cli.daemon, command, &mut out),
         LeafctlCommand::Worker(command) => worker::run(&cli.daemon, command, &mut out),
+        LeafctlCommand::Store(command) => store::run(command, &mut out),
         LeafctlCommand::Run(args) => run::run(&cli.daemon, args),
         LeafctlCommand::Explain(args) => explain::run(args, &mut out),
         LeafctlCommand::Bench(args) => bench::run(&cli.daemon, args, &mut out),

@@ -154,6 +154,20 @@ pub(super) const EXAMPLES: Examples = &[
         ],
     ),
     (
+        "leafctl store",
+        &[example("leafctl store accept-loss", "See the epoch and who has not confirmed it")],
+    ),
+    (
+        "leafctl store accept-loss",
+        &[
+            example("leafctl store accept-loss", "See the epoch and who has not confirmed it"),
+            example(
+                "leafctl store accept-loss --epoch 7 --margin 5000000",
+                "Go on without a host that is gone for good",
+            ),
+        ],
+    ),
+    (
         "leafctl run",
         &[
             example(

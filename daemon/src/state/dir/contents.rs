@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use super::StateDir;
 use super::copies::{CopySign, MarkedFile};
 use super::error::{StateError, io};
+use super::lock::WITNESS_FILE;
 use crate::ids::{BizTag, RangeQueue};
-use crate::state::durable::replace_marked;
+use crate::state::durable::{self, replace_marked};
 use crate::state::journal::{
     self, JournalHeader, JournalReading, RetiredDays, SegmentJournal, TagRecord,
 };
@@ -53,6 +54,8 @@ pub(in crate::state) struct NextFiles {
     pub(in crate::state) tags: HashMap<BizTag, TagRecord>,
     pub(in crate::state) retired: RetiredDays,
     pub(in crate::state) journal_is_whole: bool,
+    /// Whether this start knows all that the last one knew of what it leased.
+    pub(in crate::state) continues: bool,
     pub(in crate::state) worker: WorkerPast,
     pub(in crate::state) warnings: Vec<String>,
     pub(in crate::state) notes: Vec<String>,
@@ -67,6 +70,7 @@ impl NextFiles {
             tags: HashMap::new(),
             retired: RetiredDays::default(),
             journal_is_whole: true,
+            continues: false,
             worker: WorkerPast::Known(WorkerRecord::fresh()),
             warnings: Vec::new(),
             notes: Vec::new(),
@@ -96,6 +100,7 @@ impl NextFiles {
     }
 
     fn drop_ranges(&mut self) -> u64 {
+        self.continues = false;
         let mut lost = 0;
         for record in self.tags.values_mut() {
             lost += std::mem::take(&mut record.left).total();
@@ -117,6 +122,10 @@ impl StateDir {
         let generation = files.generation + 1;
         let retired = files.retired.not_below(base);
         let path = |file: &str| self.path.join(file);
+        if !files.continues {
+            // In the table of witnesses, this directory must not stand for what it no longer knows.
+            durable::remove(&path(WITNESS_FILE)).map_err(io("remove", path(WITNESS_FILE)))?;
+        }
         let header = JournalHeader { generation, base };
         let journal = SegmentJournal::create(&path(journal::FILE), header, tags, retired)
             .map_err(io("make", path(journal::FILE)))?;
@@ -196,6 +205,7 @@ impl StateDir {
                 files.base = files.base.max(header.base);
                 files.tags = tags;
                 files.retired = retired;
+                files.continues = cut_off.as_ref().is_none_or(|line| !line.forgets_a_tag);
                 if let Some(line) = cut_off {
                     files.journal_is_whole &= !line.forgets_a_tag;
                     files.warnings.push(format!("{name}: {}", line.text));

@@ -41,6 +41,9 @@ pub(super) fn lock(path: &Path) -> Result<DirLock, StateError> {
     Ok(Arc::new(lock))
 }
 
+/// The file of what leafd has seen in the table of witnesses.
+pub(super) const WITNESS_FILE: &str = "witness.properties";
+
 /// The paths of the files, valid while the path leads to the locked directory. Holds the lock.
 #[derive(Debug)]
 pub(crate) struct StatePlace {
@@ -61,6 +64,11 @@ impl StatePlace {
     /// The file that says which database the ranges come from.
     pub(crate) fn database_file(&self) -> PathBuf {
         self.path.join(database::FILE)
+    }
+
+    /// The file of what leafd has seen in the table of witnesses.
+    pub(crate) fn witness_file(&self) -> PathBuf {
+        self.path.join(WITNESS_FILE)
     }
 
     /// Checks that the path still leads to the locked directory.

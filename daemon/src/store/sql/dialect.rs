@@ -77,6 +77,32 @@ pub(super) struct ShareStatements {
     pub(super) grant: &'static str,
 }
 
+/// The statements about the witness table. Each row comes as one text, in the place of a description: beat, base,
+/// confirmed, presence, roster, joined, seen, server and name, with bars between.
+pub(super) struct WitnessStatements {
+    /// Values: this host's name. No tag, the database's clock in seconds since 1970, and three texts with
+    /// semicolons between: the server, the fleet's row, this host's row.
+    pub(super) glance: &'static str,
+    /// Values: this host's name, a tag. As [`Statements::locked`], with the text of `glance`.
+    pub(super) leasable: &'static str,
+    /// The table's name in the place of a tag, or an empty one. Never fails for want of the table.
+    pub(super) look: &'static str,
+    /// Locks the fleet's row until the end of the transaction.
+    pub(super) lock_fleet: &'static str,
+    /// All rows, each with its host's name in the place of a tag.
+    pub(super) all: &'static str,
+    /// Values: beat, base, confirmed, presence, roster, joined, seen, server, name for people; and the host's
+    /// name.
+    pub(super) insert: &'static str,
+    /// The same values.
+    pub(super) update: &'static str,
+    /// Values: the host's name.
+    pub(super) delete: &'static str,
+    /// Values: a number, the highest `max_id` that has room for it. Move the rows and the tombstones of all tags
+    /// forward.
+    pub(super) skip: [&'static str; 2],
+}
+
 /// The number of tags in the shorter of the two statements of [`Dialect::find`].
 pub(super) const FIND_FEW: usize = 16;
 
@@ -138,6 +164,9 @@ pub(super) trait Dialect: Connect {
 
     /// The statements about shares; none if this database cannot have one.
     const SHARES: Option<ShareStatements> = None;
+
+    /// The statements about the witness table; none if this database cannot have one.
+    const WITNESS: Option<WitnessStatements> = None;
 
     /// Whether commits wait in a log beside the database for [`Self::checkpoint`].
     const CHECKPOINTS: bool = false;

@@ -28,7 +28,7 @@ impl<D: Dialect> Sql<D> {
         ask: LeaseAsk,
     ) -> Result<Leased, StoreError> {
         let share = self.share_on(lent).await?;
-        let row = self.locked(lent, tag).await?;
+        let row = self.leasable(lent, tag).await?;
         let leased = match share {
             Some(share) => share.plan(&row, ask)?,
             None => row.plan(ask)?,
@@ -99,6 +99,9 @@ impl<D: Dialect> Sql<D> {
             outcome.map_err(|error| self.failed(&error))?;
         }
         self.share_on(connection).await?;
+        if self.knows_witness() {
+            self.check_witness(connection).await?;
+        }
         D::execute(connection, "ROLLBACK").await.map_err(|error| self.failed(&error))
     }
 
@@ -114,7 +117,7 @@ impl<D: Dialect> Sql<D> {
 
     async fn rewrite_on(&self, lent: &mut Lent<D>, tag: &BizTag) -> Result<(), StoreError> {
         self.share_on(lent).await?;
-        let row = self.locked(lent, tag).await?;
+        let row = self.leasable(lent, tag).await?;
         let max_id = row.max_id.required("max_id")?;
         let here = u64::try_from(max_id).map_err(|_| StoreError::NoSuchTag)?;
         let above = max_id.checked_add(1).ok_or(StoreError::NoSuchTag)?;

@@ -24,7 +24,7 @@ impl<D: Dialect> Sql<D> {
     }
 
     /// The database cannot be used as it is, whatever the call.
-    fn refused(&self, why: &str) -> StoreError {
+    pub(super) fn refused(&self, why: &str) -> StoreError {
         StoreError::Down(format!("{}: {why}", self.described))
     }
 

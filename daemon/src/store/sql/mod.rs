@@ -16,6 +16,8 @@ pub(super) mod schema;
 pub(super) mod sqlite;
 mod tags;
 mod transaction;
+mod witness;
+mod witness_rows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,7 @@ use self::dialect::{Dialect, Statements, Tables};
 use crate::ids::BizTag;
 use crate::store::guard::DatabaseGuard;
 use crate::store::several::{MemberPlace, MemberStore};
+use crate::store::witness::WitnessStore;
 use crate::store::{
     BoxFuture, CreatedTag, DeletedTag, LeaseAsk, Leased, NewTag, Row, SharedStore, Store,
     StoreError, StoreLimits,
@@ -143,6 +146,10 @@ impl<D: Dialect> Store for Sql<D> {
 
     fn guard(&self) -> Option<&Arc<DatabaseGuard>> {
         Some(self.connections.guard())
+    }
+
+    fn witness(&self) -> Option<&dyn WitnessStore> {
+        (self.tables == Tables::Leaf && const { D::WITNESS.is_some() }).then_some(self)
     }
 
     fn lease<'a>(

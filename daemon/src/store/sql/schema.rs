@@ -159,6 +159,34 @@ CREATE TABLE IF NOT EXISTS leafd_share_grant (
 }
 pub(super) use share_tables;
 
+/// The table by which hosts notice that the database has lost what it had confirmed. One row is the fleet's,
+/// the others are hosts'.
+macro_rules! witness_table {
+    (name: $name:literal, options: $options:literal) => {
+        concat!(
+            "\
+CREATE TABLE IF NOT EXISTS leafd_witness (
+  host        ",
+            $name,
+            " NOT NULL PRIMARY KEY,
+  beat        bigint       NOT NULL,
+  base        bigint       NOT NULL,
+  confirmed   bigint       NOT NULL,
+  presence    varchar(8)   NOT NULL,
+  roster      bigint       NOT NULL,
+  joined      bigint       NOT NULL,
+  seen        bigint       NOT NULL,
+  server      varchar(300) NOT NULL,
+  shown       varchar(100) NOT NULL
+)",
+            $options,
+            ";
+"
+        )
+    };
+}
+pub(super) use witness_table;
+
 /// The table of a shared database's identity, as one database writes it.
 pub(super) struct IdentityTable {
     /// The type of 32 hexadecimal digits.

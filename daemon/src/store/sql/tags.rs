@@ -12,6 +12,9 @@ use crate::store::{CreatedTag, DeletedTag, NewTag, Row, StoreError};
 /// Precedes a statement that may fail without ending the transaction.
 const SAVE: &str = "SAVEPOINT leafd";
 
+/// How often a tombstone that another host writes at the same time is tried.
+const BURY_TRIES: u32 = 3;
+
 /// Goes back to [`SAVE`].
 const GO_BACK: &str = "ROLLBACK TO SAVEPOINT leafd";
 
@@ -40,6 +43,7 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
         new: NewTag<'_>,
     ) -> Result<CreatedTag, StoreError> {
+        self.wait_for_witness().await;
         let mut lent = self.lend().await?;
         let created = self.within(async {
             self.begin(&mut lent).await?;
@@ -61,6 +65,7 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
         new: NewTag<'_>,
     ) -> Result<CreatedTag, StoreError> {
+        self.check_witness(lent).await?;
         let values = [
             Value::Text(tag.as_str()),
             Value::Number(new.first.cast_signed()),
@@ -133,6 +138,7 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
         floor: u64,
     ) -> Result<DeletedTag, StoreError> {
+        self.wait_for_witness().await;
         let mut lent = self.lend().await?;
         self.within(async {
             self.begin(&mut lent).await?;
@@ -148,6 +154,7 @@ impl<D: Dialect> Sql<D> {
         tag: &BizTag,
         floor: u64,
     ) -> Result<DeletedTag, StoreError> {
+        self.check_witness(lent).await?;
         let row = self.locked(lent, tag).await?;
         let known = self.tombstone_on(lent, tag).await?;
         if matches!(known, Tombstone::NotKept) {
@@ -155,13 +162,24 @@ impl<D: Dialect> Sql<D> {
                 .not_set_up(format_args!("the table {} is missing", self.statements.tombstones)));
         }
         let tombstone = plan_deletion(&row, known.at(), floor)?;
-        self.write_tombstone(lent, tag, &known, tombstone).await?;
+        let written = self.write_tombstone(lent, tag, &known, tombstone).await;
+        written.map_err(|error| match error {
+            StoreError::Exists => self.equal_tombstone(),
+            error => error,
+        })?;
         let read = Value::Number(row.max_id.get().unwrap_or_default());
         let deleted = D::change(lent, self.statements.delete, &[Value::Text(&row.tag), read]).await;
         if deleted.map_err(|error| self.failed_or_not_set_up(&error))? == 1 {
             return Ok(DeletedTag { row, tombstone });
         }
         Err(self.changed_while_locked(&row))
+    }
+
+    fn equal_tombstone(&self) -> StoreError {
+        self.not_set_up(format_args!(
+            "{} has another tag that its collation treats as equal",
+            self.statements.tombstones
+        ))
     }
 
     /// The tombstone of a tag that may have no row.
@@ -177,13 +195,20 @@ impl<D: Dialect> Sql<D> {
 
     /// Writes a tombstone for a tag without a row, or raises the one that is there.
     pub(super) async fn bury_tag(&self, tag: &BizTag, at: u64) -> Result<(), StoreError> {
-        let mut lent = self.lend().await?;
-        self.within(async {
-            self.begin(&mut lent).await?;
-            let outcome = self.bury_on(&mut lent, tag, at).await;
-            self.end(lent, outcome).await
-        })
-        .await
+        // No row of the tag is locked, so another host may write its first tombstone at the same time.
+        for _ in 0..BURY_TRIES {
+            let mut lent = self.lend().await?;
+            let buried = self.within(async {
+                self.begin(&mut lent).await?;
+                let outcome = self.bury_on(&mut lent, tag, at).await;
+                self.end(lent, outcome).await
+            });
+            match buried.await {
+                Err(StoreError::Exists) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(self.equal_tombstone())
     }
 
     async fn bury_on(&self, lent: &mut Lent<D>, tag: &BizTag, at: u64) -> Result<(), StoreError> {
@@ -210,15 +235,12 @@ impl<D: Dialect> Sql<D> {
         match written {
             Ok(1) => Ok(()),
             Ok(_) => Err(self.not_set_up("the tombstone was not written")),
-            Err(error) if is_duplicate(&error) => Err(self.not_set_up(format_args!(
-                "{} has another tag that its collation treats as equal",
-                self.statements.tombstones
-            ))),
+            Err(error) if is_duplicate(&error) => Err(StoreError::Exists),
             Err(error) => Err(self.failed_or_not_set_up(&error)),
         }
     }
 
-    /// The tombstone of a tag. The caller holds the lock of the tag's row, so nobody else writes a
+    /// The tombstone of a tag. If the caller holds the lock of the tag's row, nobody else writes a
     /// tombstone until the transaction ends.
     async fn tombstone_on(
         &self,

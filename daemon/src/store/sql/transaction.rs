@@ -73,7 +73,18 @@ impl<D: Dialect> Sql<D> {
         statement: &'static str,
         tag: &BizTag,
     ) -> Result<Row, StoreError> {
-        let rows = match D::read(connection, statement, &[Value::Text(tag.as_str())]).await {
+        self.one_of(connection, statement, &[Value::Text(tag.as_str())], tag).await
+    }
+
+    /// As [`Self::one`], where the tag is one of several values.
+    pub(super) async fn one_of(
+        &self,
+        connection: &mut D::Connection,
+        statement: &'static str,
+        values: &[Value<'_>],
+        tag: &BizTag,
+    ) -> Result<Row, StoreError> {
+        let rows = match D::read(connection, statement, values).await {
             Ok(rows) => rows,
             // The column cannot even be compared with this tag, so it does not hold it.
             Err(error) if blame::<D>(&error) == Blame::Value => return Err(StoreError::NoSuchTag),

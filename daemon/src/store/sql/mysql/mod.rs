@@ -19,7 +19,8 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError};
 
 use super::connections::{Connect, IdentifiedBy};
 use super::dialect::{
-    Blame, Dialect, Lack, Order, ShareStatements, Statements, Tables, calls_by_sqlx,
+    Blame, Dialect, Lack, Order, ShareStatements, Statements, Tables, WitnessStatements,
+    calls_by_sqlx,
 };
 use super::{open_member, open_shared};
 use crate::store::guard::DatabaseGuard;
@@ -29,7 +30,8 @@ use crate::store::{SharedStore, Store};
 use inspection::inspect;
 pub use tables::{MARIADB, MARIADB_SEVERAL};
 pub(in crate::store) use tables::{
-    MARIADB_SCHEMA, MARIADB_SEVERAL_SCHEMA, MYSQL_SCHEMA, MYSQL_SEVERAL_SCHEMA, WORKER_NODE_SCHEMA,
+    MARIADB_SCHEMA, MARIADB_SEVERAL_SCHEMA, MYSQL_SCHEMA, MYSQL_SEVERAL_SCHEMA,
+    MYSQL_WITNESS_SCHEMA, WORKER_NODE_SCHEMA,
 };
 pub(in crate::store) use url::MYSQL_DATABASE;
 
@@ -111,6 +113,9 @@ impl Connect for MySql {
         let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
         Self::execute(&mut connection, isolation).await?;
         Self::execute(&mut connection, &self.session).await?;
+        if self.guard.witness().is_some_and(|witness| witness.is_there() == Some(true)) {
+            note_server(&mut connection).await?;
+        }
         let identity = sqlx::query_scalar(match self.identified_by {
             IdentifiedBy::Itself => "SELECT identity FROM leafd_identity WHERE only_row = 1",
             IdentifiedBy::Division(_) => "SELECT division FROM leafd_division WHERE only_row = 1",
@@ -124,6 +129,34 @@ impl Connect for MySql {
     fn guard(&self) -> &Arc<DatabaseGuard> {
         &self.guard
     }
+}
+
+/// Keeps in the session which start of which server this is. Both clocks in it are read at one instant, so the
+/// second of the start comes out the same each time. A proxy that replaces the connection loses it, and a server
+/// that does not tell leaves it empty; nothing is leased then.
+async fn note_server(connection: &mut MySqlConnection) -> Result<(), sqlx::Error> {
+    macro_rules! set {
+        ($table:literal) => {
+            concat!(
+                "SET @leafd_server = CONCAT(REPLACE(REPLACE(@@hostname, ';', ''), '|', ''), '/', ",
+                "@@port, '/', @@server_id, '/', CAST(UNIX_TIMESTAMP() - (SELECT VARIABLE_VALUE FROM ",
+                $table,
+                " WHERE VARIABLE_NAME = 'Uptime') AS SIGNED))"
+            )
+        };
+    }
+    let allowed = |outcome| match outcome {
+        Ok(()) => Ok(true),
+        Err(sqlx::Error::Database(_)) => Ok(false),
+        Err(error) => Err(error),
+    };
+    // The first is MariaDB's, the second MySQL's.
+    if !allowed(MySql::execute(connection, set!("information_schema.GLOBAL_STATUS")).await)? {
+        allowed(MySql::execute(connection, set!("performance_schema.global_status")).await)?;
+    }
+    // In newer MariaDBs, a read that waited for a lock fails if the transaction has read something before.
+    let isolation = "SET SESSION innodb_snapshot_isolation = OFF";
+    allowed(MySql::execute(connection, isolation).await).map(drop)
 }
 
 /// Whether a collation orders like the bytes of UTF-8. A column of bytes has no collation, and does.
@@ -198,6 +231,35 @@ macro_rules! statements {
     }};
 }
 
+/// The name of the fleet's row.
+macro_rules! fleet {
+    () => {
+        "'00000000000000000000000000000000'"
+    };
+}
+
+/// A row of the witness table as one text.
+macro_rules! columns {
+    () => {
+        "CAST(CONCAT_WS('|', beat, base, confirmed, presence, roster, joined, seen, server, shown) AS CHAR)"
+    };
+}
+
+/// The server, the fleet's row, and the row of one host. Reads of a snapshot: they lock nothing.
+macro_rules! facts {
+    () => {
+        concat!(
+            "CAST(CONCAT(IFNULL(@leafd_server, ''), ';', IFNULL((SELECT ",
+            columns!(),
+            " FROM leafd_witness WHERE host = ",
+            fleet!(),
+            "), '-'), ';', IFNULL((SELECT ",
+            columns!(),
+            " FROM leafd_witness WHERE host = ?), '-')) AS CHAR)"
+        )
+    };
+}
+
 impl Dialect for MySql {
     fn statements(tables: Tables) -> &'static Statements {
         static LEAF: Statements = statements!("leaf_alloc", "leafd_tombstone");
@@ -225,6 +287,32 @@ impl Dialect for MySql {
         take: "UPDATE leafd_division SET share_end = ? \
                WHERE only_row = 1 AND share_end = ? AND division = ? AND member = ?",
         grant: "INSERT INTO leafd_share_grant (member, share, share_end) VALUES (?, ?, ?)",
+    });
+
+    const WITNESS: Option<WitnessStatements> = Some(WitnessStatements {
+        glance: concat!("SELECT '', CAST(UNIX_TIMESTAMP() AS CHAR), NULL, ", facts!()),
+        leasable: concat!(
+            "SELECT CAST(biz_tag AS CHAR), CAST(max_id AS CHAR), CAST(step AS CHAR), ",
+            facts!(),
+            " FROM leaf_alloc WHERE biz_tag = ? FOR UPDATE"
+        ),
+        look: "SELECT CAST(table_name AS CHAR), NULL, NULL, NULL FROM information_schema.tables \
+               WHERE table_schema = DATABASE() AND table_name = 'leafd_witness'",
+        lock_fleet: concat!(
+            "SELECT CAST(host AS CHAR), NULL, NULL, NULL FROM leafd_witness WHERE host = ",
+            fleet!(),
+            " FOR UPDATE"
+        ),
+        all: concat!("SELECT CAST(host AS CHAR), NULL, NULL, ", columns!(), " FROM leafd_witness"),
+        insert: "INSERT INTO leafd_witness (beat, base, confirmed, presence, roster, joined, seen, \
+                 server, shown, host) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        update: "UPDATE leafd_witness SET beat = ?, base = ?, confirmed = ?, presence = ?, roster = ?, \
+                 joined = ?, seen = ?, server = ?, shown = ? WHERE host = ?",
+        delete: "DELETE FROM leafd_witness WHERE host = ?",
+        skip: [
+            "UPDATE leaf_alloc SET max_id = max_id + ? WHERE max_id >= 0 AND max_id <= ?",
+            "UPDATE leafd_tombstone SET max_id = max_id + ? WHERE max_id >= 0 AND max_id <= ?",
+        ],
     });
 
     fn begin_writing(&self) -> String {

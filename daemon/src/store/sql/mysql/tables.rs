@@ -1,6 +1,8 @@
 //! Leaf's tables in MySQL and in MariaDB, which differ in the name of the binary collation.
 
-use crate::store::sql::schema::{IdentityTable, SchemaDialect, share_tables, worker_tables};
+use crate::store::sql::schema::{
+    IdentityTable, SchemaDialect, share_tables, witness_table, worker_tables,
+};
 
 macro_rules! tables {
     (collation: $collation:literal) => {
@@ -84,6 +86,17 @@ pub(in crate::store) const MARIADB_SEVERAL_SCHEMA: SchemaDialect = SchemaDialect
     title: "MariaDB, as one of several databases (store.kind = \"several\")",
     tables: MARIADB_SEVERAL,
     ..MYSQL_SEVERAL_SCHEMA
+};
+
+pub(in crate::store) const MYSQL_WITNESS_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "mysql-witness",
+    title: "MySQL and MariaDB, in addition: the table by which a fleet notices lost leases",
+    tables: witness_table!(
+        name: "char(32) CHARACTER SET ascii COLLATE ascii_bin",
+        options: " ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    ),
+    identity: |_| String::new(),
+    workers: "",
 };
 
 /// The table of Baidu's uid-generator. It names no default for its times, which some servers demand.

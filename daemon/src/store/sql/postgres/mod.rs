@@ -16,8 +16,12 @@ use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
 use super::connections::{Connect, IdentifiedBy};
-use super::dialect::{Blame, Dialect, Lack, ShareStatements, Statements, Tables, calls_by_sqlx};
-use super::schema::{IdentityTable, SchemaDialect, share_tables, standard_tables, worker_tables};
+use super::dialect::{
+    Blame, Dialect, Lack, ShareStatements, Statements, Tables, WitnessStatements, calls_by_sqlx,
+};
+use super::schema::{
+    IdentityTable, SchemaDialect, share_tables, standard_tables, witness_table, worker_tables,
+};
 use super::{LONG_READ, open_member, open_shared};
 use crate::store::guard::DatabaseGuard;
 use crate::store::several::{MemberPlace, MemberStore};
@@ -57,6 +61,14 @@ pub(in crate::store) const POSTGRES_SEVERAL_SCHEMA: SchemaDialect = SchemaDialec
     name: "postgres-several",
     title: "PostgreSQL, as one of several databases (store.kind = \"several\")",
     tables: POSTGRES_SEVERAL,
+    identity: |_| String::new(),
+    workers: "",
+};
+
+pub(in crate::store) const POSTGRES_WITNESS_SCHEMA: SchemaDialect = SchemaDialect {
+    name: "postgres-witness",
+    title: "PostgreSQL, in addition: the table by which a fleet notices lost leases",
+    tables: witness_table!(name: "varchar(32) COLLATE \"C\"", options: ""),
     identity: |_| String::new(),
     workers: "",
 };
@@ -199,11 +211,46 @@ macro_rules! statements {
             raise_tombstone: concat!(
                 "UPDATE ",
                 $tombstones,
-                " SET max_id = $1, deleted = CURRENT_TIMESTAMP WHERE biz_tag = $2"
+                " SET max_id = GREATEST(max_id, $1), deleted = CURRENT_TIMESTAMP WHERE biz_tag = $2"
             ),
             probe: concat!("UPDATE ", $tags, " SET max_id = max_id + step WHERE false"),
         }
     }};
+}
+
+/// The name of the fleet's row.
+macro_rules! fleet {
+    () => {
+        "'00000000000000000000000000000000'"
+    };
+}
+
+/// A row of the witness table as one text.
+macro_rules! columns {
+    () => {
+        "concat_ws('|', beat, base, confirmed, presence, roster, joined, seen, server, shown)"
+    };
+}
+
+/// The start of the server, to the microsecond, the fleet's row, and the row of one host: one subquery, since each
+/// lease plans it anew.
+macro_rules! facts {
+    () => {
+        concat!(
+            "concat((extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, ';', ",
+            "(SELECT concat(coalesce(max(",
+            columns!(),
+            ") FILTER (WHERE host = ",
+            fleet!(),
+            "), '-'), ';', coalesce(max(",
+            columns!(),
+            ") FILTER (WHERE host <> ",
+            fleet!(),
+            "), '-')) FROM leafd_witness WHERE host IN (",
+            fleet!(),
+            ", $1)))"
+        )
+    };
 }
 
 impl Dialect for Postgres {
@@ -233,6 +280,38 @@ impl Dialect for Postgres {
         take: "UPDATE leafd_division SET share_end = $1 \
                WHERE only_row = 1 AND share_end = $2 AND division = $3 AND member = $4",
         grant: "INSERT INTO leafd_share_grant (member, share, share_end) VALUES ($1, $2, $3)",
+    });
+
+    const WITNESS: Option<WitnessStatements> = Some(WitnessStatements {
+        glance: concat!(
+            "SELECT ''::text, extract(epoch FROM now())::bigint::text, NULL::text, ",
+            facts!()
+        ),
+        leasable: concat!(
+            "SELECT biz_tag::text COLLATE \"C\", max_id::text, step::text, ",
+            facts!(),
+            " FROM leaf_alloc WHERE biz_tag = $2 FOR UPDATE"
+        ),
+        look: "SELECT to_regclass('leafd_witness')::text, NULL::text, NULL::text, NULL::text",
+        lock_fleet: concat!(
+            "SELECT host::text, NULL::text, NULL::text, NULL::text FROM leafd_witness WHERE host = ",
+            fleet!(),
+            " FOR UPDATE"
+        ),
+        all: concat!(
+            "SELECT host::text, NULL::text, NULL::text, ",
+            columns!(),
+            " FROM leafd_witness"
+        ),
+        insert: "INSERT INTO leafd_witness (beat, base, confirmed, presence, roster, joined, seen, \
+                 server, shown, host) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+        update: "UPDATE leafd_witness SET beat = $1, base = $2, confirmed = $3, presence = $4, \
+                 roster = $5, joined = $6, seen = $7, server = $8, shown = $9 WHERE host = $10",
+        delete: "DELETE FROM leafd_witness WHERE host = $1",
+        skip: [
+            "UPDATE leaf_alloc SET max_id = max_id + $1 WHERE max_id >= 0 AND max_id <= $2",
+            "UPDATE leafd_tombstone SET max_id = max_id + $1 WHERE max_id >= 0 AND max_id <= $2",
+        ],
     });
 
     /// A committed lease is on disk, even if the server's default is not to wait for the disk. leafd
