@@ -37,7 +37,7 @@ impl<D: Dialect> Sql<D> {
         self.of_witness().is_none_or(|(keeper, _)| keeper.is_there().is_some())
     }
 
-    /// The same if the database has the table, which somebody has to have looked for.
+    /// The same if the database has the table. Fails before the first look for it.
     fn of_known_witness(
         &self,
     ) -> Result<Option<(&WitnessKeeper, &'static WitnessStatements)>, StoreError> {

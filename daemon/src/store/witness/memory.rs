@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{FORGET_S, HostName, Presence, WitnessTable};
+use super::table::{FORGET_S, HostName, HostRow, Presence, WitnessTable};
 use crate::state::mark::FileMark;
 use crate::state::properties::{Damage, FILE_MARK, Properties};
 
@@ -114,7 +114,7 @@ impl WitnessMemory {
         self.epoch = fleet.epoch;
         self.nonce = fleet.nonce;
         self.roster = fleet.roster;
-        let known = |(name, row): (&HostName, &super::table::HostRow)| {
+        let known = |(name, row): (&HostName, &HostRow)| {
             // Once more lost, it still does not know who came after it.
             let presence = match row.presence {
                 Presence::Lapsed => Presence::Left,
@@ -123,7 +123,13 @@ impl WitnessMemory {
             let known = KnownHost { shown: row.shown.clone(), presence, beat: row.beat };
             (*name, known)
         };
-        self.hosts = table.hosts.iter().map(known).collect();
+        // A row that will soon be deleted must not come back by what this host remembers of it.
+        let now_s = table.hosts.values().map(|row| row.seen_s).max().unwrap_or(0);
+        let stays = |row: &HostRow| {
+            row.presence.is_awaited() || now_s.saturating_sub(row.seen_s) <= STALE_S
+        };
+        let rows = table.hosts.iter().filter(|(_, row)| stays(row));
+        self.hosts = rows.map(known).collect();
         self.tried = 0;
     }
 
@@ -192,7 +198,25 @@ impl WitnessMemory {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::FleetRow;
     use super::*;
+
+    #[test]
+    fn a_host_that_left_long_ago_is_forgotten_before_its_row_is_deleted() {
+        let row = |presence, seen_s| HostRow { presence, beat: 1, seen_s, ..HostRow::new() };
+        let now_s = 100 * FORGET_S;
+        let [me, recent, old, silent] = [1, 2, 3, 4].map(HostName::of_number);
+        let hosts = [
+            (me, row(Presence::Here, now_s)),
+            (recent, row(Presence::Left, now_s - STALE_S)),
+            (old, row(Presence::Left, now_s - STALE_S - 1)),
+            (silent, row(Presence::Here, 0)),
+        ];
+        let fleet = Some(FleetRow::default());
+        let mut memory = WitnessMemory::new(me);
+        memory.learn(&WitnessTable { fleet, hosts: hosts.into() });
+        assert_eq!(memory.hosts.into_keys().collect::<Vec<_>>(), [me, recent, silent]);
+    }
 
     #[test]
     fn what_is_written_is_read_and_old_news_of_others_is_not_used() {

@@ -3,7 +3,7 @@
 //! leafd sets REPEATABLE READ for the session, whatever the server's default is, because every
 //! `binlog_format` allows it. A lease begins with a locking read by primary key. The read gets the
 //! latest committed row and locks only that row (or, until the transaction ends at once, the gap where
-//! the row would be). No transaction locks two rows, so there is no deadlock among leafd daemons or with
+//! the row would be). No lease locks two rows, so there is no deadlock among leafd daemons or with
 //! Java Leaf, whose UPDATE also locks one row.
 
 mod inspection;

@@ -2,7 +2,7 @@
 //!
 //! Each BEGIN asks for READ COMMITTED, whatever the server's default is. A lease begins with a locking
 //! read of its row, which waits for the transaction that holds the row and then reads what that one
-//! committed; stricter levels would fail there with a serialization error. No transaction locks two
+//! committed; stricter levels would fail there with a serialization error. No lease locks two
 //! rows, so there is no deadlock.
 
 mod inspection;
