@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+#[cfg(not(miri))]
+use rustix::mm::{Advice, madvise};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Mapped memory. It is all zero, and all zero again in each child.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ impl Page {
         let start = unsafe { mmap_anonymous(null_mut(), len, access, flags) }?;
         let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory)?;
         let page = Self { start, len };
+        // Miri knows neither this nor forks.
+        #[cfg(not(miri))]
         // SAFETY: the memory was just mapped, and nothing else knows it.
         unsafe { madvise(start.as_ptr(), len, Advice::LinuxWipeOnFork) }?;
         Ok(page)
@@ -109,5 +113,40 @@ impl<T: Wipeable> WipedPage<T> {
         // SAFETY: the memory is large and aligned enough, lives as long as `self`, and all zero, which
         // it is at first and in a child, is a valid `T`.
         unsafe { self.page.start.cast::<T>().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_need_a_number_at_once_share_one_and_unmap_the_other_pages() {
+        static NUMBER: WipedNumber = WipedNumber::new();
+        assert!(NUMBER.get().is_none());
+        let add = || NUMBER.get_or_map().unwrap().fetch_add(1, Ordering::Relaxed);
+        let mut seen = std::thread::scope(|scope| {
+            [(); 3].map(|()| scope.spawn(add)).map(|thread| thread.join().unwrap())
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2]);
+    }
+
+    #[cfg(feature = "blocking")]
+    #[test]
+    fn a_page_holds_its_value_at_one_place_wherever_it_is_moved() {
+        #[derive(Debug)]
+        #[repr(C)]
+        struct Two(AtomicU64, AtomicU64);
+        // SAFETY: both fields are atomic, and zero is valid.
+        unsafe impl Wipeable for Two {}
+
+        let page = WipedPage::<Two>::new().unwrap();
+        let before: *const Two = page.get();
+        page.get().1.store(7, Ordering::Relaxed);
+        let moved = Box::new(page);
+        assert!(std::ptr::eq(before, moved.get()));
+        assert_eq!(moved.get().0.load(Ordering::Relaxed), 0);
+        assert_eq!(moved.get().1.load(Ordering::Relaxed), 7);
     }
 }

@@ -387,3 +387,7 @@ impl Pool {
 fn unsupported(source: std::io::Error) -> Error {
     Error::Unsupported { what: "a pool: memory that a fork wipes", source: Arc::new(source) }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod memory_tests;

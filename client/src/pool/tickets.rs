@@ -22,10 +22,13 @@ use Ordering::{Acquire, Relaxed, Release};
 
 /// Records that can be published and not used up. Snowflake IDs need most: one for each millisecond.
 /// What does not fit is published once there is room.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, miri)))]
 pub(super) const RECORDS: usize = 256;
 #[cfg(loom)]
 pub(super) const RECORDS: usize = 2;
+/// Few, so that each place is used often: Miri is slow.
+#[cfg(miri)]
+pub(super) const RECORDS: usize = 8;
 
 /// Keeps a field on cache lines of its own. Processors fetch lines in pairs.
 #[cfg_attr(not(loom), repr(align(128)))]
