@@ -8,14 +8,16 @@ use std::time::Duration;
 /// The window of a tag with little traffic, and so the most IDs that a crash costs it.
 pub(crate) const SMALLEST: u64 = 100;
 
-/// The largest window: 200 ms at 500 million IDs a second. Few tags have as much leased.
+/// The largest window. Few tags have as much leased.
 const LARGEST: u64 = 100_000_000;
 
-/// A window that is used up in less than this grows. Well above what a slow disk takes to write.
-const SHORT: Duration = Duration::from_millis(200);
+/// A window of which half is used up in less than this grows. Well above what a slow disk takes to write,
+/// and long enough for thousands of tags in use: each writes a record when half of its window is used, and
+/// those records take time from the requests.
+const SHORT: Duration = Duration::from_secs(1);
 
-/// A window that lasts longer than this shrinks.
-const LONG: Duration = Duration::from_secs(2);
+/// A window of which half lasts longer than this shrinks, since a crash loses it.
+const LONG: Duration = Duration::from_secs(5);
 
 /// The window of one tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +69,29 @@ mod tests {
         window.raised(now);
         assert_eq!(window.size(), LARGEST);
         for _ in 0..30 {
-            now += Duration::from_secs(3);
+            now += Duration::from_secs(6);
             window.raised(now);
         }
         assert_eq!(window.size(), SMALLEST);
+    }
+
+    /// A tag raises its ceiling when half of its window is used. At a steady rate the window must come to
+    /// rest, where it is neither written often nor loses much.
+    #[test]
+    fn at_a_steady_rate_a_window_lasts_two_to_ten_seconds() {
+        for rate in [60, 200, 1_000, 30_000, 1_000_000, 9_000_000] {
+            for start in [SMALLEST, LARGEST] {
+                let mut window = Window { size: start, last: None };
+                let mut now = Duration::ZERO;
+                for _ in 0..60 {
+                    window.raised(now);
+                    now += Duration::from_millis(window.size() * 1000 / 2 / rate);
+                }
+                let (size, seconds) = (window.size(), window.size() / rate);
+                window.raised(now);
+                assert_eq!(window.size(), size, "at {rate} IDs a second");
+                assert!((2..=10).contains(&seconds) || size == SMALLEST, "{seconds} s at {rate}");
+            }
+        }
     }
 }
