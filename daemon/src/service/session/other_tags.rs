@@ -20,6 +20,14 @@ pub(super) struct OtherTags {
     next: Vec<TagPlace>,
 }
 
+impl OtherTags {
+    /// Whether to look at the next requests: there are some, and the caller has asked for many tags since the
+    /// last look. The end of a batch is no look, or the beginning of the next batch would go without one.
+    fn are_worth_a_look(&mut self, there_are_some: bool) -> bool {
+        there_are_some && std::mem::take(&mut self.are_used)
+    }
+}
+
 impl Session {
     /// Takes IDs of a tag that the session does not keep, if no quota counts them.
     #[inline(never)]
@@ -41,7 +49,8 @@ impl Session {
     /// guess costs time and nothing else.
     #[inline]
     pub(crate) fn look_ahead<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
-        if std::mem::take(&mut self.other_tags.are_used) {
+        let mut names = names.peekable();
+        if self.other_tags.are_worth_a_look(names.peek().is_some()) {
             let last = self.last_tag.as_ref().map(|last| last.name.as_str().as_bytes());
             let segments = &self.service.segments;
             let others = names.filter(|name| Some(*name) != last);
@@ -54,5 +63,20 @@ impl Session {
                 segments.look_for(&hashes, &mut self.other_tags.next);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_that_ends_where_a_look_ahead_would_begin_leaves_the_next_batch_its_look() {
+        let mut tags = OtherTags::default();
+        assert!(!tags.are_worth_a_look(true), "no request has come");
+        tags.are_used = true;
+        assert!(!tags.are_worth_a_look(false), "the batch is at its end");
+        assert!(tags.are_worth_a_look(true), "the next one begins");
+        assert!(!tags.are_worth_a_look(true), "it asks for one tag only");
     }
 }
