@@ -23,8 +23,12 @@ pub(super) struct OtherTags {
 impl OtherTags {
     /// Whether to look at the next requests: there are some, and the caller has asked for many tags since the
     /// last look. The end of a batch is no look, or the beginning of the next batch would go without one.
-    fn are_worth_a_look(&mut self, there_are_some: bool) -> bool {
-        there_are_some && std::mem::take(&mut self.are_used)
+    fn are_worth_a_look(&mut self, there_are_some: impl FnOnce() -> bool) -> bool {
+        let look = self.are_used && there_are_some();
+        if look {
+            self.are_used = false;
+        }
+        look
     }
 }
 
@@ -50,7 +54,7 @@ impl Session {
     #[inline]
     pub(crate) fn look_ahead<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
         let mut names = names.peekable();
-        if self.other_tags.are_worth_a_look(names.peek().is_some()) {
+        if self.other_tags.are_worth_a_look(|| names.peek().is_some()) {
             let last = self.last_tag.as_ref().map(|last| last.name.as_str().as_bytes());
             let segments = &self.service.segments;
             let others = names.filter(|name| Some(*name) != last);
@@ -73,10 +77,10 @@ mod tests {
     #[test]
     fn a_batch_that_ends_where_a_look_ahead_would_begin_leaves_the_next_batch_its_look() {
         let mut tags = OtherTags::default();
-        assert!(!tags.are_worth_a_look(true), "no request has come");
+        assert!(!tags.are_worth_a_look(|| panic!("callers of one tag pay nothing")));
         tags.are_used = true;
-        assert!(!tags.are_worth_a_look(false), "the batch is at its end");
-        assert!(tags.are_worth_a_look(true), "the next one begins");
-        assert!(!tags.are_worth_a_look(true), "it asks for one tag only");
+        assert!(!tags.are_worth_a_look(|| false), "the batch is at its end");
+        assert!(tags.are_worth_a_look(|| true), "the next one begins");
+        assert!(!tags.are_worth_a_look(|| true), "it asks for one tag only");
     }
 }
