@@ -388,6 +388,7 @@ fn unsupported(source: std::io::Error) -> Error {
     Error::Unsupported { what: "a pool: memory that a fork wipes", source: Arc::new(source) }
 }
 
+// Two attributes, since clippy takes the first alone for that of tests.
 #[cfg(test)]
 #[cfg(not(loom))]
 mod memory_tests;
