@@ -86,6 +86,8 @@ pub(crate) struct TagBuffer {
     /// Somebody has asked since the start, or is expected to: keep IDs ready and a range leased.
     keep_ready: bool,
     window: Window,
+    /// Nobody waited when the record that is being written was made.
+    granted_before_need: bool,
     step: StepRule,
     lease: LeaseState,
     /// Why the last lease failed. It stays while the next attempt is in flight, which is most of
@@ -122,6 +124,7 @@ impl TagBuffer {
             last_size: 0,
             keep_ready: false,
             window: Window::default(),
+            granted_before_need: false,
             step: StepRule::new(rules.max_step),
             lease: LeaseState::Idle,
             lease_error: None,

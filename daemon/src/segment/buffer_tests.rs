@@ -430,7 +430,7 @@ fn nothing_is_issued_before_the_disk_knows() {
     buffer.leased(T0, lease(1, 1001, 1000));
     assert_eq!(buffer.poll_done(), None);
     let record = buffer.poll_persist(T0).unwrap();
-    assert_eq!(record.left.position(), Some(101));
+    assert_eq!(record.left.position(), Some(102));
     assert_eq!((buffer.poll_done(), buffer.take(1)), (None, None));
     buffer.persisted();
     assert!(buffer.poll_done().is_some());
@@ -595,6 +595,128 @@ fn a_crash_after_many_single_requests_loses_a_small_window() {
     }
     // At 1000 a second: what two to ten seconds use.
     assert!((2000..=10_000).contains(&most), "{most}");
+}
+
+#[test]
+fn a_request_for_many_ids_costs_one_record_and_leaves_one_window() {
+    let mut buffer = TagBuffer::new(RULES, 1);
+    assert_eq!(buffer.request(T0, 0, 3000, NEVER), Answer::Later);
+    assert!(buffer.poll_lease(T0).is_some());
+    buffer.leased(T0, lease(1, 10_001, 10_000));
+    // Each finds less ready than it wants, so the window doubles.
+    for (round, raised_to) in [(1, 3101), (2, 6201), (3, 9401)] {
+        let now = T0 + Duration::from_secs(2 * round);
+        let record = buffer.poll_persist(now).unwrap();
+        assert_eq!(record.left.position(), Some(raised_to));
+        buffer.persisted();
+        assert!(buffer.poll_done().is_some());
+        assert!(!buffer.wants_persist(now));
+        assert_eq!(buffer.request(now, round, 3000, NEVER), Answer::Later);
+    }
+}
+
+/// At a steady rate, over two minutes, with a store that answers at once.
+fn most_that_a_crash_loses(
+    mut buffer: TagBuffer,
+    row_step: u64,
+    rate: u64,
+    disk_fails: bool,
+) -> u64 {
+    let (mut leased_to, mut lost) = (1_000_000, 0);
+    for ticket in 0..120 * rate {
+        let now = T0 + Duration::from_micros(ticket * 1_000_000 / rate);
+        let mut answer = buffer.request(now, ticket, 1, NEVER);
+        loop {
+            let is_done = buffer.poll_done().is_some();
+            answer = if is_done { Answer::Now(Runs::default()) } else { answer };
+            if let Some(ask) = buffer.poll_lease(now) {
+                let size = ask.at_least.max(row_step);
+                buffer.leased(now, lease(leased_to, leased_to + size, row_step));
+                leased_to += size;
+            } else if buffer.poll_persist(now).is_some() {
+                // Every other write fails, which is tried again after a while.
+                if disk_fails && buffer.issued % 2 == 1 && matches!(answer, Answer::Now(_)) {
+                    buffer.persist_failed(now, "the disk fails".to_owned());
+                } else {
+                    buffer.persisted();
+                }
+            } else {
+                break;
+            }
+        }
+        lost = lost.max(buffer.ready.total() + buffer.granting.total());
+    }
+    lost
+}
+
+/// How many requests wait, and for how long in all, at a steady rate for a minute, while each write takes
+/// a time.
+fn waits_with_a_slow_disk(row_step: u64, rate: u64, write: Duration) -> u64 {
+    let mut buffer =
+        TagBuffer::new(BufferRules { max_step: row_step, max_waiting: 100_000, ..RULES }, 1);
+    let (mut leased_to, mut written_at, mut late) = (1_000_000, None, 0);
+    for ticket in 0..60 * rate {
+        let now = T0 + Duration::from_micros(ticket * 1_000_000 / rate);
+        if written_at.is_some_and(|at| now >= at) {
+            written_at = None;
+            buffer.persisted();
+        }
+        while buffer.poll_done().is_some() {}
+        let is_late = buffer.request(now, ticket, 1, NEVER) == Answer::Later;
+        if let Some(ask) = buffer.poll_lease(now) {
+            let size = ask.at_least.max(row_step);
+            buffer.leased(now, lease(leased_to, leased_to + size, row_step));
+            leased_to += size;
+        }
+        if buffer.poll_persist(now).is_some() {
+            written_at = Some(now + write);
+        }
+        late += u64::from(is_late && ticket > 30 * rate);
+    }
+    late
+}
+
+#[test]
+fn no_request_waits_for_a_slow_disk_for_ever() {
+    for (row_step, rate, ms) in [
+        (1000, 2000, 30),
+        (2000, 2000, 300),
+        (10_000, 5000, 400),
+        (10_000, 10_000, 240),
+        (50_000, 40_000, 500),
+        (100_000, 20_000, 1200),
+    ] {
+        let late = waits_with_a_slow_disk(row_step, rate, Duration::from_millis(ms));
+        assert_eq!(late, 0, "step {row_step}, {rate}/s, {ms} ms for a write");
+    }
+}
+
+#[test]
+fn a_crash_loses_a_small_window_or_a_quarter_of_a_lease_whatever_the_step_is() {
+    for (row_step, rate, most) in [
+        // Half of the smallest window lasts a second or longer.
+        (1, 20, 100),
+        (10, 40, 100),
+        (10_000, 50, 100),
+        // A quarter of the row's step lasts longer than 0.4 s, and what is used in 10 s is more.
+        (10_000, 4_100, 2500),
+        (1_000, 300, 250),
+    ] {
+        // Requests that wait for a disk that fails are a reason for a larger window, if they are many.
+        for disk_fails in [false, most == 100] {
+            let rules = BufferRules { max_step: row_step.max(10), ..RULES };
+            let restored = BufferRecord { high_water_mark: 1000, left: RangeQueue::default() };
+            for buffer in
+                [TagBuffer::new(rules, 1), TagBuffer::restored(rules, 1, restored.clone())]
+            {
+                let lost = most_that_a_crash_loses(buffer, row_step, rate, disk_fails);
+                assert!(
+                    lost <= most,
+                    "{lost}: step {row_step}, {rate}/s, disk fails: {disk_fails}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use super::waiting::SEARCHED;
 use super::{LeaseState, PersistState, TagBuffer, next_wanted_at};
 use crate::segment::messages::BufferRecord;
+use crate::segment::window::Use;
 
 impl TagBuffer {
     /// The record on disk is out of date.
@@ -29,8 +31,8 @@ impl TagBuffer {
         }
     }
 
-    /// Whether [`Self::poll_persist`] would return a record at `now`. Cheap, so that the writing
-    /// thread is not woken for nothing.
+    /// Whether [`Self::poll_persist`] would return a record at `now`, unless the window shrinks then. Cheap, so
+    /// that the writing thread is not woken for nothing.
     pub(crate) fn wants_persist(&mut self, now: Duration) -> bool {
         let wants = self.persist_is_due(now).map(|due| due || self.grant() > 0);
         if wants == Some(false) {
@@ -44,34 +46,52 @@ impl TagBuffer {
     pub(crate) fn poll_persist(&mut self, now: Duration) -> Option<BufferRecord> {
         self.note_rate(now);
         let due = self.persist_is_due(now)?;
+        if self.grant() > 0 {
+            let requests_wait = self.asked() > self.ready.total();
+            let (issued, leased) = (self.issued, self.size_of_leases());
+            self.window.raised(now, Use { issued, leased, requests_wait });
+        }
+        // For the new size. A grant for the old one would be used up in no time if the window has grown, and
+        // keep it large if it has shrunk.
         let grant = self.grant();
         if !due && grant == 0 {
             self.set_alarm();
             return None;
         }
-        if grant > 0 {
-            // Grant for the new size at once. A grant for the old one, half as large, would be used
-            // up in no time and make the window grow again.
-            self.window.raised(now);
-            let grant = self.grant().max(grant);
-            self.granting = self.reserve.take_up_to(grant);
-        }
+        self.granting = self.reserve.take_up_to(grant);
+        self.granted_before_need = self.waiting.is_empty();
         self.persist = PersistState::InFlight { due: false };
         self.set_alarm();
         Some(BufferRecord { high_water_mark: self.high_water_mark, left: self.reserve.clone() })
     }
 
-    /// How many IDs to move below the ceiling now.
+    /// How many IDs the last lease had. After a start, what is left or the row's step stands for it.
+    fn size_of_leases(&self) -> u64 {
+        let left = || self.leases.iter().map(|range| range.count()).max();
+        match self.last_size {
+            0 => left().unwrap_or(0).max(self.step.row_step()),
+            size => size,
+        }
+    }
+
+    /// How many IDs of those in memory requests wait for.
+    fn asked(&self) -> u64 {
+        self.waiting.servable(self.in_memory())
+    }
+
+    /// How many IDs to move below the ceiling now: a window beyond what requests wait for, so that a large
+    /// request is not followed by another grant.
     fn grant(&self) -> u64 {
         if self.reserve.total() == 0 {
             return 0;
         }
         let ready = self.ready.total();
-        let asked = self.waiting.servable(self.in_memory());
+        let asked = self.asked();
         if !self.keep_ready || (ready > self.window.size() / 2 && asked <= ready) {
             return 0;
         }
-        (self.window.size().max(asked).saturating_sub(ready)).min(self.reserve.total())
+        let wanted = self.window.size().saturating_add(asked);
+        wanted.saturating_sub(ready).min(self.reserve.total())
     }
 
     pub(super) fn set_alarm(&mut self) {
@@ -94,11 +114,23 @@ impl TagBuffer {
     /// The record is on disk.
     pub(crate) fn persisted(&mut self) {
         let PersistState::InFlight { due } = self.persist else { return };
-        for range in std::mem::take(&mut self.granting).iter() {
+        let granted = std::mem::take(&mut self.granting);
+        for range in granted.iter() {
             self.ready.push_back(range);
+        }
+        if granted.total() > 0 && self.fell_short() {
+            self.window.fell_short();
         }
         self.persist_backoff.reset();
         self.persist = if due { PersistState::Due } else { PersistState::Clean };
+    }
+
+    /// Whether requests wait because the record that has just been written took long: nobody did before, or
+    /// more do than it gave.
+    fn fell_short(&self) -> bool {
+        let enough = if self.granted_before_need { 0 } else { self.ready.total() };
+        let are_countless = self.waiting.len() > SEARCHED;
+        self.asked() > enough || (are_countless && self.reserve.total() > 0)
     }
 
     /// The record is not on disk, or may not be.

@@ -9,7 +9,7 @@ use crate::segment::messages::Ticket;
 
 /// How many waiting requests are searched for one to serve. Searching more gains little, and a long
 /// queue would cost each request a walk along it.
-const SEARCHED: usize = 4096;
+pub(super) const SEARCHED: usize = 4096;
 
 #[derive(Debug)]
 struct WaitingRequest {
