@@ -50,7 +50,7 @@ fn a_locked_row_stops_only_its_own_tag_with_one_lease_in_flight_at_a_time(kind: 
         let mut most = 0;
         while !refused.is_finished() {
             users.gets(100);
-            most = most.max(waiting_for_locks(kind, &mut watcher));
+            most = most.max(watcher.waiting_for_locks());
         }
         let error = refused.join().unwrap();
         assert!(error.message.contains("lock timeout") || error.message.contains("Lock wait"));
@@ -70,22 +70,6 @@ fn a_locked_row_stops_only_its_own_tag_with_one_lease_in_flight_at_a_time(kind: 
     }
     let ended = daemon.stop();
     assert_eq!(ended.count("a lease failed"), 1, "{ended}");
-}
-
-/// How many of leafd's transactions in this database wait for a lock.
-fn waiting_for_locks(kind: Kind, watcher: &mut leafd_tests::database::Session) -> usize {
-    let query = match kind {
-        Kind::MariaDb => {
-            "SELECT 1 FROM information_schema.innodb_trx
-             JOIN information_schema.processlist ON id = trx_mysql_thread_id
-             WHERE trx_state = 'LOCK WAIT' AND db = DATABASE() AND user = 'leaf'"
-        }
-        Kind::Postgres => {
-            "SELECT 1 FROM pg_stat_activity
-             WHERE wait_event_type = 'Lock' AND datname = current_database() AND usename = 'leaf'"
-        }
-    };
-    watcher.query(query).len()
 }
 
 fn a_row_with_an_absurd_value_is_reported_and_works_again_once_it_is_repaired(kind: Kind) {

@@ -60,6 +60,25 @@ impl Session {
         self.runtime.block_on(self.connection.rows(statement))
     }
 
+    /// How many of leafd's transactions in this database, of MariaDB or PostgreSQL, wait for a lock.
+    pub fn waiting_for_locks(&mut self) -> usize {
+        let query = match self.connection {
+            Connection::MySql(_) => {
+                // The table innodb_trx is outdated for as long as it is queried more often.
+                std::thread::sleep(Duration::from_millis(200));
+                "SELECT 1 FROM information_schema.innodb_trx
+                 JOIN information_schema.processlist ON id = trx_mysql_thread_id
+                 WHERE trx_state = 'LOCK WAIT' AND db = DATABASE() AND user = 'leaf'"
+            }
+            Connection::Postgres(_) => {
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
+                 AND datname = current_database() AND usename = 'leaf'"
+            }
+            Connection::Sqlite(_) => panic!("SQLite does not say who waits"),
+        };
+        self.query(query).len()
+    }
+
     /// Executes a statement, and returns none if the answer is not complete within `time`. The session
     /// cannot be used afterwards, so this consumes it.
     pub fn query_within(mut self, time: Duration, statement: &str) -> Option<sqlx::Result<Rows>> {

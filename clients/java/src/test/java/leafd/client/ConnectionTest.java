@@ -13,6 +13,7 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -480,22 +481,21 @@ public class ConnectionTest {
 
     @Test
     public void silenceEndsAtTheDeadlineWhateverTheDaemonHasSaidBefore() throws Exception {
-        // Silence instead of Hello.
-        CompletableFuture<Long> unGreeted = client.withTimeout(Duration.ofMillis(300)).nextAsync("t");
+        // Silence instead of Hello. Each call lasts long enough for a slow machine to connect or to send it.
+        CompletableFuture<Long> unGreeted = client.withTimeout(Duration.ofSeconds(2)).nextAsync("t");
         Peer peer = daemon.accept();
         failure(LeafdException.Unavailable.class, unGreeted);
         // The handshake goes on, and another call profits from it.
-        // It lasts long enough for a slow machine to send it.
         CompletableFuture<Long> next = client.withTimeout(Duration.ofSeconds(2)).nextAsync("t");
         peer.send(FakeDaemon.hello(peer.read().id, 1, 100, 100));
         Asked asked = peer.read();
-        // A byte now and then instead of an answer.
-        byte[] frame = FakeDaemon.ids(asked.id, 1, 1);
+        // A byte now and then instead of an answer, which would take 26 s to arrive.
+        byte[] frame = FakeDaemon.ids(asked.id, Collections.nCopies(20, new Run(1, 1)).toArray(new Run[0]));
         long began = System.nanoTime();
         try {
             for (int i = 0; i < frame.length - 1 && !next.isDone(); i++) {
                 peer.send(new byte[] {frame[i]});
-                Thread.sleep(50);
+                Thread.sleep(100);
             }
         } catch (IOException closed) {
             // The client has given up the connection.
