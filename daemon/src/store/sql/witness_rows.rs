@@ -76,12 +76,22 @@ pub(super) fn fleet_row(text: &str) -> Option<FleetRow> {
 }
 
 /// What a statement has read of the table: the server, the fleet's row, and this host's.
+///
+/// # Errors
+/// When the session does not know the server, or a row makes no sense. For users.
 pub(super) fn facts_of(row: &Row) -> Result<WitnessFacts, String> {
     let text = &row.description;
     let wrong = || format!("leafd_witness makes no sense: {text:?}");
     let mut parts = text.splitn(3, ';');
     let mut part = || parts.next().ok_or_else(wrong);
     let (server, fleet, own) = (part()?, part()?, part()?);
+    // Nothing may be leased by this, and no epoch opened: a session that was opened before the table was found
+    // does not know it, and would open an epoch for no server in turn with those that do.
+    if server.is_empty() {
+        let why = "leafd does not know which start of the server this is. Does a proxy exchange connections, or \
+                   the server not tell its Uptime? Connect to the server itself";
+        return Err(why.to_owned());
+    }
     let fleet = match fleet {
         NO_ROW => None,
         text => Some(fleet_row(text).ok_or_else(wrong)?),
@@ -115,6 +125,7 @@ mod tests {
         assert_eq!((nobody.fleet, nobody.own), (None, None));
         for text in [
             "",
+            ";-;-",
             "server",
             "server;-",
             "server;x;-",
