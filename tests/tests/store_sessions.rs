@@ -208,8 +208,10 @@ fn a_call_that_changed_nothing_leaves_no_lock(bench: &TestStore) {
     check("a look");
     assert_eq!(run(store.probe()), Ok(()));
     check("a probe");
-    // The locks were released without closing the connection.
-    assert_eq!(bench.kind().map(|_| bench.connections()), bench.kind().map(|_| 1));
+    // The locks were released without closing the connection. The probe's own takes a while to end.
+    if bench.kind().is_some() {
+        wait_until("one connection is left", || bench.connections() == 1);
+    }
 }
 
 fn a_cancelled_call_leaves_nothing_behind(bench: &TestStore) {
