@@ -615,7 +615,8 @@ fn a_request_for_many_ids_costs_one_record_and_leaves_one_window() {
     }
 }
 
-/// At a steady rate, over two minutes, with a store that answers at once.
+/// The most IDs that are ready at any time within two minutes, at a steady rate and with a store that answers
+/// at once.
 fn most_that_a_crash_loses(
     mut buffer: TagBuffer,
     row_step: u64,
@@ -649,8 +650,7 @@ fn most_that_a_crash_loses(
     lost
 }
 
-/// How many requests wait, and for how long in all, at a steady rate for a minute, while each write takes
-/// a time.
+/// How many requests wait in the second half of a minute, at a steady rate, if each write takes this long.
 fn waits_with_a_slow_disk(row_step: u64, rate: u64, write: Duration) -> u64 {
     let mut buffer =
         TagBuffer::new(BufferRules { max_step: row_step, max_waiting: 100_000, ..RULES }, 1);
@@ -705,10 +705,9 @@ fn a_crash_loses_a_small_window_or_a_quarter_of_a_lease_whatever_the_step_is() {
         // Requests that wait for a disk that fails are a reason for a larger window, if they are many.
         for disk_fails in [false, most == 100] {
             let rules = BufferRules { max_step: row_step.max(10), ..RULES };
-            let restored = BufferRecord { high_water_mark: 1000, left: RangeQueue::default() };
-            for buffer in
-                [TagBuffer::new(rules, 1), TagBuffer::restored(rules, 1, restored.clone())]
-            {
+            let left = RangeQueue::from_iter([range(1, 1 + row_step)]);
+            let restored = BufferRecord { high_water_mark: 1 + row_step, left };
+            for buffer in [TagBuffer::new(rules, 1), TagBuffer::restored(rules, 1, restored)] {
                 let lost = most_that_a_crash_loses(buffer, row_step, rate, disk_fails);
                 assert!(
                     lost <= most,

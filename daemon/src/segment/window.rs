@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raise_before_half_of_the_window_is_used_lets_it_as_it_is() {
+    fn a_raise_before_half_of_the_window_is_used_leaves_its_size() {
         let mut window = of_size(SMALLEST);
         for round in 1..100 {
             let issued = 49 * u64::from(round);

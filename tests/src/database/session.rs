@@ -74,7 +74,7 @@ impl Session {
                 "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' \
                  AND datname = current_database() AND usename = 'leaf'"
             }
-            Connection::Sqlite(_) => panic!("SQLite does not say who waits"),
+            Connection::Sqlite(_) => panic!("SQLite has no list of waiting transactions"),
         };
         self.query(query).len()
     }
